@@ -63,6 +63,7 @@ class Standing:
     @property
     def agent_edits(self) -> bool:
         """Tell whether the agent may edit its text through tools."""
+        # Text with this first character is encoded images or files, not words to edit.
         given_from_python = (self.text or "").startswith("\x01")
         editable = self.kind == "static" and self.enabled and not self.settings.get("read_only", True)
         return editable and not given_from_python
@@ -164,6 +165,7 @@ def strip(
 
 def card_order(order: CutOrder) -> tuple[str, ...]:
     """Names of blocks from "never cut" to "cut first", as everywhere in the app."""
+    # Reversed within equal priority too, because the earlier block is cut first.
     return (*order.never, *(name for group in reversed(order.groups) for name in reversed(group)))
 
 
@@ -171,6 +173,7 @@ def clipped(text: str) -> str:
     """The beginning of a text: at most three non-empty lines."""
     lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
     shown = "\n".join(lines[:HELD_LINES])
+    # An ellipsis if either limit applied.
     cut_short = len(lines) > HELD_LINES or len(shown) > HELD_CHARACTERS
     return shown[:HELD_CHARACTERS].rstrip() + (" …" if cut_short else "")
 
@@ -188,6 +191,7 @@ def shown_sentences(text: str) -> list[tuple[str, Ref]]:
             break
         shortened = sentence if len(sentence) <= room else f"{sentence[:room].rstrip()} …"
         shown_refs.append((" ".join(shortened.split()), Ref.of("text", content_hash(sentence))))
+        # One more for the blank between two sentences.
         room -= len(sentence) + 1
     return shown_refs
 
@@ -199,6 +203,7 @@ def _size(shown: Standing, part: InPrompt | None, use: BlockUse) -> str:
     if not shown.enabled:
         return ":gray[off]"
     if part is None:
+        # A block of no prompt yet differs from one that this prompt leaves out.
         return ":gray[not in this prompt]" if use.prompts else ":gray[in no prompt yet]"
     if part.granted < part.asked:
         return f"**{tokens(part.granted)}** of {tokens(part.asked)} tokens"
@@ -299,6 +304,7 @@ def _is_given_messages(shown: Standing) -> bool:
 
 def _share(granted: int, limit: int) -> str:
     percent = round(100 * granted / limit) if limit else 0
+    # A small share is not rounded to 0 %, which would mean that nothing is in the prompt.
     return "under 1\N{NO-BREAK SPACE}%" if granted and not percent else f"{percent}\N{NO-BREAK SPACE}%"
 
 
@@ -309,6 +315,7 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
     if holding.waiting:
         given_up = f" {count(len(use.parked), 'delivery')} given up for now." if use.parked else ""
         reason = f" {plain(short(use.delivery_error, ERROR_CHARACTERS))}" if use.delivery_error else ""
+        # Only if all deliveries come from flushes can they be counted as such.
         flushes = holding.flushes == holding.waiting
         what = (
             f"{count(holding.waiting, 'flush')} not delivered" if flushes else f"{count(holding.waiting, 'delivery')}"
@@ -321,6 +328,7 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
     if use.read_error:
         reason = plain(short(use.read_error, ERROR_CHARACTERS))
         yield State("error", f"Could not be read for the last prompt: {reason}", "loss")
+    # The prompt shown holds another version of the text than the block does now.
     if shown.text_ref and part is not None and shown.text_ref not in part.refs and shown.enabled:
         size = f"{tokens(shown.text_tokens)} tokens" if shown.text_tokens is not None else "another size"
         yield State("update", f"Edited since: {size} from the next prompt on.")
@@ -331,6 +339,7 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
     most = settings.get("max_tokens")
     if shown.fresh is not None and most is not None and (shown.text_tokens or 0) > most:
         yield State("compress", "Above its limit: it is shortened when it is next written.", "waiting")
+    # What follows concerns learning, which fixed text does not do.
     if shown.kind == "static":
         return
     if not settings.get("accept_short_term_memory", True):
@@ -346,4 +355,5 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
 def _written_since(shown: Standing, part: InPrompt) -> bool:
     """Tell whether a summary has changed since the prompt shown."""
     now, then = shown.sentences or frozenset(), frozenset(part.refs)
+    # Sentences of the prompt may be fewer because some were cut; uncut, both must be the same.
     return not then <= now or (part.granted == part.asked and then != now)

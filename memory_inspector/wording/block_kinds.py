@@ -79,6 +79,7 @@ class Kind:
     @property
     def learns(self) -> bool:
         """Tell whether blocks of this kind are given messages."""
+        # A class of somebody's own may learn; only the built-in kinds are known not to.
         return self.key not in BUILT_IN or BUILT_IN[self.key].kind_learns
 
     @property
@@ -379,10 +380,12 @@ KINDS = {kind.key: kind for kind in (STATIC, FACTS, VECTOR, SUMMARY, GRAPH)}
 def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
     """Every kind that can be added, by key: built in, then offered by packages. Broken plug-ins are not among them."""
     offered = [
+        # Priority 1 and not 0, so that the block of a plug-in may be cut.
         Kind(plugin.target, plugin.name, _described(plugin), plugin.name, 1, plugin)
         for plugin in plugins
         if plugin.block is not None
     ]
+    # A plug-in cannot replace a built-in kind by accident: its key is `module:class`.
     return KINDS | {kind.key: kind for kind in offered}
 
 
@@ -399,6 +402,7 @@ def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBloc
     """
     if kind.plugin is not None:
         return kind.plugin.make(name, priority=priority)
+    # Only fixed text can be given from the start; other kinds fill with what is said.
     extra = {"static_content": text} if kind.key == "static" else {}
     return BUILT_IN[kind.key](name=name, priority=priority, **extra)
 
@@ -408,6 +412,7 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
     used = set(taken)
     if wanted not in used:
         return wanted
+    # Among one more number than there are names, one is free.
     return next(name for number in range(2, len(used) + 3) if (name := f"{wanted} {number}") not in used)
 
 
@@ -418,4 +423,5 @@ def _described(plugin: Plugin) -> str:
 
 def fields_of(kind: str, *, has_user: bool) -> tuple[Field, ...]:
     """The settings of a block of this kind that can be changed on screen."""
+    # Without a user, facts and turns can only belong to the session, so there is nothing to choose.
     return tuple(field for field in kind_of(kind).fields if has_user or field.setting != "scope")

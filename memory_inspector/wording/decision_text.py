@@ -19,7 +19,7 @@ RULES: Mapping[str, str] = {
     "other_number": "another number of the same",
     "preference": "a changed preference",
     "protected": "a fact that a person wrote, confirmed or pinned is not changed",
-    "pinned": "a pinned fact is not changed",  # in logs written before `protected`
+    "pinned": "a pinned fact is not changed",  # In logs written before `protected`.
     "repeated": "found twice at once",
     "approval": "changes need approval",
     "model": "its own answer",
@@ -34,6 +34,7 @@ DECISIONS: Mapping[str, str] = {"add": "Added", "update": "Updated", "delete": "
 
 def decided_by(event: FactDecided) -> str:
     """Decider and rule: `by rules: same slot`, `by gpt-4o-mini`."""
+    # A model gives no rule: its name says who decided.
     if event.rule == "model":
         return f"by {short(event.decider, 40)}"
     who = "rules" if "rules" in event.decider else short(event.decider, 40)

@@ -59,6 +59,7 @@ def number_rows(event: Event, unit: str = TURN) -> list[Row]:
     values = {field.name: getattr(event, field.name) for field in fields(event)}
     if isinstance(event, GraphCurated):
         del values["number"]  # of the change set
+    # 0 is a number worth showing, unlike empty values.
     rows = [
         (label or beginning(stored_plural(unit)), written(values[name]))
         for name, (label, written) in _LABELS.items()
@@ -91,6 +92,7 @@ def _context(event: ContextBuilt) -> list[Row]:
     rows = [
         ("Requested", tokens(event.asked)),
         ("Sent", f"{tokens(event.total)} of {tokens(event.token_limit)}"),
+        # A negative number of free tokens reads better as tokens above the limit.
         ("Free", tokens(free)) if free >= 0 else ("Over the limit by", tokens(-free)),
         ("Queue", _granted(event.queue_asked, event.queue_tokens)),
     ]
@@ -112,6 +114,7 @@ def _granted(asked: int, granted: int) -> str:
 
 
 def _search(event: Retrieved) -> list[Row]:
+    # Gates count every candidate, not only those recorded with their scores.
     rows = [(OUTCOMES.get(outcome, outcome), tokens(number)) for outcome, number in event.gates.items()]
     if event.elsewhere:
         rows.append(("From other sessions", tokens(len(event.elsewhere))))
@@ -130,6 +133,7 @@ def _search(event: Retrieved) -> list[Row]:
 def _settings(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[Row]:
     rows = []
     for name, value in after.items():
+        # Labels are written for the middle of a sentence.
         label = SETTINGS.get(name, name.replace("_", " ")).removeprefix("the ").capitalize()
         former = f"{value_words(name, before[name])} → " if name in before else ""
         rows.append((label, f"{former}{value_words(name, value)}"))

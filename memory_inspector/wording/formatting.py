@@ -45,7 +45,9 @@ def plain(text: str) -> str:
     links and arrows.
     """
     line = " ".join(text.split())
+    # After splitting, because tabs and line breaks are control characters too and became spaces.
     line = "".join(character for character in line if unicodedata.category(character) != "Cc")
+    # Joiners first: they are no punctuation, so the escaping leaves them alone.
     return _MARKUP.sub(r"\\\1", _REPLACED.sub("\N{WORD JOINER}", line))
 
 
@@ -68,6 +70,7 @@ def plural(noun: str) -> str:
     """Plural of a noun: `messages`, `deliveries`, `batches`."""
     if noun.endswith(("s", "x", "ch", "sh")):
         return noun + "es"
+    # After a vowel, only s is added: days, not daies.
     if noun.endswith("y") and noun[-2:-1] not in set("aeiou"):
         return noun[:-1] + "ies"
     return noun + "s"
@@ -80,6 +83,7 @@ def short(name: str, most: int = 24) -> str:
 
 def file_stem(title: str) -> str:
     """A title as a file name valid on any system, without an ending."""
+    # Some systems do not accept a name that ends in a dot or a space, and 80 characters leave room for an ending.
     return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].rstrip(" .") or "session"
 
 
@@ -96,6 +100,7 @@ def ago(moment: datetime | float, now: datetime | float, zone: tzinfo = UTC) -> 
     if timedelta(0) < passed < _RELATIVE:
         minutes = int(passed.total_seconds() // 60)
         return f"{minutes} min ago" if minutes < 60 else f"{minutes // 60} h ago"
+    # The year is written only where it differs, as nearly all sessions are recent.
     year = "" if then.year == present.year else f" {then.year}"
     return f"{then.day} {_MONTHS[then.month - 1]}{year}, {then:%H:%M}"
 
@@ -104,5 +109,6 @@ def _in_zone(moment: datetime | float, zone: tzinfo) -> datetime:
     if not isinstance(moment, datetime):
         return datetime.fromtimestamp(moment, zone)
     if moment.tzinfo is None:
+        # A naive datetime would be read in the zone of the server, and be wrong by hours without notice.
         raise ValueError(f"must carry a time zone: {moment!r}")
     return moment.astimezone(zone)

@@ -34,6 +34,7 @@ def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> 
     """
     merged = _merged(spans, len(text))
     start, end = (merged[0][0], merged[-1][1]) if merged else (0, 0)
+    # The excerpt begins and ends at word boundaries.
     first, last = _word_start(text, max(0, start - around)), _word_end(text, min(len(text), end + around))
     if not merged:
         # Nothing is highlighted: as much is shown as would be around a highlight.
@@ -55,10 +56,12 @@ def markdown_lines(text: str, spans: Iterable[Span]) -> str:
     """A whole text as markdown, line by line, with these spans highlighted."""
     merged, lines, start = _merged(spans, len(text)), [], 0
     for line in text.splitlines(keepends=True):
+        # Spans count from the start of the text, and here from the start of the line.
         within = [(a - start, b - start) for a, b in merged if a < start + len(line) and b > start]
         pieces = source_pieces(line, within, around=len(line)) if within else [Piece(line)]
         lines.append(markdown(pieces))
         start += len(line)
+    # Two blanks before a line break make it a line break in markdown.
     return "  \n".join(lines)
 
 
@@ -71,6 +74,7 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
     # White space is compared, too, so that both texts can be put together again.
     old, new = re.findall(r"\s+|[^\s]+", before), re.findall(r"\s+|[^\s]+", after)
     pieces: list[Piece] = []
+    # Without the heuristic for long texts, which ignores frequent words.
     for change, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if change == "equal":
             pieces.append(Piece("".join(old[a:b])))
@@ -81,6 +85,7 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
 
 def markdown(pieces: Sequence[Piece]) -> str:
     """Convert pieces to markdown: highlights on blue, removed words struck through, new words bold and blue."""
+    # Piece by piece, because the blank between two depends on what was written before.
     marked_so_far = ""
     for before, piece in zip([None, *pieces], pieces, strict=False):
         # A removed and an added word would run together: neither brings the blank between them.

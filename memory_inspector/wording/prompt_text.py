@@ -54,6 +54,7 @@ def square(part: PromptPart, mode: Mode) -> str:
 def headline(prompt: Prompt) -> str:
     """The prompt in one sentence: tokens counted, and billed where that differs, the limit, requested and cut."""
     built = prompt.built
+    # Another program's prompt was observed, so neither a limit nor cuts are known.
     if built.known != "built":
         billed = prompt.call.input_tokens if prompt.call else None
         counted = (
@@ -79,6 +80,7 @@ def _lost(prompt: Prompt) -> list[tuple[PromptPart, int]]:
     """Parts that were cut, with the tokens they lost, in the order of the cuts."""
     refs: dict[str, tuple[PromptPart, int]] = {}
     for cut in prompt.cuts:
+        # A block can be cut more than once; the dictionary keeps the order of its first cut.
         refs[cut.part.name] = (cut.part, refs.get(cut.part.name, (cut.part, 0))[1] + cut.tokens)
     return list(refs.values())
 
@@ -91,6 +93,7 @@ def cut_title(number: int, cut: PromptCut) -> str:
 def cut_lines(cut: PromptCut) -> list[str]:
     """A cut in words: tokens requested, what was removed by which rule, and how much more than needed."""
     part = cut.part
+    # The three lines of a cut: sizes, what went, and how that compares with what was needed.
     return [
         f"asked {tokens(part.asked)}, granted {tokens(part.granted)}",
         f"{_what_went(cut)}, {count(cut.tokens, 'token')}",
@@ -100,6 +103,7 @@ def cut_lines(cut: PromptCut) -> list[str]:
 
 def _what_went(cut: PromptCut) -> str:
     if cut.rule == "oldest_turns":
+        # Entries of the queue are messages; turns are counted by their numbers.
         turns = len({entry.turn for entry in cut.entries})
         return f"oldest turns first: {count(turns, 'turn')}, {count(len(cut.entries), 'message')}"
     if cut.rule == "own_truncation":
@@ -120,6 +124,7 @@ def _what_went(cut: PromptCut) -> str:
 
 def _turns(entries: Sequence[Entry]) -> str:
     unit = _unit(entries)
+    # Many turns are counted, because a list of numbers says little.
     if len(entries) > NAMED_TURNS:
         return count(len(entries), unit)
     return by_score([(from_turn(unit, turn_number(entry)), entry.score) for entry in entries])
@@ -142,6 +147,7 @@ def turn_number(entry: Entry) -> str:
 
 
 def _named(entries: Sequence[Entry], noun: str) -> str:
+    # Erased words cannot be quoted, so fewer may be named than were cut.
     named = [f"“{plain(short(entry.words, FACT_CHARACTERS))}”" for entry in entries if entry.words][:NAMED_FACTS]
     if len(entries) > len(named):
         return count(len(entries), noun) + (f", {', '.join(named)} among them" if named else "")
@@ -150,6 +156,7 @@ def _named(entries: Sequence[Entry], noun: str) -> str:
 
 def _proportion(cut: PromptCut) -> str:
     needed = f"{tokens(cut.over_before)} too many; {tokens(cut.tokens)} removed"
+    # This cut did not suffice: others followed, or the prompt stayed over.
     if cut.tokens < cut.over_before:
         return f"{needed}: the rest had to come from elsewhere."
     if cut.tokens == cut.over_before:
@@ -159,6 +166,7 @@ def _proportion(cut: PromptCut) -> str:
         "dropped": "this block is cut whole",
         "own_truncation": "the block shortens itself",
     }
+    # All other rules cut whole pieces, whose name depends on the block.
     because = rules.get(cut.rule) or f"{plural(_noun(cut.part.kind, cut.entries))} are cut whole"
     return f"{needed}, because {because}."
 
@@ -171,6 +179,7 @@ def never_cut(prompt: Prompt) -> str | None:
 
 def cut_next(prompt: Prompt) -> str | None:
     """The blocks that would be cut next if more were requested, in that order."""
+    # Reversed: the prompt lists parts from never cut to cut first.
     names = [f"{plain(part_name(part))} (priority {part.priority})" for part in reversed(prompt.parts) if part.priority]
     return f"If it did not fit: {', then '.join(names)} would be cut." if names else None
 
@@ -198,6 +207,7 @@ def held(part: PromptPart) -> str:
         return "could not be read"
     if not part.entries:
         return "empty"
+    # Of fixed text and summaries, a number of pieces says nothing.
     counted = part.kind in (QUEUE, PINNED, "vector") or kind_of(part.kind).quoted
     return count(len(part.included), _noun(part.kind, part.entries)) if counted else "text"
 
@@ -208,6 +218,7 @@ def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
     rows = []
     for part in prompt.parts:
         is_block = part.kind not in (QUEUE, PINNED)
+        # Names of blocks are the user's; the queue and system messages are named here.
         rows.append(
             _number_row(
                 part.name if is_block else part_name(part),
@@ -240,6 +251,7 @@ def bill_rows(prompt: Prompt) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {
             "": BILL_LABELS[line.what],
+            # A line that only a provider bills was not counted, which is not the same as 0.
             "Counted": line.counted if line.counted or not line.billed else None,
             "Billed": line.billed,
         }
@@ -295,6 +307,7 @@ def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *,
 def asked(prompt: Prompt) -> str:
     """The query used to search stored turns, as long as a URL allows. Plain text."""
     # Without an input the block asked with the latest user message of the queue.
+    # The queue is the first part of every prompt.
     users = [entry.words for entry in prompt.parts[0].entries if entry.role == "user" and entry.words]
     question = prompt.question or (users[-1] if users else "")
     return " ".join(question.split())[:QUESTION_CHARACTERS]
@@ -303,7 +316,9 @@ def asked(prompt: Prompt) -> str:
 def entry_words(entry: Entry) -> str:
     """The words of one message or stored turn, as the model reads them. Plain text."""
     if entry.words is None:
+        # Words may be erased while the record that names them stays.
         return "(These words were erased since.)"
+    # One message has its speaker in its note; of several, each line names its own.
     if len(entry.messages) > 1:
         lines = [
             f"{_who(message)}: {words}"
@@ -337,6 +352,7 @@ def entry_note(entry: Entry) -> str:
     notes += _score(entry)
     if entry.tokens is not None:
         notes.append(count(entry.tokens, "token"))
+    # Each type of attachment once, however many there are.
     notes += [f"with {kind}" for kind in dict.fromkeys(entry.attached)]
     return plain(" · ".join(notes))
 

@@ -115,6 +115,7 @@ class Summary:
             sent = count(self.sent, "token") if limit is None else f"{tokens(self.sent)} of {count(limit, 'token')}"
             parts = [sent]
         facts = self.learned - self.relations
+        # Facts are left out only where relations alone were learned.
         kinds = [count(facts, "fact")] if facts or not self.relations else []
         kinds += [count(self.relations, "relation")] if self.relations else []
         for name, number, says in (
@@ -181,6 +182,7 @@ def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line
             *_related(values, words),
             *_deliveries(values, words),
         ],
+        # Memory's own text is taken out of many messages for one reason, so one line is enough.
         "recalled": recalled + _lines_of(values, words, BlockFailed) + _lines_of(values, words, MemoryStripped)[:1],
         "cut": [*cut, *([too_large(built)] if built is not None and built.over_by else [])],
     }
@@ -224,6 +226,7 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
     again = [
         event.fact
         for event in values
+        # A confirmation by a person, or its withdrawal, is not news from the conversation.
         if isinstance(event, FactConfirmed) and event.former is None and event.restores is None
     ]
     if again:
@@ -256,6 +259,7 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
         Line(
             icon,
             says.format(count(len(set(items)), "relation")),
+            # Each relation once, in the order of its first event.
             details=tuple(words.relations.get(id, "a relation that was erased since") for id in dict.fromkeys(items)),
         )
         for icon, says, items in chapters
@@ -278,6 +282,7 @@ def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:
         elif isinstance(event, DeliveryFailed | DeliveryParked):
             lines |= dict.fromkeys(event.deliveries, describe(event, words))
         elif isinstance(event, DeliveryRetried):
+            # A retried delivery is learning again, if it was queued in this turn.
             lines |= {delivery: queued[delivery] for delivery in event.deliveries if delivery in queued}
     # One failure can concern several deliveries, and is told once.
     return list(dict.fromkeys(line for delivery, line in lines.items() if delivery in words.due))

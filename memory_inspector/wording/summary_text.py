@@ -32,6 +32,7 @@ class Freshness:
 def freshness_then(records: Iterable[EventRecord], block: str, latest: int) -> Freshness:
     """Freshness of a summary at the end of a log, or of the beginning of one."""
     revisions = recorded_revisions(records, block)
+    # 0 means that a version covers no turn yet.
     return Freshness(revisions[-1].turn_covered or None if revisions else None, latest)
 
 
@@ -66,6 +67,7 @@ def origin_line(revision: SummaryRevision) -> str:
     parts = []
     if revision.restored is not None:
         parts.append(f"restores version {tokens(revision.restored)}")
+    # A restored version was asked for as well; what it restores says more.
     elif revision.asked_by == "user":
         parts.append("rewritten on demand")
     if revision.messages:
@@ -92,6 +94,7 @@ def cost_line(messages: int, size: int, model: str | None) -> str:
     what = f"{count(messages, 'message')}, {count(size, 'token')}" if messages else f"its own {count(size, 'token')}"
     if model is None:
         return f"It reads {what}, by rules on this machine: no model is called."
+    # A learner reads at most so many tokens in one call; without messages, one call rewrites the text.
     calls = max(1, -(-size // CALL_TOKENS)) if messages else 1
     times = "once" if calls == 1 else f"about {tokens(calls)} times"
     return f"It reads {what}, and calls {plain(short(model, NAMED_CHARACTERS))} {times}."

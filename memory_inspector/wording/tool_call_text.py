@@ -53,10 +53,12 @@ def pretty_json(text: str) -> str | None:
       ]
     }
     """
+    # Only objects and arrays gain from line breaks; a bare number or string would parse as well.
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
         written = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    # Deeply nested JSON exceeds the recursion limit of the parser.
     except (ValueError, RecursionError):
         return None
     return written if "".join(written.split()) == "".join(text.split()) else text
@@ -73,6 +75,7 @@ def chat_line(tool: str, arguments: Mapping[str, Any], result: str | None, *, re
         return Told("hourglass_empty", "Called a memory tool; no result was stored")
     if refused:
         return Told("block", f"Refused: {_flat(result, 240)}", refused=True)
+    # The first sentence of a result names the block; searches and the archive have a wording of their own.
     done = result.partition(".")[0] if tool not in _ICONS else ""
     icon = _ICONS.get(tool, "edit_note")
     if tool == "core_memory_replace":
@@ -85,6 +88,7 @@ def chat_line(tool: str, arguments: Mapping[str, Any], result: str | None, *, re
         where = "the conversation" if tool == "conversation_search" else "the archive"
         first_line = result.splitlines()[0].rstrip(":.") if result else "Found nothing"
         return Told(icon, f"Searched {where} for {_quoted(arguments, 'query')}. {first_line}")
+    # Tools name what they write differently; a call holds one of these.
     written = next((arguments[name] for name in ("content", "new_string", "new_memory") if name in arguments), "")
     return Told(icon, f"{done}: {_flat(written)}", wrote=True)
 
@@ -97,6 +101,7 @@ def log_line(tool: str, block: str | None, arguments: Mapping[str, Any], result:
         return Told("block", f"Refused what the agent wanted to do to {named}{why}", refused=True)
 
     def size(name: str) -> str:
+        # Erased arguments are missing, and a model may have sent something else than text.
         value = arguments.get(name)
         return count(len(value), "character") if isinstance(value, str) else "text"
 

@@ -43,6 +43,7 @@ def title(stage: Stage) -> str:
 
 def quoted(trace: Trace, word: str | None = None) -> str:
     """Markdown: the words that are followed, in quotes, with the clicked one marked; empty for a cut."""
+    # A cut is followed as a whole and has no words of its own.
     if trace.cut is not None:
         return ""
     words = short(" ".join(_MARKUP.sub("", trace.asked).split()), QUOTED)
@@ -51,6 +52,7 @@ def quoted(trace: Trace, word: str | None = None) -> str:
         return f":gray[“{plain(words)}”]"
     parts = (words[: place.start()], words[place.end() :])
     before, after = (f":gray[{plain(part)}]" if part.strip() else "" for part in (f"“{parts[0]}", f"{parts[1]}”"))
+    # `plain` drops blanks at the ends, so those beside the marked word are put back.
     gaps = [" " * parts[0].endswith(" "), " " * parts[1].startswith(" ")]
     return f"{before}{gaps[0]}:blue-background[{plain(place.group())}]{gaps[1]}{after}"
 
@@ -61,4 +63,5 @@ def says(trace: Trace, word: str) -> bool:
 
 
 def _place(words: str, word: str) -> re.Match[str] | None:
+    # A whole word first; scripts without spaces have no word boundaries, so then the characters themselves.
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", words) or re.search(re.escape(word), words)

@@ -55,6 +55,7 @@ def by_score(scored: Sequence[tuple[str, float | None]]) -> str:
     Only the best candidates of a search are recorded with their scores, so those without one come first.
     """
     ranked = sorted(((name, score) for name, score in scored if score is not None), key=lambda pair: pair[1])
+    # The names keep the order they came in: without scores, there is no other.
     unknown = [name for name, score in scored if score is None]
     scores = "scores" if len(unknown) > 1 else "score"
     parts = [f"{', '.join(unknown)} ({scores} not recorded)"] if unknown else []

@@ -42,6 +42,7 @@ def _(event: BlockEdited, words: Words) -> Line:
     if event.restored is not None:
         again = f"version {event.restored} of the text of {block}, as version {event.revision}"
         return Line("settings_backup_restore", f"Brought back {again}")
+    # Equal texts before and after mean that the text stayed, and only the code's one was ignored.
     if event.after is not None and event.after != event.before:
         began = event.before is None
         note = words.texts.get(event.note) if event.note else None
@@ -66,6 +67,7 @@ def _(event: RecipeChosen, words: Words) -> Line:
 @describe.register
 def _(event: BlockStateSaved, words: Words) -> Line:
     if event.unsaved_fields:
+        # Fields of the class that JSON cannot hold are lost when the process ends.
         lost = listed(list(event.unsaved_fields))
         return Line("save", f"Saved what {short(event.block)} learned, but it cannot keep {lost}", "waiting")
     return Line("save", f"Saved what {short(event.block)} learned")
@@ -78,6 +80,7 @@ def _(event: BlockFailed, words: Words) -> Line:
 
 @describe.register
 def _(event: ToolCalled, words: Words) -> Line:
+    # Arguments and results are named by hash, and may be erased.
     arguments, result = arguments_of(words.texts.get(event.arguments)), words.texts.get(event.result)
     sentence = log_line(event.tool, event.block, arguments, result, refused=event.outcome == "refused")
     return Line(sentence.icon, sentence.text, "waiting" if sentence.refused else "plain")

@@ -53,6 +53,7 @@ def _(event: VectorsStored, words: Words) -> Line:
     if event.follow:
         return Line("inventory_2", f"{line} for keyword search; their vectors follow")
     why = tuple([event.error] if event.error else [])
+    # Without an embedder and nothing to follow, the model failed: only keywords find these units.
     return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting", why)
 
 
@@ -63,6 +64,7 @@ def stored_as(event: Event, words: Words) -> str:
         return common(words.units.values())
     if not isinstance(event, VectorsStored):
         return words.units.get(block, TURN)
+    # The event itself tells: a unit of several messages is no single message, whatever the block stores now.
     alone = all(len(expand(seqs)) == 1 for _, seqs, _ in event.nodes)
     unit = words.units.get(block, "message" if alone else TURN)
     return TURN if unit == "message" and not alone else unit
@@ -83,6 +85,7 @@ def _(event: VectorsReplaced, words: Words) -> Line:
 @describe.register
 def _(event: Retrieved, words: Words) -> Line:
     unit = stored_as(event, words)
+    # The fields of a candidate are number, vector score, keyword score, score and outcome.
     granted = [candidate for candidate in event.candidates if candidate[4] == "granted"]
     if granted:
         best = max(candidate[3] for candidate in granted)
@@ -101,6 +104,7 @@ def _(event: Retrieved, words: Words) -> Line:
         others = f"{stored(len(event.elsewhere), unit)} of the user's other sessions"
         highest = f", best {max(score for _, score in event.elsewhere):.2f}"
         also = f"{line.text}, and {others}" if granted else f"Recalled {others}{highest}"
+        # What other sessions contributed is added, or stands alone where this one contributed nothing.
         line = Line("search", also, more=line.more)
     if event.degraded:
         return Line("warning", f"{line.text}. {clause(event.degraded)}", "waiting", more=line.more)
@@ -108,6 +112,7 @@ def _(event: Retrieved, words: Words) -> Line:
 
 
 def _why_nothing(event: Retrieved) -> str:
+    # Candidates are recorded best first.
     _, _, _, best, outcome = event.candidates[0]
     if outcome == "in_queue":
         return f"what fits best ({best:.2f}) is still in the queue"
@@ -130,6 +135,7 @@ def _why_nothing(event: Retrieved) -> str:
 @describe.register
 def _(event: ContextBuilt, words: Words) -> Line:
     if event.known != "built":
+        # A prompt observed on its way has neither a limit nor cuts, so it is only measured.
         many = count(len(expand(event.pinned)) + len(expand(event.queue)), "message")
         return Line("article", f"Sent {many}, {count(event.total, 'token')}, {KNOWN[event.known]}")
     if event.cuts:
@@ -154,6 +160,7 @@ def _cuts(event: ContextBuilt) -> str:
     left_out = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
     if not sentences:
         return f"Left {listed(left_out)} out of the prompt: what is never cut is over the limit"
+    # Cuts are in the order in which they were made, so the first tells which priority went first.
     first = parts.get(str(blocks[0]["part"]), {}).get("priority", "?")
     which = "largest" if event.truncation_order == "largest_first" else "smallest"
     why = f"priority {first} goes first" if len(sentences) == 1 else f"the {which} priority number goes first"
@@ -166,6 +173,7 @@ def _left_out(cut: Mapping[str, Any]) -> str:
 
 def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words) -> Line:
     """A single cut: by how much the prompt was over the limit, and what was left out of it therefore."""
+    # Runs of refs are stored as one, so they are spread before they are counted.
     refs = spread(cut["refs"])
     part, size = str(cut["part"]), count(int(cut["tokens"]), "token")
     why = f"The prompt was {count(int(cut['over_before']), 'token')} over, so"
@@ -177,8 +185,10 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
             "content_cut", f"{why} all of {short(part)} ({size}) {_queue_cut(1)}", "loss", _cut_words(refs, words)
         )
     scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
+    # Lowest score first, as they were cut; a score that was not recorded is below all recorded ones.
     gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
     if not gone:
+        # Pieces that are no stored turns: facts, relations or sentences.
         far = ", farthest from the question first" if any(ref.kind == "relation" for ref in refs) else ""
         return Line("content_cut", f"{why} {size} of {short(part)} were left out{far}", "loss", _cut_words(refs, words))
     unit = words.units.get(part, TURN)

@@ -66,8 +66,11 @@ class WordsInLog:
         history = memory.log.history()
         with self._lock:
             self._catch_up(history)
+            # Only the positions are read under the lock; texts are fetched after it.
             places = [_Places.of(self._pieces, named, record.position) for named, record in asked]
+        # The facts of a user may have been learned in another session, whose log is not read here.
         _from_other_sessions(places, memory, at=max((record.at for _, record in asked), default=0))
+        # One query for the texts of all events, because a page may have hundreds.
         texts = memory.log.texts({key for event_words in places for key in event_words.hashes()})
         return [
             event_words.words(texts, _units(history, record.position))
@@ -77,6 +80,7 @@ class WordsInLog:
     def _catch_up(self, history: History) -> None:
         """Take in what is new; everything again where events that were taken have been changed since."""
         first = history.records[0] if history.records else None
+        # After a reset or an erasure the history is read anew, with new records.
         if first is not self._first:
             self._begin(first)
         for record in history.after(self._position):
@@ -105,6 +109,7 @@ class _Named:
         """Add what the sentence of an event asks for; with `previews`, recalled turns with how they begin, and all
         that was cut.
         """
+        # The sentence is made once with empty words, only to note what it asks for.
         describe(
             event,
             Words(
@@ -132,6 +137,7 @@ class _Noted(Mapping[Key, Any]):
         self._into = into
 
     def __getitem__(self, key: Key) -> Any:
+        # Noting and refusing: the sentence falls back to its words for what was erased, which are thrown away.
         self._into[key] = None
         raise KeyError(key)
 
@@ -179,6 +185,7 @@ class _Places:
 
     def hashes(self) -> set[str]:
         keys = {*self.facts.values(), *self.entities.values(), *self.quoted.values(), *self.texts, *self.messages}
+        # A relation is three texts: subject, predicate and object.
         return keys.union(*self.relations.values())
 
     def words(self, texts: dict[str, str], units: dict[str, str]) -> Words:
@@ -191,6 +198,7 @@ class _Places:
             texts=quoted,
             relations={
                 id: " → ".join(texts[key] for key in keys)
+                # With one of its three texts erased, a relation has no words.
                 for id, keys in self.relations.items()
                 if all(key in texts for key in keys)
             },

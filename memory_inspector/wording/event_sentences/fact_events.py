@@ -86,6 +86,7 @@ def _(event: FactAdded, words: Words) -> Line:
 
 def contradiction(event: FactAdded, words: Words) -> Line:
     """Describe only the contradiction, where the fact itself is described elsewhere."""
+    # In full, because the reader has to decide between the two.
     old, new = words.facts.get(event.conflicts_with[0], ERASED), words.facts.get(event.fact, ERASED)
     return Line("warning", f"“{new}” contradicts “{old}”", "waiting")
 
@@ -152,6 +153,7 @@ def _(event: FactHeldBack, words: Words) -> Line:
 
 @describe.register
 def _(event: FactsRead, words: Words) -> Line:
+    # None is a way of asking that was not used; an erased text shows as an ellipsis.
     key, query = (None if text is None else words.texts.get(text, "…") for text in (event.key, event.query))
     by = f" for “{short(query, QUOTED)}”" if query is not None else ""
     by += f" under {short(key, QUOTED)}" if key else ""
@@ -221,6 +223,7 @@ def _(event: CondensingRefused, words: Words) -> Line:
 @describe.register
 def _(event: SummaryRewritten, words: Words) -> Line:
     block = short(event.block)
+    # A summary that covers nothing any more was emptied, as its messages are gone.
     if not event.covers:
         return Line("delete", f"Emptied {block}: messages that it was made of were forgotten", "loss")
     taken = count(len(expand(event.seqs)), "message")

@@ -47,6 +47,7 @@ def _(event: EntityAdded, words: Words) -> Line:
 @describe.register
 def _(event: EntityChanged, words: Words) -> Line:
     name, after = entity_words(event.entity, words), event.after
+    # A change of state says more than the fields that change with it, so it comes first.
     if after.get("state") == "merged":
         into = after.get("merged_into")
         return Line("merge", f"Merged “{name}” into “{entity_words(into, words) if into is not None else ERASED_NAME}”")
@@ -60,6 +61,7 @@ def _(event: EntityChanged, words: Words) -> Line:
     if "type" in after:
         was = short(str(event.before.get("type", "other")))
         return Line("edit", f"Changed what “{name}” is: {was}, now {short(str(after['type']))}")
+    # Neither state, name nor type: the aliases are what changed.
     others = [f"“{short(words.texts.get(str(alias), ERASED_NAME))}”" for alias in after.get("aliases", ())]
     return Line("edit", f"“{name}” is also called {listed(others)}" if others else f"“{name}” has no other name now")
 
@@ -95,6 +97,7 @@ def _(event: RelationChanged, words: Words) -> Line:
         return Line("unarchive", f"“{sentence}” holds again")
     if after.get("state") == "ended":
         return Line("history", f"Ended “{sentence}”")
+    # Otherwise a part was corrected; the sentence shows the relation as it is after it.
     was = [_part(name, event.before, words) for name in ("subject", "predicate", "object") if name in event.before]
     return Line("edit", f"Changed “{sentence}”" + (f": before, {listed(was)}" if was else ""))
 

@@ -104,6 +104,7 @@ def because(reason: str) -> str:
 
 def clause(sentence: str) -> str:
     """Somebody else's sentence as the end of one of ours."""
+    # Its full stop goes, because the sentence around it may continue.
     return sentence.strip().removesuffix(".")
 
 

@@ -93,6 +93,7 @@ def _(event: SessionReset, words: Words) -> Line:
         count(number, noun)
         for number, noun in ((event.messages, "message"), (event.facts, "fact"), (event.vectors, vectors))
     ]
+    # With seqs, single messages went because they said a phrase, whatever their status.
     if event.seqs is not None:
         what = "a phrase"
     return Line("delete", f"Forgot {what}: {', '.join(gone)}", "loss")
@@ -113,6 +114,7 @@ def _(event: SessionBranched, words: Words) -> Line:
 
 @describe.register
 def _(event: ConfigurationChanged, words: Words) -> Line:
+    # Nothing was changed: values of the code lost against stored ones.
     if not event.after:
         lost = listed([setting_words(name, value) for name, value in event.ignored.items()])
         return Line("tune", f"Kept the stored settings against the code's: {lost}")
@@ -130,6 +132,7 @@ def _(event: ConfigurationChanged, words: Words) -> Line:
 def _(event: MessageAdded, words: Words) -> Line:
     text = words.texts.get(event.content)
     quoted = "something that was erased since" if text is None else f"“{short(text, SAID)}”"
+    # An empty text is known, unlike an erased one; the message may be a call of a tool.
     if text == "":
         quoted = "something without text"
     who = {"user": "The user said", "assistant": "The assistant said", "tool": "A tool answered"}
@@ -153,6 +156,7 @@ def _(event: FlushPlanned, words: Words) -> Line:
         "asked": "flushed by hand",
         "closed": "the session was closed",
     }.get(event.trigger, event.trigger)
+    # A window may be the only reason, or one beside the size.
     if "window" in event.rules and event.queue_turns is not None:
         window = f"the queue holds {count(event.queue_turns, 'turn')} at most"
         why = window if event.rules == ("window",) else f"{window}, and {why}"
@@ -235,6 +239,7 @@ def _(event: NothingLearned, words: Words) -> Line:
     why = ", ".join(_nothing(code, number) for code, number in messages.items())
     text = f"{short(event.block)} learned nothing from {count(sum(messages.values()), 'message')}: {why}"
     facts = dict.fromkeys(fact for _, _, fact, _ in event.reasons if fact is not None)
+    # Each text once, in the order of the reasons.
     own_words = dict.fromkeys(reason_text for _, _, _, reason_text in event.reasons if reason_text)
     details = [
         *(fact_words(fact, words) for fact in facts),

@@ -115,6 +115,7 @@ _MISSING = object()
 def setting_words(name: str, value: object, before: object = _MISSING, *, begun: bool = False) -> str:
     """`the token limit to 1,240`, with `begun` `the token limit from 1,200 to 1,240`."""
     label = SETTINGS.get(name, name.replace("_", " "))
+    # None is a value of its own, so a missing one needs another mark.
     former = f" from {value_words(name, before)}" if begun and before is not _MISSING else ""
     return f"{label}{former} to {value_words(name, value)}"
 
@@ -137,6 +138,7 @@ def value_words(name: str, value: object) -> str:
         return listed([short(str(item)) for item in value]) or ("all" if name == "expire_categories" else "its own")
     if value is None:
         return "the default"
+    # Before whole numbers: True is an int too.
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, int):

@@ -25,6 +25,7 @@ def _(event: MemoryWritten, words: Words) -> Line:
     what = count(number, "record") if number else "records"
     if event.error:
         return Line("error", f"Could not write {what} into {store}: {event.error}", "waiting")
+    # A record without a hash has no captured words.
     texts = [words.texts.get(key, ERASED_RECORD) for _, key, _ in event.records if key is not None]
     if not texts:
         ids = [short(id) for id, _, _ in event.records[:MAX_NAMED] if id is not None]
@@ -55,6 +56,7 @@ def _(event: MemorySearched, words: Words) -> Line:
 def _(event: MemoryDeleted, words: Words) -> Line:
     store, ids = short(store_name(event)), [short(id) for id in event.records[:MAX_NAMED]]
     more = f" and {tokens(len(event.records) - MAX_NAMED)} more" if len(event.records) > MAX_NAMED else ""
+    # A deletion without ids is one of everything.
     what = f"{'record' if len(event.records) == 1 else 'records'} {listed(ids)}{more}" if ids else "every record"
     if event.error:
         return Line("error", f"Could not delete {what} of {store}: {event.error}", "waiting")
