@@ -101,6 +101,7 @@ def _picked(stores: Mapping[str, Store]) -> Store:
         "Store", list(stores), default=next(iter(stores)), format_func=lambda option: plain(short(option, 40)),
         required=True, key="stores__store", label_visibility="collapsed",
     )  # fmt: skip
+    # The picked store may have vanished at an earlier turn.
     return stores.get(str(name)) or next(iter(stores.values()))
 
 
@@ -108,6 +109,7 @@ def _words_of(view: View, store: Store) -> WordsOf:
     keys = {version.words for record in store.records for version in record.versions}
     keys |= {record.found_words for record in store.records}
     keys |= {getattr(search.event, "query", None) for search in store.searches}
+    # One query for the words of all records and searches.
     texts = view.memory.log.texts(key for key in keys if key is not None)
     return lambda key: f"({NOT_CAPTURED})" if key is None else texts.get(key, "(erased)")
 
@@ -134,6 +136,7 @@ def _draw_records(store: Store, words: WordsOf) -> StoreRecord | None:
     chosen: Any = st.dataframe(
         greyed(rows, gone, "Record", "Words", "State"),
         hide_index=True,
+        # Rows are 35 pixels high; one more for the header.
         height="content" if len(rows) <= ROWS else 35 * (ROWS + 1),
         column_config={
             "Record": st.column_config.TextColumn(width=150),
@@ -150,12 +153,14 @@ def _draw_records(store: Store, words: WordsOf) -> StoreRecord | None:
         alt="Records of the store",
     )
     picked = chosen["selection"]["rows"]
+    # The selection may be left over from a longer table.
     return store.records[picked[0]] if picked and picked[0] < len(store.records) else None
 
 
 def _draw_record(record: StoreRecord, words: WordsOf) -> None:
     with st.container(border=True, gap="small", key="stores__record"):
         heading(plain(short(record.id or "A record without an id", 80)))
+        # Numbered from the first write, drawn from the last.
         writes = list(enumerate(record.versions, start=1))[::-1]
         for number, version in writes[:WRITES]:
             before = record.versions[number - 2] if number > 1 else None
@@ -165,6 +170,7 @@ def _draw_record(record: StoreRecord, words: WordsOf) -> None:
         if not writes:
             st.text(words(record.found_words))
         _draw_reads(record, words)
+        # Erased words cannot be followed.
         if record.words is not None and (text := words(record.words)) != "(erased)":
             nav.follow_link(" ".join(text.split()), ":small[Where did it go?]")
 

@@ -95,6 +95,7 @@ def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
 def change_dialog(session_id: str, name: str, change: Change) -> None:
     """Confirm a change, with a preview of the next prompt."""
     memory = engine().open(session_id)
+    # What it was when the dialog opened: if another tab changes it meanwhile, saving is refused.
     before = memory.blocks.settings(name).get(change.setting)
     st.markdown(f"**{plain(name)}**: {plain(change.says.lower())}?")
     st.markdown(change.means)
@@ -146,6 +147,7 @@ def settings_of_dialog(session_id: str, name: str) -> None:
         return
     st.markdown(f"**{plain(name)}** :gray[{plain(kind_of(attached.kind).label)}]")
     stored = memory.blocks.settings(name)
+    # A setting that this block does not store, such as one of a newer kind, is not offered.
     fields = [f for f in fields_of(attached.kind, has_user=memory.session.user_id is not None) if f.setting in stored]
     theirs = {field.setting: stored[field.setting] for field in fields}
     by_name = {field.setting: field for field in fields}
@@ -160,6 +162,7 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     for field in fields:
         if field.group and field.group not in folds:
             folds[field.group] = st.expander(field.group)
+        # Only fields drawn before are known here, so a field stands after the one it depends on.
         if field.when is None or drawer.chosen().get(field.when[0]) == field.when[1]:
             with folds[field.group] if field.group else nullcontext():
                 _draw(attached.kind, field, drawer)
@@ -176,6 +179,7 @@ def _shown(field: Field, value: Any) -> Any:
         return value or ""
     if field.sort == "labels":
         return list(value)
+    # Value, step and bounds of a number field must have one type.
     if field.sort in ("share", "whole") and field.choices is None and value is not None:
         return float(value) if field.sort == "share" else int(value)
     return bool(value) if field.sort == "toggle" else value
@@ -185,6 +189,7 @@ def _meant(field: Field, value: Any) -> Any:
     """Convert a widget's value to the stored setting."""
     if field.sort == "text":
         return str(value).strip() or None
+    # Steps of 0.01 add up to numbers such as 0.30000000000000004.
     return round(value, 4) if field.sort == "share" and field.choices is None and value is not None else value
 
 
@@ -200,6 +205,7 @@ def _draw(kind: str, field: Field, drawer: Drawer) -> None:
     elif field.sort == "labels":
         st.multiselect(
             field.title,
+            # Every chosen label must be among the options, whether it is suggested or was typed.
             list(dict.fromkeys((*drawer.opened[field.setting], *st.session_state[key], *field.offered))),
             key=key,
             accept_new_options=True,
@@ -235,6 +241,7 @@ def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
     changed = drawer.changes()
     if not changed:
         return NOTHING
+    # The former values serve twice: to detect a change made elsewhere, and to undo this one.
     before = {setting: drawer.opened[setting] for setting in changed}
     engine().open(session_id).blocks.configure_all({name: changed}, opened={name: before})
     changes_listed = listed(

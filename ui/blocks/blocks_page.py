@@ -60,8 +60,10 @@ def draw(view: View) -> None:
     if choose_view(VIEWS, "blocks__view") == "recipes":
         recipes.draw(view)
         return
+    # The address names a picked recipe, which this view does not show.
     write_link(None)
     drawer = _draw(view)
+    # A run opens one dialog at most: the one asked for is returned, and opened once the page is drawn.
     if drawer is not None:
         drawer()
 
@@ -72,6 +74,7 @@ def _draw(view: View) -> Drawer | None:
     standings = _then(view, built) if view.past else _now(view, built)
     if not standings:
         return _empty(view)
+    # The order of cutting is a setting too, so a past turn is shown by the settings of then.
     config = view.history.config_at(view.position) if view.past else view.memory.session.config
     priorities = {shown.name: shown.priority for shown in standings}
     order = cut_order(priorities, config.truncation_order)
@@ -89,6 +92,7 @@ def _draw(view: View) -> Drawer | None:
         )
         for name in card_order(order)
     ]
+    # Row by row, so that two cards side by side stretch to the same height.
     for start in range(0, len(cards), 2):
         for column, drawn in zip(st.columns(2, gap="medium"), cards[start : start + 2], strict=False):
             with column:
@@ -121,6 +125,7 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
 
 def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
     past = view.history.blocks_at(view.position)
+    # Words may be erased since, so a text can be missing.
     texts = view.memory.log.texts(block.text for block in past if block.text)
     log = view.history.upto(view.position)
     return [
@@ -256,6 +261,7 @@ def _card(view: View, card: Card, shown: Standing) -> Drawer | None:
         if card.kind == "facts" and shown.made_here and shown.enabled and not view.past:
             effect = view.memory.facts.desk(card.name).limit_effect()
             draw_limit(view.memory, card.name, effect, key=f"blocks_{card.name}", changeable=not view.read_only)
+        # An empty row of buttons would still take its gap.
         if view.read_only and kind_of(card.kind).page is None and not _shows_versions(view, card):
             return None
         with st.container(horizontal=True, gap="small"):
@@ -348,16 +354,19 @@ def _menu(view: View, shown: Standing) -> Drawer | None:
 def _deliver(session_id: str, name: str) -> None:
     """Attempt a block's due and parked deliveries at once, with the learner of this app."""
     try:
+        # A callback cannot draw: the next run shows the error.
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
 
+    # Deliveries that were given up are not tried until they are pending again.
     def work(job: Job) -> None:
         parked = [delivery.id for delivery in memory.session.deliveries(states=("parked",)) if delivery.block == name]
         if parked:
             memory.session.retry(parked)
         memory.session.learn_here([name])
 
+    # A new id each time: a job that has ended is not started again under its own.
     engine().start(session_id, f"retry-{uuid.uuid4().hex}", work, browser_model=chosen.pasted)

@@ -47,6 +47,7 @@ def edit_dialog(session_id: str, name: str) -> None:
         return
     key = f"edit_{session_id}_{name}"
     box = f"blocks__{key}_text"
+    # A text that was typed and not saved outlives the dialog and the tab.
     unsaved = engine().unsaved.at(_place(session_id, name))
     if unsaved is None:
         opened = draft(key, box, Draft(attached.record.revision))
@@ -74,6 +75,7 @@ def edit_dialog(session_id: str, name: str) -> None:
         st.markdown(f":small[{characters_used(len(text), limit)}{over}. The agent edits this text too.]")
     if text != current:
         draw_effect(memory, texts={name: text})
+    # The typed text is the stored one again: nothing is left to keep.
     elif unsaved is not None:
         engine().unsaved.forget(_place(session_id, name))
     if opened.problem is not None:
@@ -85,6 +87,7 @@ def edit_dialog(session_id: str, name: str) -> None:
     if opened.conflict:
         with place:
             _conflict(key, box, current, attached.record.revision)
+    # Editing goes on after a conflict, so the difference is to what is stored now.
     elif opened.theirs is not None and text != current:
         draw_difference("What Save would change", current, text)
     if opened.mine is not None:
@@ -95,6 +98,7 @@ def edit_dialog(session_id: str, name: str) -> None:
     history = st.expander(
         f"History: {count(len(revisions), 'version')}", key=f"blocks__{key}_history", on_change="rerun"
     )
+    # Versions are compared only once somebody looks at them.
     if history.open:
         with history:
             draw_versions(memory, attached, revisions, key, box)
@@ -112,6 +116,7 @@ def _place(session_id: str, name: str) -> Place:
 def _keep_unsaved(session_id: str, name: str) -> None:
     """Keep the typed text when the dialog is closed."""
     key = f"edit_{session_id}_{name}"
+    # A late report of the field, after saving or discarding, must not keep its text again.
     if opened := open_draft(key):
         text = str(st.session_state[f"blocks__{key}_text"])
         engine().unsaved.keep(_place(session_id, name), text, opened.revision)
@@ -142,6 +147,7 @@ def _save(session_id: str, name: str, key: str, box: str) -> None:
     else:
         keep_draft(key, Draft(opened.revision, saved=True))
         engine().unsaved.forget(_place(session_id, name))
+        # Without a new revision, there is nothing to undo.
         if saved == opened.revision:
             toasts.done(f"{short(name)} is unchanged: nothing to save.")
         else:
@@ -180,9 +186,11 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
     memory = engine().open(session_id)
     offered = kinds(plugins())
     begun: dict[str, Any] = {"kind": "static", "name": "", "text": ""}
+    # A priority and a choice for each kind, so that trying another kind loses neither.
     for field in offered.values():
         begun |= {f"priority_{field.key}": field.priority, f"fill_{field.key}": True}
     drawer = Drawer("blocks__add_", ("add_block", session_id), begun)
+    # Only when the dialog opens: afterwards the person chooses.
     if kind is not None:
         st.session_state.setdefault(drawer.widget("kind"), kind)
     chosen = offered[
@@ -275,6 +283,7 @@ def _add(session_id: str, kind: Kind, suggested: str, drawer: Drawer) -> Done:
     memory = engine().open(session_id, services_for(chosen_model()))
     memory.blocks.add(make(kind, name, int(values[f"priority_{kind.key}"]), values.get("text", "")))
     if fill:
+        # Filling may take many calls of a model, so it goes on in the background.
         memory.blocks.fill(name, wait=False)
     # Only a static block can be removed without losing something learned meanwhile.
     undo = partial(_take_out, session_id, name) if kind.key == "static" else None
@@ -283,6 +292,7 @@ def _add(session_id: str, kind: Kind, suggested: str, drawer: Drawer) -> Done:
 
 def _take_out(session_id: str, name: str) -> None:
     memory = engine().open(session_id)
+    # The first revision is the text it was added with.
     if any(attached.name == name and attached.record.revision > 1 for attached in memory.blocks):
         raise ConflictError(f"The text of {name} was edited since.")
     memory.blocks.remove(name)
@@ -354,6 +364,7 @@ def gone_and_left(memory: Memory, name: str) -> tuple[list[str], list[str]]:
 def _remove(session_id: str, name: str) -> None:
     try:
         memory = engine().open(session_id)
+        # Read before the removal, after which there is nothing left to count.
         gone, remaining = gone_and_left(memory, name)
         memory.blocks.remove(name)
     except MemoryInspectorError as error:

@@ -34,6 +34,7 @@ def order_dialog(session_id: str) -> None:
     stored = {_PRIORITY + name: number for name, number in theirs.items()}
     stored |= {_PLACE + name: at for at, name in enumerate(theirs, start=1)}
     drawer = Drawer("blocks__order_", ("order", session_id), stored)
+    # Rows keep the order in which the drawer was opened; blocks removed since are left out.
     names = [name for name in _by_name(_PRIORITY, drawer.opened) if name in theirs]
     kinds = {attached.name: attached.kind for attached in memory.blocks}
     _draw_rows(drawer, names, kinds, memory.session.config.truncation_order)
@@ -42,11 +43,13 @@ def order_dialog(session_id: str) -> None:
     order = reordered or names
     cuts = cut_order({name: planned[name] for name in order}, memory.session.config.truncation_order)
     st.markdown(f":small[{strip(cuts, planned, kinds, mode())}]")
+    # Fewer different numbers than blocks: some are equal, and then the place in the prompt decides.
     if len(set(planned.values()) - {0}) < sum(1 for number in planned.values() if number):
         st.markdown(":small[:gray[Of blocks with the same number, the first in the prompt is cut first.]]")
     if reordered:
         in_prompt = ", ".join(plain(short(block)) for block in order)
         st.markdown(f":small[In the prompt: {in_prompt}.]")
+    # Only priorities have an effect to preview and to refuse; another order is always possible.
     possible = not changed or draw_effect(memory, blocks={name: {"priority": n} for name, n in changed.items()})
     dirty = bool(changed or reordered)
     drawer.end(partial(_apply, session_id, drawer, names), changed=dirty, ready=dirty and possible)
@@ -109,6 +112,7 @@ def _ordered(names: list[str], at: Mapping[str, int], priorities: Mapping[str, i
 
     def rank(name: str) -> tuple[float, int]:
         moved = priorities[name] - at[name]
+        # Half a place before or after the block whose place it takes; the others keep their own.
         return priorities[name] - (0.5 if moved < 0 else 0) + (0.5 if moved > 0 else 0), at[name]
 
     return sorted(names, key=rank)
@@ -127,6 +131,7 @@ def _apply(session_id: str, drawer: Drawer, names: list[str]) -> Done:
     before = {name: opened[name] for name in changed}
     parts = [f"priority of {short(name)} {tokens(before[name])} → {tokens(changed[name])}" for name in changed]
     parts += ["another order in the prompt"] if order is not None else []
+    # The mapping of what was opened is in the order of the prompt of then.
     back = partial(_take_back, session_id, before, {**opened, **changed}, None if order is None else tuple(opened))
     return f"From the next turn: {listed(parts)}.", back
 
@@ -134,6 +139,7 @@ def _apply(session_id: str, drawer: Drawer, names: list[str]) -> Done:
 def _take_back(
     session_id: str, before: Mapping[str, int], after: Mapping[str, Any], order: tuple[str, ...] | None
 ) -> None:
+    # With a block added or removed since, the former order is not one of the present blocks.
     if set(after) != set(_priorities(engine().open(session_id))):
         raise ConflictError("The blocks were changed since.")
     _configure(session_id, before, order, opened=after)

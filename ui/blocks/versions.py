@@ -39,6 +39,7 @@ def history_dialog(session_id: str, name: str) -> None:
     revisions = memory.blocks.revisions(name)
     key = f"history_{session_id}_{name}"
     opened = draft(key, _version_key(key), Draft(attached.record.revision))
+    # A version was restored: the rerun closes the dialog, so that the page shows the restored text.
     if opened.message is not None:
         forget(key)
         st.rerun()
@@ -56,6 +57,7 @@ def draw_versions(
     `key` identifies the dialog's draft, `box` the text widget if the dialog has one.
     """
     by_number = {revision.revision: revision for revision in revisions}
+    # Only the log tells what a version of a summary read and lost.
     logged = {at.revision: at for at in memory.blocks.summary(attached.name).revisions()} if _sums_up(attached) else {}
     latest = attached.record.revision
     numbers = sorted(by_number, reverse=True)
@@ -75,6 +77,7 @@ def draw_versions(
         _draw_origin(logged[number])
     if chosen.note:
         st.markdown(f":small[:gray[{plain(chosen.note)}]]")
+    # The text of an attached agent is its own and cannot be set from here.
     if chosen.text != current and not memory.log.history().attached:
         st.button(
             f"Restore version {number}",
@@ -84,10 +87,12 @@ def draw_versions(
         )
         if not chosen.text.startswith("\x01"):
             draw_effect(memory, texts={attached.name: chosen.text})
+    # The newest version has no changes since.
     compared = st.segmented_control(
         "Compared",
         [mode for mode in _COMPARED if number != latest or mode != "now"],
         default="before" if number == latest else "now",
+        # A key for each version, because the newest one offers other options.
         key=f"blocks__{key}_compared_{number}",
         format_func=lambda value: _COMPARED[value],
         required=True,
@@ -152,6 +157,7 @@ def _restore(session_id: str, name: str, earlier: int, revision: int, key: str, 
         keep_draft(key, replace(open_draft(key) or Draft(revision), problem=str(error), message=None))
         return
     sentence = f"Restored version {earlier} of {short(name)}."
+    # The dialog may hold typed words, which are offered again after the restored text took their place.
     typed = None if box is None else str(st.session_state.get(box, ""))
     keep_draft(key, Draft(restored, message=sentence, mine=None if typed == stored.get(revision) else typed))
     if box is not None:
