@@ -32,6 +32,7 @@ _ASKED = state.ByPlace[str]("context_ablation", "")
 def draw(view: View, sent: Prompt) -> None:
     """Draw the form under its title, to be opened."""
     box = st.expander(TITLE, key="context__matter", icon=ICON, on_change="rerun")
+    # The form plans the prompt anew, so it is drawn only while it is open.
     if box.open:
         with box:
             draw_form(view, sent)
@@ -39,6 +40,7 @@ def draw(view: View, sent: Prompt) -> None:
 
 def draw_form(view: View, sent: Prompt) -> None:
     """Draw the form, and the two answers side by side."""
+    # Items without words, such as erased ones, cannot be asked about.
     entries = {
         str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.included if entry.words
     }
@@ -48,6 +50,7 @@ def draw_form(view: View, sent: Prompt) -> None:
     chosen: str = st.selectbox(
         "Ask again without",
         list(entries),
+        # The position is in the key, so that another prompt begins with its own first item.
         key=f"context__matter_item_{sent.record.position}",
         format_func=lambda ref: _label(*entries[ref]),
     )
@@ -100,6 +103,7 @@ def _draw_asking(
     st.button(
         "Ask again", key="context__matter_ask", icon=":material/replay:", on_click=_ask, args=(place, question, model)
     )
+    # Another item, other words or another model is another question, which was not asked yet.
     key = _ASKED.at(place)
     job = engine().reading(key) if key else None
     if job is None:
@@ -116,6 +120,7 @@ def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> Non
     """Ask in the background; what is asked again is answered again, as models answer otherwise each time."""
     # A new key each time: a job that has ended is not started again under its own.
     key = f"matter/{uuid.uuid4().hex}"
+    # Kept by this tab alone: answers are stored nowhere.
     _ASKED.put(place, key)
 
     def work(job: Job) -> None:
@@ -132,6 +137,7 @@ def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> Non
 @st.fragment(run_every=LOOK_SECONDS)
 def _follow(job: Job) -> None:
     if job.done:
+        # The answers stand outside of this fragment, so the whole page is drawn again.
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":shimmer[{plain(job.progress[-1]) if job.progress else 'Asking'}]", width="content")
@@ -148,6 +154,7 @@ def _draw_answers(answers: Sequence[str], calls: Sequence[Sequence[str]], *, sam
     for column, title, words, made in zip((before, after), titles, answers, calls, strict=True):
         with column:
             st.markdown(f":small[**{title}**]")
+            # A message of calls alone has no words, which is not worth a line.
             if words or not made:
                 st.text(words or "(no words)")
             for call in made:

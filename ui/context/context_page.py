@@ -56,6 +56,7 @@ def draw(view: View) -> None:
         )
         nav.link("chat", "Go to Chat", icon=":material/forum:")
         return
+    # Reserved here and filled later: the sentence needs the prompt, which is picked beside the figure.
     sentence = st.container(gap="xsmall")
     draw_watched(view)
     picture, detail = st.columns([0.58, 0.42], gap="medium")
@@ -81,6 +82,7 @@ def _chosen(contexts: tuple[EventRecord, ...]) -> EventRecord:
             range(1, len(contexts) + 1),
             index=len(contexts) - 1,
             format_func=lambda number: f"Prompt {tokens(number)} of {tokens(len(contexts))}",
+            # Turn and number of prompts are in the key, so that another turn starts with its last prompt.
             key=f"context__which_{contexts[0].turn}_{len(contexts)}",
             label_visibility="collapsed",
             width=170,
@@ -92,8 +94,10 @@ def _draw_sentence(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
     over = [remark for remark in notes if remark.rule == "over_limit"]
     for remark in over:
         st.error(plain(remark.text))
+    # Over the limit without cuts, the error has said all there is to say.
     if not over or sent.cuts:
         st.markdown(prompt_text.headline(sent))
+    # A turn can have no prompt of its own, such as an imported one.
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""
@@ -111,6 +115,7 @@ def _draw_figure(view: View, sent: Prompt) -> None:
 
 
 def _draw_cuts(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
+    # Another program built this prompt: its cuts are not known, only what is missing in it.
     if sent.built.known != "built":
         _draw_left_out(view, sent)
         return
@@ -119,6 +124,7 @@ def _draw_cuts(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
     heading("Cuts (truncation)" if sent.cuts else "Cuts", help=rule, width="content")
     if not sent.cuts:
         st.markdown("Nothing could be cut." if sent.built.over_by else "Nothing was cut.")
+        # Over the limit already, nothing is left that could be cut next.
         if (later := prompt_text.cut_next(sent)) and not sent.built.over_by:
             st.markdown(f":small[:gray[{later}]]")
     for number, cut in enumerate(sent.cuts, start=1):
@@ -155,6 +161,7 @@ def _draw_left_out(view: View, sent: Prompt) -> None:
 
 def _draw_unsent(view: View, sent: Prompt) -> None:
     """Draw what searches of the agent's memory found for this prompt and it has not."""
+    # A long log may have many searches; those of a prompt are among the newest before it.
     searches = [r for r in view.history.upto(view.position) if r.kind == MemorySearched.kind][-SEARCHES:]
     omitted = view.memory.trace.omitted_results(searches, upto=view.position, prompt=sent.record).values()
     results = [(search, search.search.event.results[n]) for search in omitted for n in search.missing]  # type: ignore[attr-defined]
@@ -186,6 +193,7 @@ def _draw_next_steps(view: View, sent: Prompt) -> None:
 
 def _draw_detail(view: View, sent: Prompt) -> None:
     earlier = _earlier(view, sent)
+    # Without an earlier prompt there is nothing to compare with.
     options = [PROMPT, CHANGES, BILL] if earlier else [PROMPT, BILL]
     _take_link(options)
     unseen_heading("Prompt")
@@ -223,6 +231,7 @@ def _draw_detail(view: View, sent: Prompt) -> None:
 
 def _take_link(options: list[str]) -> None:
     """Show the view that the URL requests, once; the parameter is then removed."""
+    # Taken out of the address, so that it does not override a later choice.
     asked = st.query_params.pop(SHOW, None)
     wanted = CHANGES if asked == CHANGES.lower() else st.session_state.get(_SHOWN)
     st.session_state[_SHOWN] = wanted if wanted in options else PROMPT
@@ -251,6 +260,7 @@ def _draw_bill(view: View, sent: Prompt) -> None:
         alt="Tokens counted and billed, line by line",
     )
     st.markdown(f":small[:gray[{prompt_text.bill_sentence(sent)}]]")
+    # Tools are those offered now; what was offered with a past prompt is not known here.
     if not view.past and view.memory.blocks.editable_by_agents:
         offered = MemoryTools(view.memory)
         st.markdown(f":small[:gray[{prompt_text.tools_sentence(len(offered.specs()), offered.tokens())}]]")
@@ -259,6 +269,7 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
     """A sentence on the prefix two prompts share, as sent and with memory in the other message."""
     memory = view.memory
+    # The other place for memory, to show what a prompt cache would save there.
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
     as_sent = memory.log.shared_prefix_tokens(before, sent.record)
     elsewhere = (
@@ -273,6 +284,7 @@ def _draw_take_along(sent: Prompt) -> None:
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             "Download as text",
+            # A function: the text of the whole prompt is made on a click, not at every drawing.
             lambda: as_text(sent),
             file_name=f"{name}.txt",
             mime="text/plain",

@@ -48,12 +48,14 @@ def draw_parts(
     `effects`: those on this prompt; `words`: of what it has not.
     """
     for part in sent.parts:
+        # Losses are what people look for, so these parts start expanded.
         lost = bool(part.left_out) or part.failure is not None
         opened = st.expander(part_label(part, mode), expanded=lost, key=_key(part, lost), on_change="rerun")
         if opened.open:
             with opened:
                 _draw_part(sent, part, effects, read_only=read_only)
                 _draw_not_sent(effects, part, words)
+                # A probe looks for something of the block in the prompt.
                 if part.kind not in (QUEUE, PINNED) and part.granted:
                     probes = partial(probing.of_block, part.name, part.granted, sent.turn)
                     probing.draw(session_id, probes, f"context__{_short_hash(part)}")
@@ -65,6 +67,7 @@ def _key(part: PromptPart, lost: bool) -> str:
 
 
 def _short_hash(part: PromptPart) -> str:
+    # Hex digits, because the key becomes part of a CSS class.
     return content_hash(f"{part.kind}/{part.name}")[:10]
 
 
@@ -106,10 +109,11 @@ def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
     """The entries of one page: cut ones first, then those that were included."""
-    # Cut ones first: they are what one comes for, and may stand on a later page otherwise.
+    # Cut ones are what people look for, and could stand on a later page otherwise.
     entries = [*part.left_out, *part.included]
     if len(entries) <= PAGE:
         return entries
+    # Rounded up: the last page may be short.
     pages = -(-len(entries) // PAGE)
     with st.container(horizontal=True, vertical_alignment="center"):
         slot = st.container(width="content")
@@ -134,6 +138,7 @@ def _draw_entry(part: PromptPart, entry: Entry) -> None:
 
 def _draw_words(part: PromptPart, entry: Entry) -> None:
     key = f"context__whole_{_short_hash(part)}_{entry.ref}"
+    # One message is shown with its calls or as a result; several are shown as text.
     alone = entry.messages[0] if len(entry.messages) == 1 else None
     if alone is not None and alone.tool_calls:
         if alone.content:
@@ -172,6 +177,7 @@ def _draw_struck(part: PromptPart, entry: Entry) -> None:
     words = entry_words(entry)
     more = len(words) - ENTRY_CHARACTERS
     lines = [line for line in words[:ENTRY_CHARACTERS].splitlines() if line.strip()]
+    # Struck line by line, as markdown does not strike through a line break.
     struck = "  \n".join(f":red[~~{plain(line)}~~]" for line in lines)
     rest = f" :small[:red[… and {count(more, 'character')} more]]" if more > 0 else ""
     st.markdown(f":small[:red[:material/content_cut: {cut_note(entry)}]]")
@@ -181,6 +187,7 @@ def _draw_struck(part: PromptPart, entry: Entry) -> None:
 
 def draw_changes(diff: Sequence[PartDiff], since: int, mode: Mode) -> None:
     """Draw what was removed and added since another prompt, part by part; removed first."""
+    # A part that says the same in another size is drawn as well.
     for change in (change for change in diff if change.changed or change.before != change.after):
         with st.container(border=True, gap="xsmall"):
             size = f"{tokens(change.before)} → {tokens(change.after)}"

@@ -37,9 +37,11 @@ def listen() -> None:
 def followed(asked: Any) -> dict[str, Any]:
     """URL parameters that follow what a browser asks for; none if it asks for nothing that there can be."""
     ref, words, word = (str(asked.get(name) or "").strip() for name in ("ref", "words", "word"))
+    # A browser may send anything, so only the form of a ref is trusted.
     if not is_target(ref):
         return {}
     query: dict[str, Any] = nav.followed(Ref(ref))
+    # A fact or a relation is followed as a whole; of a longer text, only the sentence.
     if words and Ref(ref).kind not in _SELF_CONTAINED:
         query[nav.WORDS] = words[: nav.MAX_WORDS]
     return query | ({nav.WORD: word[:40]} if word else {})
