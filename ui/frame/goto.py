@@ -67,6 +67,7 @@ def goto_dialog() -> None:
     with st.container(key="goto__found", gap=None):
         for target in matches:
             _line(target, words)
+        # Following the words is always offered, so it does not count as a match.
         if words.strip() and all(target.kind == "Trace" for target in matches):
             st.markdown(":gray[No page, session or block has this name, and nothing in this session contains it.]")
     st.markdown(":small[:gray[↑ ↓ to choose, Enter to go, Ctrl+Enter to open it in a new tab. ? lists all keys.]]")
@@ -93,6 +94,7 @@ def _trace(memory: Memory | None, words: str) -> Iterator[Target]:
 def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
     number = turn_asked(words)
     if memory is not None and number is not None and 1 <= number <= (latest := memory.session.status().turns):
+        # The latest turn has no number in links, so that they stay with what comes.
         shown = None if number == latest else number
         yield Target("Turn", f"Turn {tokens(number)}: chat", "chat", shown)
         yield Target("Turn", f"Turn {tokens(number)}: prompt", "context", shown)
@@ -110,6 +112,7 @@ def _everything(memory: Memory | None, database: Database, words: str) -> Iterat
         if attached.kind == "facts":
             for fact in memory.facts.read(attached.name, states=None):
                 yield Target("Fact", fact.text, "facts", query={"fact": str(fact.id)})
+    # With fewer letters nearly every message matches.
     if len(words.strip()) < MIN_LETTERS:
         return
     latest = memory.session.status().turns
@@ -123,7 +126,9 @@ def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
     """The newest events whose sentences contain the words, except messages, which are found themselves."""
     timeline, history = remembered(memory), memory.log.history()
     timeline.catch_up(memory, history)
+    # Messages are offered themselves, so their events would repeat the same words.
     records = [record for record in history.after(0) if record.kind != "message_added"]
+    # As many as are shown of a kind, the newest first.
     last = timeline.matching(records, words, memory)[: -MAX_OF_A_KIND - 1 : -1]
     for record, line in zip(last, timeline.lines(last, memory), strict=True):
         shown = None if record.turn in (0, latest) else record.turn
@@ -142,6 +147,7 @@ def _line(target: Target, words: str) -> None:
         target.page,
         plain(around(target.words, words)) + beside,
         icon=f":material/{ICONS[target.kind]}:",
+        # Pages and traces keep the turn that is shown; all others lead to their own.
         turn=... if target.kind in ("Page", "Trace") else target.turn,
         **query,
     )

@@ -51,6 +51,7 @@ _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
 def draw_header(page: "Page") -> None:
     """Draw title, turn picker and settings, a banner in the past, and any notice."""
     session_id = state.selected_session()
+    # The menu asks for this when it is drawn again after the header.
     state.saw_graph(_has_graph(session_id))
     clock = page.url_path not in WITHOUT_CLOCK
     view, being_read = _opened(session_id) if clock and session_id else (None, None)
@@ -112,6 +113,7 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         else:
             view = _view.get() or opened(session_id)
             draw(view)
+            # Only the latest turn changes by what another process writes.
             if follows and view.turn is None and not state.dialog_open():
                 live.follow(partial(news, session_id), view.seen, running=view.running)
     except NotFoundError:
@@ -281,4 +283,5 @@ def _check_turn(latest: int) -> None:
         state.show_turn(None)
     if missing and latest:
         shown = tokens(latest)
+        # The number comes from the address, so only its beginning is repeated.
         state.say("warning", f"Turn {missing[:12]} is not in this session. Showing the latest, turn {shown}.")

@@ -21,6 +21,7 @@ class Menu:
         self._current = current
         self._drawn: object = None
         with st.sidebar.container(key="menu", gap=None):
+            # Each line has a place of its own, so that redrawing it moves no other.
             self._lines = [
                 (page, slot)
                 for group, members in pages.items()
@@ -34,6 +35,7 @@ class Menu:
         if self._drawn == (query, graph):
             return
         for page, slot in self._lines:
+            # The open page keeps its line even if this session has no graph.
             if page.url_path != "graph" or graph or page is self._current:
                 here = page.title == self._current.title  # Chat has two URLs; its line is highlighted at both
                 slot.page_link(self._current if here else page, query_params=query)

@@ -33,6 +33,7 @@ def take_over() -> None:
     """Pass each successful result on to the health check once: a model that answered is not unreachable."""
     key = st.session_state.get(_TRIAL, "")
     job = engine().job(key)
+    # Passed on once, or an old success would override every later failure.
     if job is not None and job.done and job.error is None and st.session_state.get(_HEARD) != key:
         st.session_state[_HEARD] = key
         health.model_answered()
@@ -49,6 +50,7 @@ def draw(model: OpenAIChat) -> None:
         return
     if trying:
         st.markdown(f":small[:shimmer[{plain(f'Asking {short(model.name, NAME_CHARACTERS)}')}]]")
+        # A fragment looks at the job, so that the page is not redrawn meanwhile.
         st.fragment(partial(_look, job), run_every=LOOK_SECONDS)()
     elif job.error is not None:
         st.error(plain(job.error), icon=":material/error:")
@@ -68,5 +70,6 @@ def _ask(model: OpenAIChat, job: Job) -> None:
 
 
 def _look(job: Job) -> None:
+    # A redraw would close an open dialog.
     if job.done and not state.dialog_open():
         drawing.again()

@@ -31,6 +31,7 @@ def reading(memory: Memory) -> Job | None:
         if unread < LARGE:
             return None
         job = engine().read(key, lambda job: _read(memory, job, unread))
+    # A short wait first: many sessions are read by then, and no progress flickers.
     return None if job.wait(SHOWN_AFTER_SECONDS) else job
 
 
@@ -47,6 +48,7 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
     job.add_progress("Counting the outcomes of its messages")
     remembered(memory).catch_up(memory, memory.log.history())
     memory.log.usage()
+    # The log just read stays in memory: Streamlit collects garbage after every run, and need not walk through it.
     keep_loaded()
 
 

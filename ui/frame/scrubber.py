@@ -54,6 +54,7 @@ def draw_scrubber(view: View) -> None:
 
 def track(view: View) -> dict[str, Any]:
     """Data of the track; turns by number, steps counted within their turn."""
+    # A running turn without a prompt is in the history already, but cannot be shown yet.
     turns = {number: turn for number, turn in view.history.turns.items() if number <= view.latest_turn}
     steps = steps_of(view.history)
     return {
@@ -63,6 +64,7 @@ def track(view: View) -> dict[str, Any]:
         # tuples: for a list Streamlit asks pandas whether it is a table, and loading that takes 0.3 s
         "flushes": tuple(number for number, turn in turns.items() if turn.flushes),
         "cuts": tuple(number for number, turn in turns.items() if turn.cut_tokens),
+        # The number of steps up to the shown position is the place of the handle inside the turn.
         "step": bisect_right(steps.get(view.shown_turn, ()), view.position) if view.step is not None else None,
         "steps": tuple(len(steps.get(number, ())) for number in range(1, view.latest_turn + 1)),
         "past": view.turn is not None,
@@ -83,8 +85,10 @@ def place_of(view: View, turn: int | None, step: int | None) -> tuple[int | None
     (None) the end of the turn, which includes its last step."""
     if turn is None:
         return None, None
+    # The request comes from the browser, which may have seen another state of the session.
     turn = max(1, min(turn, view.latest_turn))
     inside = steps_of(view.history).get(turn, ())
+    # The last step of a turn is its end, which is shown as the turn itself.
     if step is not None and 0 < step < len(inside):
         return turn, inside[step - 1]
     return (turn if turn < view.latest_turn else None), None
@@ -95,6 +99,7 @@ def _take_place() -> None:
     session_id = state.selected_session()
     if asked is None or session_id is None or asked["session"] != session_id:
         return  # the request is for a session that was left meanwhile
+    # An older request that arrives late has a smaller number.
     if asked["number"] > st.session_state.get(_TAKEN, 0):
         st.session_state[_TAKEN] = asked["number"]
         with suppress(MemoryInspectorError):  # the page reports the error

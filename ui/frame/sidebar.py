@@ -30,6 +30,7 @@ def select_session() -> Mapping[str, Status] | None:
         sessions = {status.session_id: status for status in list_sessions(shared.database)}
     except StoreError:  # the page says more
         return None
+    # The demo first, then by the latest change.
     ids = sorted(sessions, key=lambda id: (id != DEMO_SESSION, -sessions[id].updated_at))
     selection.take(ids)
     return {id: sessions[id] for id in ids}
@@ -102,6 +103,7 @@ def _status_line() -> None:
         title, icon, source = "The model's address is wrong", "error", str(error)
     model_test.take_over()
     failed, problem = _failed_deliveries(), at_a_glance()
+    # Failed deliveries come before the server's health, and both before the name of the model.
     if failed:
         shown, icon = f"{count(len(failed), 'delivery')} failed", "error"
     elif problem:
@@ -116,6 +118,7 @@ def _status_line() -> None:
         width="stretch",
         help="Which model answers and learns",
     ):
+        # Several deliveries of a block often fail for one reason, which is shown once.
         for block, why in dict.fromkeys((delivery.block, delivery.error or "") for delivery in failed):
             st.error(f"{plain(short(block))} could not be updated: {plain(why)}")
         st.markdown(f"**{plain(title)}**  \n:gray[{plain(source)}]")
