@@ -77,6 +77,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
             )
         # Only the kinds that a summary names, of the turns on screen: a log may have 100,000 events.
         events = memory.events(kinds=SUMMARY_KINDS, from_turn=messages[0].turn)
+        # Events after this moment must not show in a summary of the past.
         lines_by_turn = summaries([record for record in events if record.position <= view.position])
         groups = spoken_together(messages)
         for group, following in zip(groups, [*groups[1:], None], strict=True):
@@ -86,10 +87,10 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
                 ending()
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
                 answered = group[-1].message.role is MessageRole.ASSISTANT
-                # Below every answer it would be in the way of who only reads.
                 summary = lines_by_turn.get(turn, Summary())
                 if view.reveal is not None and turn == view.reveal.turn:
                     summary = Summary(sent=summary.sent, limit=summary.limit)  # the rest is still to be shown
+                # Only the turn shown offers to ask again: below every answer, the button would disturb reading.
                 _turn_line(view, turn, summary, asks_again=answered and turn == view.shown_turn)
 
 
@@ -160,6 +161,7 @@ def draw_group(group: Sequence[StoredMessage]) -> None:
 def draw_steps(steps: Sequence[StoredMessage]) -> None:
     """Draw the agent's words before its tool calls, and one line per call."""
     # A call and its result are two messages; on screen they are one line.
+    # By the id of the call: results may come in another order than the calls.
     results = {stored.message.tool_call_id: stored.message for stored in steps}
     for stored in steps:
         message = stored.message
@@ -222,6 +224,7 @@ def _parts(stored: StoredMessage) -> None:
 def _image(part: ImagePart) -> None:
     """Draw an image contained in the message; one given by URL is only named."""
     head, _, data = part.url.partition(";base64,")
+    # Only these types are drawn as images: SVG, for one, may hold scripts.
     if head in ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp"):
         try:
             st.image(base64.b64decode(data, validate=True), width=220)
@@ -238,6 +241,7 @@ def _nothing_said(memory: Memory, *, read_only: bool) -> None:
     if read_only:
         return
     st.markdown("Write a message, or play a conversation. The budget fills as you go.")
+    # A session with a recording has its player, and needs no other start.
     if memory.session.recording() is not None:
         return
     chosen = st.pills("Start with", ["Plan a trip", "Import a conversation"], label_visibility="collapsed")

@@ -81,9 +81,11 @@ def _pressed(step: str, name: str, view: View) -> bool:
     """Draw a step whose turn was not played yet; once it is pressed, play it and return True."""
     if not st.button(step, key=f"chat__guide_{name}", type="tertiary"):
         return False
+    # A job that runs already would keep this one from starting.
     engine().stop(DEMO_SESSION)
     job_id = f"{chat_turns.STEP}{DEMO_SESSION}-cut-{view.status.position}"
     start(DEMO_SESSION, job_id, lambda job: _play_to_cut(job, view.memory), chosen_model())
+    # The page opens at the cut, so the run waits until it was played.
     if (job := engine().job(DEMO_SESSION)) is not None:
         job.wait(PLAYED_SECONDS)
     return True

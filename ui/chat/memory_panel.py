@@ -37,7 +37,7 @@ def draw_prompt(view: View) -> None:
         built = next((r for r in reversed(view.history.upto(view.position)) if isinstance(r.event, ContextBuilt)), None)
     event = built.event if built and isinstance(built.event, ContextBuilt) else None
     attachment = view.history.attachment
-    # What is shown where it lies has no prompts at all.
+    # A store that was opened from its file has no prompts at all.
     if attachment is not None and attachment.source == "file":
         _draw_store(view)
         return
@@ -83,6 +83,7 @@ def _draw_seen(event: ContextBuilt | None) -> None:
 def draw_story(view: View, *, minus: int) -> None:
     """Draw what memory did in the shown turn, up to this moment; `minus`: pixels of the window left for the rest."""
     memory, turn = view.memory, view.shown_turn
+    # Up to this moment: inside a turn, later events have not happened yet.
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
     lines = story(events, words_in_log(memory).words(events, memory))
     reveal = view.reveal
@@ -92,6 +93,7 @@ def draw_story(view: View, *, minus: int) -> None:
         heading("What memory did", "\n:small[:gray[Nothing yet. Every turn is described here.]]")
         return
     heading(f"What memory did in turn {tokens(turn)}")
+    # Lines are added at the latest turn only, so only there the newest stay in sight.
     with filled("chat__lines", minus=minus, least=LOWEST, border=False, autoscroll=view.turn is None, gap="xxsmall"):
         if not lines and not view.attached and reveal is None:
             st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")

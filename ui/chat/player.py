@@ -123,6 +123,7 @@ def _play(memory: Memory, pace: float | None = None, reveal: Reveal | None = Non
     """Play at a given pace, or at the chosen one; a running playback changes to it, one stopped at `reveal` goes on."""
     session_id = memory.session_id
     speed = _chosen_pace() if pace is None else pace
+    # The first turns of the demo were played before it was opened, so stages count as first only after them.
     stops_after = RECORDED_TURNS if session_id == DEMO_SESSION else None
     start(
         session_id,
@@ -190,6 +191,7 @@ def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None
         st.warning("The reply was interrupted. Your message is stored.", icon=":material/refresh:")
     else:
         st.error(f"{plain(unanswered.reason)} Your message is stored.", icon=":material/error:")
+    # The id derives from the failed reply, so that a double click asks once.
     retry = f"{unanswered.reply}+"
     answers = "rules" if chosen.offline else plain(short(chosen.model.name))
     st.button(
@@ -205,6 +207,7 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
     text = str(st.session_state.get("chat__input") or "")
     if not text.strip():
         return
+    # The same draft and text give the same id, so that a repeated callback sends nothing new.
     session_id, turn = memory.session_id, f"{chat_turns.TURN}{sha256((draft + text).encode()).hexdigest()[:32]}"
     st.session_state[_DRAFT] = uuid.uuid4().hex
     running = engine().running(session_id)

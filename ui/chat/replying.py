@@ -23,6 +23,7 @@ def draw_coming(view: View) -> None:
     """Draw the message that was just sent, its reply so far, and the messages that wait."""
     shared, session_id, job = engine(), view.memory.session_id, view.running
     sending = shared.sending(session_id)
+    # The message is drawn from memory until it is stored, then by the conversation.
     if sending is not None and not _stored(view.memory, sending):
         with st.chat_message("user", avatar=AVATARS[MessageRole.USER]):
             st.text(sending.text)
@@ -47,11 +48,13 @@ def _stored(memory: Memory, sending: Waiting) -> bool:
 
 
 def _draw_reply(memory: Memory, job: Job) -> None:
+    # Only messages after the last question can belong to this reply.
     asked = memory.session.messages(role=MessageRole.USER, last=1)
     after = asked[-1].seq if asked else 0
 
     def draw() -> None:
         steps = [stored for stored in memory.session.messages(after=after) if stored.id.startswith(f"{job.id}{STEP}")]
+        # The text of the job has all words; those stored with tool calls are drawn with the calls.
         words = job.text[_reply_text(steps) :]
         with st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
             draw_steps(steps)
