@@ -220,7 +220,7 @@ def _sent_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
     drawn = [segment for segment in in_order(lanes) if segment.tokens]
     boxes, start = [], 0
     places, before = _places(lanes), _places(motion.before) if motion else {}
-    # Drawn first and from the end of the parts, so that hatching over it remains visible.
+    # Drawn first, so that the hatching of what was cut lies on top of it.
     unused = max(0, lanes.limit - lanes.total)
     boxes.append(_box(lanes.total, unused, scale, f"background:{palette.free}"))
     for segment, gap in zip(drawn, _gaps(drawn), strict=True):

@@ -34,7 +34,7 @@ def sweep_figure(
     fills, inks = [], []
     for cell in sweep.cells:
         measured = cell.measures.get(measure)
-        # If all values are equal, every cell is as strong as the best.
+        # If all values are equal, there is no difference to show.
         share = (measured.low - least) / (most - least) if measured is not None and most > least else 1.0
         # Stronger means better, so measures where less is better run the other way.
         fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)

@@ -215,7 +215,6 @@ def matching_rows(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Ro
             and (not wanted.states or bool(_states(row) & set(wanted.states)))
             and (not wanted.sources or row.source in wanted.sources)
             and row.learned_at >= youngest
-            # True for here and False for elsewhere are compared with what is wanted.
             and (wanted.where == "any" or row.here == (wanted.where == "here"))
             and (bool(row.flags) or not wanted.suspicious)
             and (not wanted.categories or row.category in wanted.categories)

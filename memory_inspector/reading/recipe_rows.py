@@ -181,7 +181,7 @@ def running_on(memory: Memory) -> tuple[str | None, bool]:
     """The recipe of a session, and whether it was changed since; a matching one if the session names none."""
     named = memory.session.config.recipe
     if named in RECIPES:
-        # What a switch to the same recipe would undo was changed since.
+        # If a switch to the same recipe would change something, the session was changed since.
         return named, bool(plan_for(memory, named)[0])
     # A session that names no recipe may still be set up exactly like one.
     return next((key for key in RECIPES if _fits(memory, key)), None), False

@@ -49,7 +49,6 @@ def stages(search: Search) -> dict[Stage, str]:
     """The funnel: each stage with its count. A record does not state how many turns were stored."""
     counts, fitted = search.counts, search.counts["granted"]
     numbers: dict[Stage, str] = {}
-    # Rare stages are listed only if they occurred, so that the funnel stays short.
     if search.stored is not None:
         numbers["stored"] = f"Stored {tokens(search.stored)}"
     numbers["candidates"] = f"Candidates {tokens(search.candidates)}"
@@ -57,6 +56,7 @@ def stages(search: Search) -> dict[Stage, str]:
     if threshold is not None:
         numbers["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
     numbers["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
+    # Rare stages are listed only if they occurred, so that the funnel stays short.
     if counts["replaced"]:
         numbers["replaced"] = f"Former values: {tokens(counts['replaced'])}"
     if counts["beyond_top_k"]:

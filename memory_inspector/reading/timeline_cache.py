@@ -48,8 +48,8 @@ class Timeline:
             # facts.
             if first is not self._first or not self._users <= users:
                 self._begin(first)
-            # Applied once per event: every tab of the process shares these totals.
             self._users = users
+            # Applied once per event: every tab of the process shares these totals.
             new = history.after(self._position)
             self.index.apply(new)
             self.outcomes.apply(new)

@@ -88,7 +88,7 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     """Select what to draw of these turns; `kinds` maps every block to its kind (`facts`, `vector`, ...)."""
     every = sorted(turns)
     last = every[-1] if every else 0
-    # Rounded up, so that at most that many points remain.
+    # Rounded up, so that at most that many points remain besides the newest turn.
     step = 1 if last <= MAX_BARS else -(-len(every) // MAX_POINTS)
     built = {number: _built(turns[number]) for number in every}
     # The newest turn is always drawn, whatever the step.

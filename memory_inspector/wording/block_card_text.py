@@ -173,7 +173,6 @@ def clipped(text: str) -> str:
     """The beginning of a text: at most three non-empty lines."""
     lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
     shown = "\n".join(lines[:HELD_LINES])
-    # An ellipsis if either limit applied.
     cut_short = len(lines) > HELD_LINES or len(shown) > HELD_CHARACTERS
     return shown[:HELD_CHARACTERS].rstrip() + (" …" if cut_short else "")
 

@@ -100,7 +100,6 @@ def ago(moment: datetime | float, now: datetime | float, zone: tzinfo = UTC) -> 
     if timedelta(0) < passed < _RELATIVE:
         minutes = int(passed.total_seconds() // 60)
         return f"{minutes} min ago" if minutes < 60 else f"{minutes // 60} h ago"
-    # The year is written only where it differs, as nearly all sessions are recent.
     year = "" if then.year == present.year else f" {then.year}"
     return f"{then.day} {_MONTHS[then.month - 1]}{year}, {then:%H:%M}"
 

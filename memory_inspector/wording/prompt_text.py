@@ -124,7 +124,6 @@ def _what_went(cut: PromptCut) -> str:
 
 def _turns(entries: Sequence[Entry]) -> str:
     unit = _unit(entries)
-    # Many turns are counted, because a list of numbers says little.
     if len(entries) > NAMED_TURNS:
         return count(len(entries), unit)
     return by_score([(from_turn(unit, turn_number(entry)), entry.score) for entry in entries])

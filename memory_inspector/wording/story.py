@@ -182,7 +182,7 @@ def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line
             *_related(values, words),
             *_deliveries(values, words),
         ],
-        # Memory's own text is taken out of many messages for one reason, so one line is enough.
+        # The sentence on text that was taken out is always the same, so one line is enough.
         "recalled": recalled + _lines_of(values, words, BlockFailed) + _lines_of(values, words, MemoryStripped)[:1],
         "cut": [*cut, *([too_large(built)] if built is not None and built.over_by else [])],
     }

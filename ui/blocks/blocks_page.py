@@ -354,16 +354,16 @@ def _menu(view: View, shown: Standing) -> Drawer | None:
 def _deliver(session_id: str, name: str) -> None:
     """Attempt a block's due and parked deliveries at once, with the learner of this app."""
     try:
-        # A callback cannot draw: the next run shows the error.
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
     except MemoryInspectorError as error:
+        # A callback cannot draw: the next run shows the error.
         state.say("error", str(error))
         return
 
-    # Deliveries that were given up are not tried until they are pending again.
     def work(job: Job) -> None:
         parked = [delivery.id for delivery in memory.session.deliveries(states=("parked",)) if delivery.block == name]
+        # Deliveries that were given up are not tried until they are pending again.
         if parked:
             memory.session.retry(parked)
         memory.session.learn_here([name])

@@ -85,7 +85,7 @@ def _pressed(step: str, name: str, view: View) -> bool:
     engine().stop(DEMO_SESSION)
     job_id = f"{chat_turns.STEP}{DEMO_SESSION}-cut-{view.status.position}"
     start(DEMO_SESSION, job_id, lambda job: _play_to_cut(job, view.memory), chosen_model())
-    # The page opens at the cut, so the run waits until it was played.
+    # The page shows what was played, so the run waits for it.
     if (job := engine().job(DEMO_SESSION)) is not None:
         job.wait(PLAYED_SECONDS)
     return True

@@ -53,7 +53,7 @@ def _(event: VectorsStored, words: Words) -> Line:
     if event.follow:
         return Line("inventory_2", f"{line} for keyword search; their vectors follow")
     why = tuple([event.error] if event.error else [])
-    # Without an embedder and nothing to follow, the model failed: only keywords find these units.
+    # With neither an embedder nor vectors to follow, the model failed: only keywords find these units.
     return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting", why)
 
 
@@ -160,7 +160,7 @@ def _cuts(event: ContextBuilt) -> str:
     left_out = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
     if not sentences:
         return f"Left {listed(left_out)} out of the prompt: what is never cut is over the limit"
-    # Cuts are in the order in which they were made, so the first tells which priority went first.
+    # Cuts are in the order in which they were made.
     first = parts.get(str(blocks[0]["part"]), {}).get("priority", "?")
     which = "largest" if event.truncation_order == "largest_first" else "smallest"
     why = f"priority {first} goes first" if len(sentences) == 1 else f"the {which} priority number goes first"
