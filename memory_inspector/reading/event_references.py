@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from memory_core.events import EventRecord, FactsCondensed, NothingLearned, Ref, RefKind, Retrieved, expand
+from memory_core.events import (
+    EventRecord,
+    FactsCondensed,
+    NothingLearned,
+    RecipeChosen,
+    Ref,
+    RefKind,
+    Retrieved,
+    expand,
+)
 from memory_inspector.wording.formatting import tokens
 
 MAX_FOLLOWED = 5
@@ -38,6 +47,9 @@ def label(ref: Ref) -> str:
 
 
 def _named(event: Any) -> Iterator[Ref]:
+    # Its fields have the names of others, and list names of blocks.
+    if isinstance(event, RecipeChosen):
+        return
     for field, kind in _NUMBERED:
         if isinstance(number := getattr(event, field, None), int):
             yield Ref.of(kind, number)

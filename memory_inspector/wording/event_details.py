@@ -11,6 +11,7 @@ from memory_core.events import (
     FlushPlanned,
     GraphCurated,
     Ranges,
+    RecipeChosen,
     Retrieved,
     expand,
 )
@@ -54,6 +55,9 @@ def number_rows(event: Event, unit: str = TURN) -> list[Row]:
         return _context(event)
     if isinstance(event, Retrieved):
         return _search(event)
+    if isinstance(event, RecipeChosen):
+        named = (("Kept", event.kept), ("Added", event.added), ("Removed", event.removed))
+        return [(label, _words(", ".join(blocks))) for label, blocks in named if blocks]
     if isinstance(event, ConfigurationChanged):
         return _settings(event.after, event.before)
     values = {field.name: getattr(event, field.name) for field in fields(event)}
