@@ -42,6 +42,7 @@ class Answers:
     @property
     def same(self) -> bool:
         """Return whether the answers are identical, text and tool calls."""
+        # Runs of whitespace do not count as a difference.
         called = [[(call.tool_name, call.arguments) for call in calls] for calls in self.calls]
         return self.before.split() == self.after.split() and called[0] == called[1]
 
@@ -58,11 +59,13 @@ def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str 
     after = memory.log.altered_prompt(
         context, without=() if words is not None else (ref,), edited={} if words is None else {ref: words}
     )
+    # Checked before any call: two equal prompts would be paid for and tell nothing.
     if before == after:
         raise ConfigError("The prompt is the same with and without it: there is nothing to ask.")
     config = memory.session.config
     counter = config.counting(counter_for(memory.session.tokenizer_fn, encoding=config.encoding))
     tools = tuple(MemoryTools(memory).specs()) if memory.blocks.editable_by_agents else ()
+    # Definitions of tools are sent with both calls, beside the messages.
     beside = definition_tokens(tools, memory.session.count_tokens)
     sizes = [beside + sum(counter.message(message).billed for message in messages) for messages in (before, after)]
     return Question(before, after, (sizes[0], sizes[1]), tools)
@@ -91,8 +94,10 @@ def ask_both(
                 if cancelled():
                     return None
                 words.append(piece)
+        # Also after a cancellation: closing ends the request.
         finally:
             stream.close()
         answers.append("".join(words).strip())
+        # The calls are complete only once the stream has ended.
         called.append(stream.tool_calls)
     return Answers(model.name, answers[0], answers[1], (called[0], called[1]))

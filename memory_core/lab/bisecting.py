@@ -48,6 +48,7 @@ def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad
     Raises:
         ConfigError: The probe fails in the good turn, holds in the bad one, or covers a single turn.
     """
+    # Such probes concern one turn, or the end: they have no first bad turn.
     if isinstance(probe, EvidenceInPrompt | FactCites):
         raise ConfigError("only what is to hold from a turn on can be bisected over the turns")
     turns = [number for number, turn in sorted(memory.log.history().turns.items()) if turn.built is not None]
@@ -61,6 +62,7 @@ def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad
         looks += 1
         return failure_in(memory, probe, turns[place]) is None
 
+    # Both ends are checked first: halving keeps a good and a bad end, and would return nonsense without them.
     if not holds(0):
         raise ConfigError(f"{probe} does not hold in turn {turns[0]} yet: begin at a turn in which it does")
     if holds(len(turns) - 1):
@@ -76,10 +78,12 @@ def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad
 def _decided(memory: Memory, probe: Probe, good: int, turn: int) -> EventRecord | None:
     """Return the event that decided about a phrase; if it is the prompt itself, a person's change before it."""
     history, phrase = memory.log.history(), getattr(probe, "phrase", None)
+    # The decision may precede the turn by far: the event that removed the phrase, not the prompt that lacks it.
     stage = memory.trace(phrase, turn=turn).decisive if phrase is not None else None
     decision = history.upto(stage.position)[-1] if stage is not None and stage.position is not None else None
     if decision is not None and not is_context(decision.event):
         return decision
+    # A prompt decides by settings and contents; what a person changed since the good turn explains it better.
     before, built = history.turns[good].built, history.turns[turn].built
     if before is None or built is None:
         return decision
@@ -109,6 +113,7 @@ def responsible_changes(
 
     def fails(changes: Sequence[Change]) -> bool:
         nonlocal plays
+        # Minimisation asks about some sets again. Only failing ones are kept, as they are what is returned.
         if tuple(changes) in failing:
             return True
         try:
@@ -151,11 +156,13 @@ def smallest_limit(
     def holds(limit: int) -> bool:
         progress(f"A limit of {limit:,} tokens")
         knobs = {"token_limit": limit}
+        # A flush size above the limit is invalid.
         if (variant.config.token_flush_size or 0) > limit:
             knobs["token_flush_size"] = limit
         played = player.play(script, variant.changed(variant.name, **knobs), cancelled=cancelled)
         return played is not None and all(verdict.held for verdict in evaluate(played.memory, probes))
 
+    # Fails at `low`, holds at `high`: 0 is no valid limit, so it counts as failing without a replay.
     low, high = 0, variant.config.token_limit
     if not holds(high):
         return None
@@ -170,16 +177,20 @@ def _least(changes: list[Change], fails: Callable[[Sequence[Change]], bool]) -> 
     responsible."""
     pieces = 2
     while len(changes) > 1:
+        # Rounded up, so that there are never more parts than pieces.
         size = -(-len(changes) // pieces)
         parts = [changes[start : start + size] for start in range(0, len(changes), size)]
+        # Smaller parts first: a single part that fails shrinks the set most.
         part = next((part for part in parts if fails(part)), None)
         if part is not None:
             changes, pieces = part, 2
             continue
+        # With two parts, the rest of one is the other, which was just tried.
         rest = [[change for change in changes if change not in part] for part in parts] if pieces > 2 else []
         subset = next((subset for subset in rest if fails(subset)), None)
         if subset is not None:
             changes, pieces = subset, pieces - 1
+        # Each change was tried alone and left out alone: the set cannot lose any single one.
         elif pieces >= len(changes):
             break
         else:

@@ -94,7 +94,9 @@ def check(
     services = services or Services()
     recorded = read_recorded(conversation, services)
     variant = _variant(configuration, recorded, Path(conversation).name)
+    # Probes given explicitly replace those of the bundle.
     wanted = tuple(read_probes_file(probes) if isinstance(probes, str | Path) else probes) or recorded.probes
+    # Refused, as a run without probes would pass in a test suite without having checked anything.
     if not wanted:
         raise FormatError(f"There is no probe to check: {Path(conversation).name} has none, and none was given.")
     return check_variant(Player(services), recorded.script, variant, wanted)
@@ -145,6 +147,7 @@ def read_opened(path: str | Path) -> Memory:
 
 
 def _opened(bundle: Bundle, services: Services) -> Memory:
+    # In memory: a check stores nothing.
     database = Database.open(None)
     return Memory.open(import_bundle(database, bundle), database, services=services)
 
@@ -182,6 +185,7 @@ def _bytes(file: Path) -> bytes:
 
 def _text(file: Path) -> str:
     try:
+        # Editors on Windows write a byte order mark, which is no part of the JSON.
         return _bytes(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError(f"{file.name} is not a text in UTF-8.") from error

@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentPar
     options = parser.parse_args(arguments)
     try:
         return int(options.run(options))
+    # Errors of the user's files and settings are usage errors; anything else keeps its traceback.
     except MemoryInspectorError as error:
         print(f"memory-inspector: {error}", file=sys.stderr)
         return 2
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentPar
 def _check(options: argparse.Namespace) -> int:
     checked = check(options.conversation, options.config, options.probes or ())
     print(checked.table())
+    # After the table, so that the outcome is seen even if the file cannot be written.
     if options.junit is not None:
         _write(options.junit, checked.junit())
     return 0 if checked.passed else 1

@@ -96,6 +96,7 @@ def stable_share(memory: Memory) -> float | None:
     config = memory.session.config
     counter = config.counting(counter_for(memory.session.tokenizer_fn, encoding=config.encoding))
     prompts = (memory.log.prompt(record).messages for record in built)  # lazily, as each prompt holds the whole queue
+    # The first prompt has none before it, so neither sum counts it.
     same = sum(shared_prefix_tokens(before, after, counter) for before, after in pairwise(prompts))
     billed = sum(context_of(record).billed for record in built[1:])
     return same / billed if billed else None
@@ -107,14 +108,17 @@ def model_calls(memory: Memory) -> dict[int, list[int]]:
         a.name: (a.block.kind_model_calls if a.block else 0) + (a.settings.get("on_change") == "decide")
         for a in memory.blocks
     }
+    # Sizes are stored with the delivery; its event only names it.
     sizes = {delivery.id: delivery.tokens for delivery in memory.session.deliveries(states=("done",))}
     called: dict[int, list[int]] = {}
     for record in memory.events(kinds=(DeliveryDone.kind, ToolCalled.kind)):
         made = called.setdefault(record.turn, [])
         if isinstance(record.event, DeliveryDone):
+            # One attempt may serve several deliveries: the model reads all of them in one call.
             read = sum(sizes.get(id, 0) for id in record.event.deliveries)
             made += [read] * costs.get(record.event.block, 0)
         else:
+            # An edit by an agent's tool reads no delivery.
             made.append(0)
     return called
 
@@ -126,9 +130,11 @@ def divergence(one: Played, other: Played, names: tuple[str, str] | None = None)
     """
     for turn in one.turns():
         before, after = one.prompt(turn), other.prompt(turn)
+        # Sizes alone may agree by accident, so messages are compared.
         if before is not None and after is not None and before.messages != after.messages:
             names = names or (one.variant.name, other.variant.name)
             turns = one.memory.log.history().turns, other.memory.log.history().turns
+            # Flushes cause cuts, and both cause other contents.
             causes = [
                 *_other_flushes(names, turns, turn),
                 *_other_cuts(names, before.cuts, after.cuts),
@@ -149,6 +155,7 @@ def _other_flushes(
     """Describe the first turn in which other messages left the queue."""
     for turn in range(1, upto + 1):
         gone = [[seq for flush in _flushed(log[turn]) for seq in flush] if turn in log else [] for log in turns]
+        # Only the first difference: the queues differ from then on, so later flushes differ because of it.
         if gone[0] != gone[1]:
             texts = [f"{name} moved {_messages(seqs)} out of the queue" for name, seqs in zip(names, gone, strict=True)]
             return [f"In turn {turn} {texts[0]}, {texts[1]}."]
@@ -158,6 +165,7 @@ def _other_flushes(
 def _other_cuts(names: tuple[str, str], before: Sequence[PromptCut], after: Sequence[PromptCut]) -> list[str]:
     """Describe the cuts that only one of two prompts has."""
     texts = []
+    # Tokens are left out of the key: a cut is the same if it took the same pieces by the same rule.
     keys = [
         {(cut.part.name, cut.rule, tuple(entry.ref for entry in cut.entries)) for cut in cuts}
         for cuts in (before, after)

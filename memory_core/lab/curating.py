@@ -115,14 +115,17 @@ def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, st
     changes = []
     for id, before, after in rows:
         then, now = (_worded(versions.values.get((id, version)), texts) for version in (before, after))
+        # Only versions that this set made count: another supersession of the fact is that of another event.
         by = next(
             (taken_by[id, version] for version in range(before + 1, after + 1) if (id, version) in taken_by), None
         )
+        # A set that can be repeated only in part is skipped whole, as its changes belong together.
         if (after and now is None) or (before and then is None) or (by is not None and by not in places):
             return None
         place = places[by] if by is not None else None
         changes.append(FactChange(then, now, before != after, place, versions.added[id].origin))
     block, action, reason = (str(getattr(event, name)) for name in ("block", "action", "reason"))
+    # Sources are inherited when a merge or split is made or made again, not when it is undone.
     done = getattr(event, "undoes", None) is None or getattr(event, "again", False)
     return CuratedFacts(block, action, reason, tuple(changes), done and action in ("merge", "split"))
 
@@ -138,9 +141,11 @@ def curate(memory: Memory, curated: CuratedFacts) -> bool:
     """Apply a change set again; return False, changing nothing, if one of its facts has no match."""
     try:
         desk = memory.facts.desk(curated.block)
+        # Facts are looked up before anything is changed, so that a missing one leaves the memory as it is.
         matches = _match_facts(curated, desk.facts())
         if matches is None:
             return False
+        # An undone addition removes the fact for good, which is no step of a change set.
         if gone := [matches[place] for place, change in enumerate(curated.changes) if change.after is None]:
             desk.erase(gone)
         if steps := _steps(curated, matches):
@@ -159,6 +164,7 @@ def _match_facts(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact
         same = [fact for fact in facts if (fact.text, fact.state) == (before.text, before.state)]
         if not (unused := [fact for fact in same if fact not in matches.values()]):
             return None
+        # Several facts may have the same text; each is matched once.
         matches[place] = unused[-1]
     return matches
 
@@ -186,6 +192,7 @@ def _steps(curated: CuratedFacts, matches: Mapping[int, Fact]) -> list[Step]:
             new = New(now.text, now.state, now.pinned, now.category, origin=change.origin, topics=now.topics)
             steps.append(replace(new, sources=handed(place)))
             continue
+        # A fact added by the set has no id yet: -1 is the first one added, -2 the second.
         taker = None if by is None else matches[by].id if by in matches else -1 - added.index(by)
         steps.append(FactStep(fact, now.text, now.state, taker, now.pinned, handed(place), now.category, now.topics))
     return steps

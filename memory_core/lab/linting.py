@@ -87,9 +87,11 @@ def findings(
 
     def mends(rule: "_Rule", finding: Finding, remedy: Sequence[Change]) -> bool:
         try:
+            # A candidate is tried on the whole configuration: it may mend its finding and break something else.
             measured = _Measured(variant.with_changes(variant.name, remedy), counter, conversation)
         except ConfigError:
             return False
+        # Errors of the same rule and block may remain; only new ones rule a candidate out.
         remaining = {(other.rule, other.block) for other, _ in rule(measured)}
         return (finding.rule, finding.block) not in remaining and _errors(measured) <= before
 
@@ -138,6 +140,7 @@ class _Conversation:
     def opening(self) -> Sequence[MessageTokens]:
         """Sizes of the opening system messages, which are pinned."""
         users = [place for place, message in enumerate(self.messages) if message.role is MessageRole.USER]
+        # Without a user's message, everything is opening.
         before = zip(self.messages[: users[0] if users else None], self.sizes, strict=False)
         return [size for message, size in before if message.role is MessageRole.SYSTEM]
 
@@ -147,6 +150,7 @@ def _protected(script: Script) -> dict[str, int]:
     for curated in (step.curated for step in script.steps if step.curated is not None):
         of_block = texts.setdefault(curated.block, set())
         for change in curated.changes:
+            # By text: a change set names the version before and after, and a fact that was confirmed twice counts once.
             if change.before is not None:
                 of_block.discard(change.before.text)
             if change.after is not None and change.after.state == "active":
@@ -159,6 +163,7 @@ class _Measured:
 
     def __init__(self, variant: Variant, counter: TokenCounter, conversation: _Conversation) -> None:
         self.config: MemoryConfig = variant.config
+        # Disabled blocks are in no prompt, so no rule looks at them.
         self.blocks = [block for block in variant.make_blocks() if block.enabled]
         self.conversation = conversation
         self.counter = counter
@@ -168,6 +173,7 @@ class _Measured:
         }
 
     def _static(self, block: StaticMemoryBlock, names: Sequence[str]) -> int:
+        # Escaped as in a prompt, since escaping adds tokens.
         content = static_content(block.static_content, block.text, lambda text: neutralise(text, names))
         accounting = self.config.accounting
         items = sum(item_tokens(item, self.counter, accounting) for item in content.items)
@@ -185,6 +191,7 @@ class _Measured:
     @property
     def never_cut(self) -> dict[str, int]:
         """Tokens of texts in every prompt, by block."""
+        # A static text is cut whole, so only with priority 0 is it in every prompt.
         return {block.name: self._sizes[block.name] for block in self.blocks if _fixed(block)}
 
     @property
@@ -195,6 +202,7 @@ class _Measured:
     def certain(self) -> int:
         """Minimum tokens of every prompt."""
         outer = 0
+        # Markup around all blocks counts only if billed. Without a system message of the session, one is made for it.
         if self.never_cut and self.config.accounting == "billed":
             made = self.config.insert_method is InsertMethod.SYSTEM and not self.pinned
             outer = frame_tokens("memory", self.counter, "billed") + (MESSAGE_OVERHEAD if made else 0)
@@ -234,12 +242,15 @@ class _Measured:
         """Return the changes to a new token limit; a flush size above it becomes a tenth of it."""
         changes = [self.set("token_limit", limit)]
         size = self.config.token_flush_size
+        # None stands for a tenth of the limit.
         return [*changes, self.set("token_flush_size", None)] if size is not None and size > limit else changes
 
     def limit_leaving(self, tokens: int) -> list[Change]:
         """Return the changes to a limit, in hundreds, that fits these tokens beside a full queue."""
+        # The queue takes `ratio` of the limit and the rest must hold the tokens; a ratio of 1 leaves no rest.
         ratio = self.config.chat_history_token_ratio
         least = tokens / (1 - ratio) if ratio < 1 else 2 * tokens
+        # Rounded first, as a binary fraction just above a whole hundred would add another hundred.
         return self.set_limit(100 * math.ceil(round(least / 100, 6)))
 
 
@@ -261,8 +272,10 @@ def _errors(measured: _Measured) -> set[tuple[str, str | None]]:
 def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
     """Uncut texts leave no room for the conversation."""
     needed, limit = measured.certain, measured.limit
+    # With the limit itself used up, no message fits either, so equality is an error.
     if needed < limit:
         return
+    # The largest text first: giving up one block may be enough.
     largest = sorted(measured.never_cut.items(), key=lambda size: -size[1])
     blocks = {block.name: block for block in measured.blocks}
     several = len(largest) + bool(measured.pinned) > 1
@@ -285,6 +298,7 @@ def _too_large(measured: _Measured) -> Iterator[_Fixable]:
     """A text that is cut as a whole exceeds the limit even alone."""
     certain, limit = measured.certain, measured.limit
     for block in measured.blocks:
+        # Texts that are never cut and pass the limit by themselves are reported by `over_limit`.
         if not isinstance(block, StaticMemoryBlock) or block.priority == 0 or certain >= limit:
             continue
         size = measured.size(block)
@@ -308,6 +322,7 @@ def _no_room(measured: _Measured) -> Iterator[_Fixable]:
     """Uncut texts leave less room than one fact or stored turn needs."""
     remaining, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
     names = [block.name for block in measured.cut_first if not isinstance(block, StaticMemoryBlock)]
+    # No room at all is reported by `over_limit`.
     if not names or not 0 < remaining < FACT_TOKENS:
         return
     blocks = {block.name: block for block in measured.blocks}
@@ -334,6 +349,7 @@ def _window(measured: _Measured) -> Iterator[_Fixable]:
         {"limit": limit, "token_limit": config.token_limit},
         measured.set_limit(limit),
     )
+    # The queue is flushed by its share of the token limit, not of what the window leaves.
     if config.history_budget > limit:
         budget = round(config.history_budget)
         yield _report(
@@ -349,6 +365,7 @@ def _window(measured: _Measured) -> Iterator[_Fixable]:
 def _ratios(budget: float, config: MemoryConfig) -> list[float]:
     """Return the ratio for this history budget, in whole percent if possible."""
     ratio = budget / config.token_limit
+    # Rounded down, so that the budget stays within what was asked for.
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
 
@@ -374,6 +391,7 @@ def _queue_fills(measured: _Measured) -> Iterator[_Fixable]:
     """The queue leaves no room for blocks."""
     config = measured.config
     names = [block.name for block in measured.cut_first]
+    # A number of turns bounds the queue as well.
     if not names or config.chat_history_token_ratio < 1 or config.queue_turns is not None:
         return
     yield _report(
@@ -394,12 +412,15 @@ def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
             continue
         facts = min(block.max_facts, block.top_k) if block.show == "relevant" else block.max_facts
         share = share_tokens(block.settings(), measured.limit)
+        # A block with a share gives up what is above it before any other is cut.
         takes = facts * FACT_TOKENS if share is None else min(facts * FACT_TOKENS, share)
         first = measured.cut_first
+        # Only blocks that are cut before this one suffer; a facts block that is never cut may displace all.
         behind = first[: first.index(block)] if block in first else first
         names = [other.name for other in behind if not isinstance(other, StaticMemoryBlock)]
         if not names or takes <= room:
             continue
+        # Half of the room, so that the blocks behind get the other half.
         fitting = max(1, room // 2 // FACT_TOKENS)
         relevant = _set(block, "show", "relevant")
         yield _report(
@@ -420,6 +441,7 @@ def _facts_limit(measured: _Measured) -> Iterator[_Fixable]:
     """Facts written by people exceed the block's limit, so the list is never condensed."""
     for block in measured.blocks:
         protected = measured.conversation.protected.get(block.name, 0)
+        # Protected facts are never condensed: once they reach the target length, condensing cannot shorten the list.
         if not isinstance(block, FactExtractionMemoryBlock) or protected < condense_target(block.max_facts):
             continue
         yield _report(
@@ -451,9 +473,11 @@ def _hidden(measured: _Measured) -> Iterator[_Fixable]:
 def _unfed(measured: _Measured) -> Iterator[_Fixable]:
     """Blocks get no input to learn from, or only too late for this session."""
     for block in measured.blocks:
+        # A user's facts come from other sessions as well, so they may have contents without this one's messages.
         if not block.kind_learns or block.settings().get("scope") == "user":
             continue
         if not block.accept_short_term_memory:
+            # The archive is filled by an agent's tools instead.
             if block is not measured.archive:
                 yield _report(
                     "unfed",
@@ -505,6 +529,7 @@ def _tools(measured: _Measured) -> Iterator[_Fixable]:
         f"beside a prompt at the limit of {limit:,} the model reads {limit + tokens:,}"
     )
     evidence = {"tools": len(specs), "definitions": tokens, "limit": limit, "read": limit + tokens}
+    # Without a known window there is nothing to exceed; the size is then only worth a note.
     if window is None:
         yield _report("tools", "note", f"{sentence}.", evidence)
         return
@@ -524,6 +549,7 @@ def _cache(measured: _Measured) -> Iterator[_Fixable]:
     """Text that changes per question precedes text that does not, which defeats prompt caching."""
     names = [block.name for block in measured.blocks if _differs(block)]
     queue = measured.queue_tokens
+    # In the system message, memory precedes the queue; in the newest user message, it follows the cached part.
     if measured.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
         return
     several = len(names) > 1
@@ -560,12 +586,14 @@ def _first_flush(measured: _Measured) -> Iterator[_Fixable]:
         sentence = f"{turns} of this conversation never fill the history budget of {budget:,}: {empty} throughout."
     elif turn > 1:
         sentence = f"{empty} until the first flush in turn {turn:,}."
+    # A flush in the first turn leaves no later prompt waiting.
     else:
         return
     evidence = {"turns": users, "history_budget": budget} if first is None else {"turn": turn}
     yield _report("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
 
 
+# Errors first: whether a fix makes new ones is checked with these rules alone.
 _ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)
 _RULES: tuple[_Rule, ...] = (
     *_ERRORS,

@@ -56,6 +56,7 @@ class KeptOutputs:
 
     def __init__(self, memory: Memory) -> None:
         self._database, self._session_id = memory.session.database, memory.session_id
+        # Read once: answers may repeat any message of now, so they are kept only while all of them are there.
         with self._database.read() as connection:
             self._seqs = message_seqs(connection, self._session_id, None)
 
@@ -76,6 +77,7 @@ class KeptOutputs:
             NotFoundError: The session was deleted.
         """
         with self._database.write() as connection:
+            # Locked, so that no erasure falls between the check and the storing; SQLite's write locks everything.
             read_existing(connection, self._session_id, lock=not self._database.is_sqlite)
             if not still_there(connection, self._session_id, self._seqs):
                 return False
@@ -102,6 +104,7 @@ class _ByInput(ABC):
             reply, call = self._model().ask(messages, answer, purpose=purpose)
             return to_json(reply), call
 
+        # Serialised and read again even when new, so that a kept answer and a new one are treated alike.
         text, call = self._answer(input_key(self.name, messages, answer), messages, purpose, make)
         return answer.model_validate(json.loads(text)), call
 
@@ -126,7 +129,9 @@ class _ByInput(ABC):
         with self._lock:
             turn = self._turns[key]
         with turn:
+            # A retry asks the same input again: under the same key it would get the unreadable answer back for ever.
             question = content_hash(f"{key} {self._failed[key]}") if self._failed[key] else key
+            # An earlier replay or the live session may have kept the answer.
             call = self.outputs.find(question)
             if call is not None:
                 self._count_reuse(question)
@@ -193,6 +198,7 @@ class PlayedModel(_ByInput):
             text, call = make()
             call = replace(call, purpose=purpose, output=ModelOutput(key, text))
         except ModelAnswerError as error:
+            # An unreadable answer was paid for, too: it is kept, so that a replay repeats the failure without a call.
             output = ModelOutput(key, str(error), readable=False)
             call = ModelCall(purpose, self.name, None, None, 0.0, output=output)
         except ModelError as error:  # an unavailable model, or a refused key: later calls would fail as well
@@ -201,6 +207,7 @@ class PlayedModel(_ByInput):
         with self._lock:
             self.made.append(call)
         try:
+            # The caller gets the answer even if it cannot be kept: it was paid for. The replay ends at its next step.
             if not self.outputs.keep(call):
                 self.stopped = "Messages of the session were removed while it was played: nothing more was asked."
         except MemoryInspectorError as error:  # the session or the database is gone
@@ -214,6 +221,7 @@ class PlayedModel(_ByInput):
                 self.stopped = f"{calls} made, as agreed, and it needs more. What was answered is kept."
             if self._chat is None or self.stopped is not None:
                 raise ModelError(self.stopped or "The play has ended.")
+            # Counted when a call begins: counted at its end, concurrent calls would exceed the number agreed.
             self._begun += 1
 
 
@@ -249,6 +257,7 @@ class CountedModel(_ByInput):
 
     def learning(self, services: Services) -> Services:
         """Return services that learn from cached answers, else by rules."""
+        # Learners of its own: a learner can fall back to rules, a chat model cannot.
         other = services.with_extractor(_Extractor(self))
         other.decider, other.summariser, other.relations = _Decider(self), _Summariser(self), _Relations(self)
         return other
@@ -264,6 +273,7 @@ class CountedModel(_ByInput):
         self, key: str, messages: Sequence[ChatMessage], purpose: str, make: Callable[[], tuple[str, ModelCall]]
     ) -> ModelCall:
         with self._lock:
+            # By input, so that one asked again in another configuration is one call.
             self._new[key] = sum(self._counter.message(message).billed for message in messages)
         raise NotKeptError("This was not asked yet.")
 
@@ -294,6 +304,7 @@ def _fall_back_to_rules(ask: Callable[..., Result], rules: Callable[[], Any]) ->
         try:
             return ask(model, *arguments, **named)
         except NotKeptError:
+            # The learner by rules has a method of the same name.
             by_rules: Result = getattr(rules(), ask.__name__)(*arguments, **named)
             return by_rules
 

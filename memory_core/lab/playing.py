@@ -102,6 +102,7 @@ class Player:
         now = script.steps[0].at if script.steps else 0.0
         services = Services(embedder=self._embedder)  # services of its own, so their caches are freed with the memory
         memory = Memory.from_defaults(
+            # Blocks with scope "user" need a user; any id will do, as the database holds this session alone.
             user_id="played" if variant.of_user else None,
             memory_blocks=variant.make_blocks(),
             tokenizer_fn=self._tokenizer_fn,
@@ -109,6 +110,7 @@ class Player:
             services=by.learning(services) if by is not None else services,
             title=variant.name,
             clock=lambda: now,
+            # Last, so that it overrides the variant's own timeout.
             **{**variant.settings, "delivery_timeout": PATIENCE_SECONDS},
         )
         # Made once: which tools exist depends on the blocks, and no step changes those.
@@ -152,6 +154,7 @@ class _Agent:
             for number, call in enumerate(calls):  # before storing the messages, as when the calls were made
                 if call.tool_name in self._names and number not in step.unmade:
                     self._tools.call(call)
+            # Settings and blocks are changed for this put alone, so later steps flush and condense as usual.
             with self._memory.session.holding(step.held):
                 self._memory.put_messages(step.messages)
             # After a user's message, where the recorded agent would have had its turn.
@@ -188,6 +191,7 @@ def undelivered(memory: Memory) -> str | None:
     """Describe deliveries that did not reach their blocks; None if all did."""
     pending = memory.session.deliveries(states=("pending", "parked"))
     if not pending:
+        # A delivery succeeds even if the embedder fails: its units then lack vectors.
         stored = any(attached.kind == "vector" for attached in memory.blocks)
         try:
             bare = memory.retrieval.under_other_embedders() if stored else 0
@@ -227,4 +231,5 @@ class _Once:
         if new:
             self._known.update(zip(new, embedded(self._embedder, new), strict=True))
         rows = [self._known[text] for text in texts]
+        # `np.stack` refuses an empty list.
         return np.stack(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)

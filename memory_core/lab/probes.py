@@ -121,6 +121,7 @@ def _sent(memory: Memory, turn: int, built: EventRecord) -> SentTurn:
     entries = [entry for part in prompt.parts for entry in part.included]
     seqs = {entry.ref.number for entry in entries if entry.ref.kind == "message"}
     for entry in entries:
+        # A stored unit brings the words of its messages into the prompt, so they count as sent.
         unit = pieces.unit(entry.ref.number) if entry.ref.kind == "unit" else None
         seqs.update(expand(unit.seqs) if unit is not None else ())
     texts = tuple(entry.words for entry in entries if entry.words)
@@ -176,6 +177,7 @@ def keep_probes(memory: Memory, probes: Sequence[Probe]) -> None:
 
 def _verdict(memory: Memory, sent: Sequence[SentTurn], probe: Probe) -> Verdict:
     if isinstance(probe, FactCites):
+        # Facts are as they are at the end of the log, so the verdict names no turn.
         facts = (fact for block in memory.blocks if block.kind == "facts" for fact in memory.facts.read(block.name))
         cited = any((memory.session_id, probe.message) in fact.sources for fact in facts)
         why = (
@@ -185,8 +187,10 @@ def _verdict(memory: Memory, sent: Sequence[SentTurn], probe: Probe) -> Verdict:
     first = probe.turn if isinstance(probe, EvidenceInPrompt) else probe.from_turn
     last = probe.turn if isinstance(probe, EvidenceInPrompt) else getattr(probe, "to_turn", None)
     asked = [turn for turn in sent if first <= turn.turn and (last is None or turn.turn <= last)]
+    # A failure, not a success: a probe that checked nothing must not pass in a test run.
     if not asked:
         return Verdict(probe, False, None, f"No prompt was made from turn {first} on: there is nothing to check.")
+    # The first failure is enough; looking at the others may cost a trace each.
     failing = next((turn for turn in asked if not _holds(memory, probe, turn)), None)
     if failing is None:
         return Verdict(probe, True, None, f"Held in {len(asked):,} prompt{'s' if len(asked) > 1 else ''}.")
@@ -233,6 +237,7 @@ def _missing(memory: Memory, probe: EvidenceInPrompt, turn: SentTurn) -> list[in
 def _carried(memory: Memory, seq: int, turn: int) -> bool:
     try:
         return memory.trace(Ref.of("message", seq), turn=turn).reached
+    # A message that this session does not have is in no prompt.
     except NotFoundError:
         return False
 

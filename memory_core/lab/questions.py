@@ -47,6 +47,7 @@ def read_questions(text: str) -> tuple[Question, ...]:
             continue
         if len(line) > MAX_LINE:
             raise FormatError(f"Line {number} has {len(line):,} characters; {MAX_LINE:,} are the most.")
+        # Only the first arrow divides the line, so evidence may contain one.
         words, *evidence = _ARROW.split(line.strip("\ufeff "), maxsplit=1)
         if not evidence:
             raise FormatError(f"Line {number} has no arrow: write “question → words of evidence”.")
@@ -65,6 +66,7 @@ def evidence_found(memory: Memory, questions: Sequence[Question]) -> int:
     """
     prompts: dict[str, list[str]] = {}
     for question in questions:
+        # A question with several lines is asked once, as each prompt costs a search and an entry in the log.
         if question.words not in prompts:
             messages = memory.build_context(question.words).messages
             prompts[question.words] = [message_text(message) for message in messages]

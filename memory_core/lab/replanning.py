@@ -162,6 +162,7 @@ class Replanner:
         """Return the facts about a block that hold for any plan."""
         values, former = block_values(block), self._values.get(block.name)
         old = self._base.get(block.name)
+        # A new block, or one of another type under an old name, has no record that could stand for it.
         same_kind = old is not None and old.type == block.type and former is not None
         changed = {k for k in values if former is None or former.get(k) != values[k]} - _FREE
         # A vector block may have other gates, since the log has candidates that did not pass its own.
@@ -191,6 +192,7 @@ class Replanner:
         return item.ref, item_tokens(item, self.sizes.counter, self.sizes.base.config.accounting)
 
     def frame(self, name: str) -> int:
+        # Within one recording, the markup's size depends on the name alone.
         if name not in self._frames:
             self._frames[name] = frame_tokens(name, self.sizes.counter, self.sizes.base.config.accounting)
         return self._frames[name]
@@ -253,6 +255,7 @@ class Replanner:
     ) -> "_Content | None":
         """Return the results of a search under other gates, from the recorded candidates."""
         search = part.search
+        # A search that lacked a signal, such as its embedder's, may find other units another time.
         if search is None or search.degraded is not None:
             return _Content(part.tokens, part.refs) if search is None else None
         top_k, threshold = block.values.get("similarity_top_k"), block.values.get("similarity_threshold")
@@ -304,6 +307,7 @@ class Replanner:
         if before is None or after is None:
             return False
         lends = block.values.get("neighbour_weight", 0) > 0 or block.values.get("episode_weight", 0) > 0
+        # Four times the result limit is proposed, and never less than 50, so up to 12 the limit makes no difference.
         return lends or (before <= 12 and after <= 12)
 
 
@@ -364,6 +368,7 @@ class _Run:
         self._planner, self._config, self._sizes = planner, config, planner.sizes
         self._limit, self._budget, self._flush_size = config.limit, config.history_budget, config.flush_size
         self._blocks = [block for block in blocks if block.enabled]
+        # Blocks that fill come after all others, as their budget is what those leave.
         self._plain = [block for block in self._blocks if not block.fills]
         self._filling = _cut_last([block for block in self._blocks if block.fills], config.truncation_order)
         self._watched = [({ref.number for ref in carriers if ref.kind == "message"}, carriers) for carriers in watched]
@@ -427,13 +432,14 @@ class _Run:
         seqs = tuple(message.seq for message in plan.leave)
         self._queued.difference_update(seqs)
         self._turns -= sum(message.role is MessageRole.USER for message in plan.leave)
-        # A long turn can be split, so that its user message leaves before its end.
+        # A close empties the queue, its newest user message included.
         if self._newest not in self._queued:
             self._newest = None
         recorded = self._sizes.flushes
         # One flush that differs, and nothing learned later is as recorded.
         number = len(self.flushes)
         self._as_recorded = self._as_recorded and number < len(recorded) and recorded[number] == seqs
+        # Beyond the recorded messages there is nothing to compare with.
         expected = self._planner.left[self._left : self._left + len(seqs)]
         self._in_order = self._in_order and expected == seqs[: len(expected)]
         self._left += len(seqs)
@@ -447,6 +453,7 @@ class _Run:
         frame = self._frame()
         self._fill(contents, ask, taken + frame)
         unknown = [name for name, content in contents.items() if content is None]
+        # Unknown blocks are missing from this sum, so it is compared with the limit only if there are none.
         asked = sum(content.tokens for content in contents.values() if content is not None)
         # The markup around all blocks is present if any block is.
         frame = frame if any(content is not None and content.refs for content in contents.values()) else 0
@@ -468,12 +475,14 @@ class _Run:
                 if block.kind == "vector"
                 else _Content(part.tokens, part.refs, part)
             )
+        # A block without messages so far is empty, unless it is a user's, which other sessions may have taught.
         nothing_yet = block.kind != "static" and (not block.learns or (block.by_flush and not self.flushes))
         return _EMPTY if nothing_yet and block.values.get("scope") != "user" else None
 
     def _as_it_was(self, block: _Block, ask: Ask) -> AskedFor | None:
         """Return a block's recorded contents in this prompt, if they would be the same."""
         recorded, edited = ask.recorded, self._sizes.first_edit
+        # After a change by people, contents may differ from the record for reasons that a plan does not repeat.
         if recorded is None or not block.same or (edited is not None and recorded.position > edited):
             return None
         alike = self._as_recorded and recorded.flushes == len(self.flushes)
@@ -494,12 +503,14 @@ class _Run:
 
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
         """Fill the blocks that ask for as much as fits, each with what the earlier ones leave."""
+        # At most their share, as the engine budgets: what a block asks for above it is cut first.
         shares = {block.name: share for block in self._plain if (share := share_tokens(block.values, self._limit))}
         for block in self._filling:
             part = self._as_it_was(block, ask)
             before = list(contents.values())
             if part is None:
                 contents[block.name] = self._content(block, ask)
+            # The budget depends on every block before this one.
             elif any(content is None for content in before):
                 contents[block.name] = None
             else:
@@ -519,6 +530,7 @@ class _Run:
     def _cut(self, ask: Ask, contents: Mapping[str, _Content | None], frame: int, unknown: list[str]) -> None:
         guessed: list[str] = []
         pairs = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
+        # A block that is never cut displaces messages; if its size is unknown, so is the queue's cut.
         unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
         never_cut = sum(content.tokens for block, content in pairs if not block.priority)
         if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is not cut
@@ -536,6 +548,7 @@ class _Run:
             then = content.recorded.trimmed if content is not None and content.recorded is not None else None
             if then is not None and then.over == over and then.remaining:
                 trimmed[part.name] = then.remaining
+                # One piece stands for all that remained; `trimmed` has its refs.
                 remainder = Piece(next(iter(then.remaining)), then.granted - part.frame)
                 return replace(part, pieces=(remainder,))
             if over < part.tokens and (then is None or then.over != over):  # otherwise all of it goes, in any order
@@ -567,6 +580,7 @@ class _Run:
         tokens = {part.name: part.granted for part in plan.granted}
         names = [*unknown, *guessed]
         if names:
+            # Blocks that were not planned are unknown, too: their cuts depend on those that could not be determined.
             names += [block.name for block, _ in pairs if block.name not in granted]
             granted = {name: refs for name, refs in granted.items() if name not in guessed}
             self._note(ask, None, None, None, remaining, contents, granted, names, tokens)
@@ -580,6 +594,7 @@ class _Run:
         if pieces is None:  # one piece is enough: uncut or cut as a whole
             one = Piece(next(iter(content.refs), Ref("s")), content.tokens - block.frame)
             pieces = _Pieces((one,) if content.refs else (), ())
+        # A static text is one piece, so even "trim" cuts it whole.
         order = () if block.whole or block.text is not None else pieces.cut_order
         truncation: Truncation = "drop" if block.whole else "trim"
         share = share_tokens(block.values, self._limit)

@@ -74,6 +74,7 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     """
     turns = memory.log.history().turns.values()
     pairs = sorted((pair for pair in _recorded_steps(memory) if upto is None or _position(pair) <= upto), key=_position)
+    # The single changes of a set carry its time. Those of a replayed set are not counted as left out.
     again = {record.at for record, step in pairs if step is not None and step.curated is not None}
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
@@ -112,6 +113,7 @@ def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]
                 "asked": Step("flush", record.at, positions=here),
                 "closed": Step("close", record.at, positions=here),
             }
+            # A flush over budget is no step: the put that is replayed decides again, under the new settings.
             yield record, steps.get(flush_of(record).trigger)
 
 
@@ -142,6 +144,7 @@ def _together(pairs: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
             )
         elif step is not None:
             steps.append(step)
+        # A flush ends the put before it, so a message of the same time after it begins another put.
         before = record if step is not None and step.messages else None
     return steps
 
@@ -152,6 +155,7 @@ def _with_prompts(steps: Sequence[Step]) -> list[Step]:
     for number, step in enumerate(steps):
         made.append(step)
         if any(message.role is MessageRole.USER for message in step.messages) and not _asked(steps[number + 1 :]):
+            # Before the answer, when an agent would have asked for it.
             made.append(Step("ask", step.at))
     return made
 

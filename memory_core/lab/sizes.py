@@ -149,12 +149,14 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
     for record in records:
         reading.take(record)
     base, accounting = variant_of(memory), memory.session.config.accounting
+    # Later messages than `upto` have no step and are left over at the end.
     stored = (message for message in memory.session.messages() if pieces is not None and pieces.message(message.seq))
     steps: list[Put | Ask | Flush] = []
     attached: set[int] = set()
     turn, latest = 0, ""
     for step in script.steps:
         if step.does == "ask":
+            # A prompt that was inserted by the script has no event.
             recorded = reading.prompts.get(step.positions[0]) if step.positions else None
             steps.append(Ask(turn, latest if step.input is None else step.input, recorded))
         elif step.does == "curate":
@@ -231,11 +233,13 @@ class _Reading:
         # Copied only when something changed, since most prompts share all facts with the one before.
         if self._changed:
             self._facts, self._changed = {**self._facts, **self._changed}, {}
+        # A delivery that is due at the prompt has not taught its block yet.
         late = {*self._failed, *(state.queued.block for state in self._past.deliveries.due.values())}
         parts = {}
         for part in event.parts:
             name = part["name"]
             cuts = [cut for cut in event.cuts if cut["part"] == name]
+            # A block's own pieces and those cut from it: all that it asked for.
             groups = (tuple(part["refs"]), *(tuple(cut["refs"]) for cut in cuts))
             trimmed = None
             # A block cut twice, or by its own code, cannot be repeated from its excess alone.
@@ -273,6 +277,7 @@ def _first_edit(records: Sequence[EventRecord]) -> int | None:
     begun = next((n for n, record in enumerate(records) if record.event.family == "messages"), len(records))
     later = records[begun:]
     by_hand = ("blocks", "facts", "relations", "summaries", "vectors")
+    # A reset and any setting, by whoever; memory only by people, as what an agent or a model did is repeated.
     edits = (
         record.position
         for record in later

@@ -60,6 +60,7 @@ def without(script: Script, history: History, positions: Iterable[int]) -> Scrip
     if len(wanted) > MAX_STRUCK:
         raise ConfigError(f"{MAX_STRUCK} events are struck at a time; these are {len(wanted)}.")
     steps = list(script.steps)
+    # By log position rather than by index, as striking one event may delete a step.
     for position in wanted:
         record = next((entry for entry in history.after(position - 1)[:1] if entry.position == position), None)
         if record is None or record.kind not in _PLAYED:
@@ -80,11 +81,14 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
     if record.kind == "configuration_changed":
         settings = now.config.model_dump(mode="json")
         before, after = getattr(event, "before", {}), getattr(event, "after", {})
+        # Only where the new value is still in force: a later change of the setting would be lost with this one.
         reset = [Change(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value]
+        # These name the origin of other settings and have no effect of their own.
         return tuple(change for change in reset if change.setting not in ("recipe", "recipe_parameters"))
     name = str(getattr(event, "block", ""))
     then = next((block for block in history.blocks_at(record.position - 1) if block.name == name), None)
     block = next((block for block in now.blocks if block.name == name), None)
+    # The block did not exist before the edit, or was removed since.
     if then is None or block is None:
         return ()
     values = block_values(block)
@@ -93,6 +97,7 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
             reset.append(Change(f"{name}.{setting}", value, then.settings[setting]))
     keys = [key for key in (getattr(event, "before", None), getattr(event, "after", None)) if key]
     texts = memory.log.texts(keys)
+    # Both texts must still be readable: one that was erased cannot be restored or compared.
     if len(texts) == 2 and values["text"] == texts[keys[1]] and block.type == "static":
         reset.append(Change(f"{name}.text", texts[keys[1]], texts[keys[0]]))
     return tuple(reset)
@@ -111,18 +116,22 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
             messages=tuple(step.messages[n] for n in remaining),
             positions=tuple(step.positions[n] for n in remaining),
         )
+        # A step without messages would be a put of nothing.
         if not remaining:
             del steps[number]
         return
+    # A person's or a program's own flush is a step; a flush over budget is the effect of a put and is held back below.
     if record.kind == "facts_curated" or (record.kind == "flush_planned" and flush_of(record).trigger != "over_budget"):
         del steps[_step_with(steps, record.position)]
         return
     if record.kind == "tool_called":
+        # The log records a tool call before the message that makes it, so the next step has the message.
         number = next(n for n, step in enumerate(steps) if step.positions and step.positions[0] > record.position)
         calls = [call.tool_name for message in steps[number].messages for call in message.tool_calls]
         tool = getattr(record.event, "tool", "")
         before = max((p for step in steps[:number] for p in step.positions), default=0)
         made = [r for r in history.after(before) if r.kind == "tool_called" and r.position < record.position]
+        # Calls do not carry their place in the message: it is counted among the calls of the same tool.
         place = sum(getattr(other.event, "tool", "") == tool for other in made)
         same = [n for n, name in enumerate(calls) if name == tool]
         if place >= len(same):
@@ -134,6 +143,7 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
     held: Held = "flush" if record.kind == "flush_planned" else "condensing"
     begun = _last_before(steps, record.position)
     ended = len(steps) if until is None else _last_before(steps, until)
+    # At least one step, also if both events were caused by the same put.
     for number in range(begun, max(begun + 1, ended)):
         steps[number] = replace(steps[number], held=steps[number].held | {held})
 

@@ -34,12 +34,14 @@ def play_cells(
         try:
             played = player.play(script, variant.with_changes(variant.name, cell.changes), cancelled=cancelled)
         except ConfigError as error:
+            # One invalid pair of values must not end the sweep of the others.
             yield Cell(cell.x, cell.y, cell.changes, {}, str(error))
             continue
         if played is None:
             return
         try:
             measures = _measured(played.memory, phrases, probes, questions)
+        # Closed before the next one is played, as an in-memory database lives until then.
         finally:
             played.close()
         yield Cell(cell.x, cell.y, cell.changes, measures, played=True)
@@ -56,6 +58,7 @@ def _measured(
         "cut": sum(turn.cut for turn in outcome.turns),
         "flushes": outcome.flushes,
         "calls": outcome.calls,
+        # As instructions accompany every learning call, they are added to what it reads.
         "read": sum(turn.sent for turn in outcome.turns) + outcome.call_tokens + outcome.calls * PROMPT_TOKENS,
         "stable": stable_share(memory),
         "recall": _recall(memory, probes, questions),  # last, as its questions add prompts to the log
@@ -68,6 +71,7 @@ def _recall(memory: Memory, probes: Sequence[Probe], questions: Sequence[Questio
     total = len(evidence) + len(questions)
     if not total:
         return None
+    # One message a probe: recall counts each piece of evidence, where a probe holds only with all of them.
     asked = [EvidenceInPrompt(turn=turn, messages=(seq,)) for seq, turn in evidence]
     holding = sum(verdict.held for verdict in evaluate(memory, asked))
     return (holding + evidence_found(memory, questions)) / total

@@ -108,6 +108,7 @@ class Sweep:
                  and (good := _goodness(cell, measure)) is not None]  # fmt: skip
         front: list[Cell] = []
         best = float("-inf")
+        # Sorted by fewest tokens, then best value, so that a cell is on the front only if it beats all cheaper ones.
         for cell, _, good in sorted(rated, key=lambda pair: (pair[1], -pair[2], pair[0].y, pair[0].x)):
             if good > best:
                 front.append(cell)
@@ -121,7 +122,9 @@ def values_around(value: float, step: float, least: float, most: float, count: i
     >>> values_around(1200, 600, 50, 100_000), values_around(0.9, 0.15, 0.05, 1.0), values_around(0, 1, 0, 5)
     ((600, 1200, 1800, 2400), (0.45, 0.6, 0.75, 0.9), (0, 1, 2, 3))
     """
+    # The small addition keeps steps that fit exactly from being lost to rounding of binary fractions.
     below, above = (int(room / step + 1e-9) for room in (value - least, most - value))
+    # One value below if there is room; more only where too few fit above.
     first = min(below, max(1, count - 1 - above))
     last = min(above, count - 1 - first)
     return tuple(round(value + n * step, 3) for n in range(-first, last + 1))
@@ -165,6 +168,7 @@ def sweep(
         ConfigError: See `check_size`.
     """
     total = check_size((x, y))
+    # One list of carriers, so that each prompt is compared once: the watched items first, then those of each probe.
     followed = [*watched, *(carriers for _, of_probe in probes for carriers in of_probe)]
     blocks = tuple(dict.fromkeys(probe.block for probe, _ in probes if isinstance(probe, BlockTokens)))
     free = _calls_no_model(variant)
@@ -178,6 +182,7 @@ def sweep(
             try:
                 plan = planner.plan(variant.with_changes(variant.name, changes), followed, blocks=blocks)
             except ConfigError as error:
+                # An invalid pair of values stays in the grid, with its reason.
                 cells.append(Cell(column, row, changes, {}, str(error)))
             else:
                 measures = _measured(plan, len(watched), probes, blocks, free, questions)
@@ -224,6 +229,7 @@ def _measured(
         "sent": Range(average(complete), average(complete)) if whole else None,
         "cut": Range(cut, cut) if whole else None,
         "flushes": Range(flushes, flushes) if plan.whole else None,
+        # The number of calls depends on what blocks learn, so it is known only where nothing calls a model.
         "calls": Range(0, 0) if free else None,
         "read": Range(read, read) if whole and free else None,
         "stable": None,  # depends on the exact text
@@ -236,8 +242,10 @@ def _recall(plan: Replanned, placed: Sequence[tuple[Probe, tuple[int, ...]]], qu
     for probe, places in placed:
         if isinstance(probe, EvidenceInPrompt):
             prompt = plan.last.get(probe.turn)
+            # A turn without a prompt holds no evidence.
             states += [prompt.watched[place] if prompt is not None else "out" for place in places]
     total, sure = len(states) + questions, states.count("prompt")
+    # Each unknown state and each question may count or not: they bound the share from both sides.
     return Range(sure / total, (sure + states.count("unknown") + questions) / total) if total else None
 
 
@@ -261,9 +269,11 @@ def _held(plan: Replanned, probe: Probe, places: Sequence[int], blocks: Sequence
         upto = getattr(probe, "to_turn", None)
         asked = [p for turn, p in prompts.items() if probe.from_turn <= turn and (upto is None or turn <= upto)]
         if not asked:
+            # As in a replay, a probe without any prompt fails.
             return False
         if isinstance(probe, BlockTokens):
             granted = [prompt.granted[blocks.index(probe.block)] for prompt in asked]
+            # One prompt below is enough to fail, whatever the unknown ones have.
             if any(tokens is not None and tokens < probe.at_least for tokens in granted):
                 return False
             return None if None in granted else True
@@ -272,10 +282,12 @@ def _held(plan: Replanned, probe: Probe, places: Sequence[int], blocks: Sequence
             return _all("prompt", states)
         # A carrier may reword the phrase, so "not in the prompt" is certain only without any carrier.
         return True if all(state in ("out", "before") for state in states) else None
+    # The other probes concern what is learned, which no plan knows.
     return None
 
 
 def _all(wanted: PlannedState, states: Sequence[PlannedState]) -> bool | None:
+    # One certain failure decides; an unknown state leaves it open only among states that hold.
     if any(state not in (wanted, "unknown") for state in states):
         return False
     return None if "unknown" in states else True

@@ -85,6 +85,7 @@ class Variant:
             place, dot, setting = change.setting.partition(".")
             at = next((i for i, block in enumerate(blocks) if block.name == place), None)
             if isinstance(change.after, StoredBlock):
+                # A block added under a taken name replaces that block in its place; otherwise it comes last.
                 blocks[len(blocks) if at is None else at : len(blocks) if at is None else at + 1] = [change.after]
             elif isinstance(change.before, StoredBlock):
                 blocks = [block for block in blocks if block.name != place]
@@ -128,6 +129,7 @@ def variant_after_switch(memory: Memory, recipe: str) -> Variant:
     for block in plan.blocks:
         text = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
         made[block.name] = _stored(block.name, block.type, block.settings(), text)
+    # The former recipe's name and parameters do not describe the settings after the switch.
     settings = {name: value for name, value in now.settings.items() if name not in _NAMES}
     settings |= {name: after for name, (_, after) in plan.settings.items()}
     return Variant(recipe, settings, tuple(made[name] for name in plan.order if name in made), now.left_out)
@@ -169,6 +171,7 @@ def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
     old, new = ({block.name: block for block in variant.blocks} for variant in (before, after))
     for name in dict.fromkeys([*old, *new]):
         one, other = old.get(name), new.get(name)
+        # Blocks of different types share no settings, so the whole block counts as the change.
         if one is None or other is None or one.type != other.type:
             changes.append(Change(name, one, other))
         else:
@@ -185,6 +188,7 @@ def _with(block: StoredBlock, setting: str, value: Any) -> StoredBlock:
 def block_values(block: StoredBlock) -> dict[str, Any]:
     """Return a block's settings including defaults, and its text."""
     made = block.make()
+    # Defaults first, so that a stored value overrides them; names of settings in older versions are translated.
     return {**(made.settings() if made is not None else {}), **current_settings(block.settings), "text": block.text}
 
 
