@@ -41,6 +41,7 @@ def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]
     built = prompt.built
     if not built.over_by:
         return
+    # Only what is not cut can leave a prompt over the limit: these texts, and the queue or its newest turn.
     never = [part for part in prompt.parts if part.priority == 0 and part.granted]
     names = ["System messages" if part.kind == PINNED else named(part.name) for part in never]
     blocks = [named(part.name) for part in never if part.kind != PINNED]
@@ -57,9 +58,11 @@ def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]
 
 
 def _dropped(cut: PromptCut, named: Callable[[str], str]) -> Iterator[Remark]:
+    # A drop of about the size that was needed is no waste.
     if cut.rule != "dropped" or cut.tokens <= OUT_OF_PROPORTION * cut.over_before:
         return
     name, kind = named(cut.part.name), BUILT_IN.get(cut.part.kind)
+    # Only a setting makes a block with pieces go whole; a text cannot go otherwise.
     if cut.part.truncation == "drop" and kind is not None and kind.kind_in_pieces:
         end = f"{name} is dropped whole; trim instead?"
     else:

@@ -33,6 +33,7 @@ class AlteredReader(PieceReader):
         if item is None or words is None or ref.kind not in EDITABLE:
             return item
         parts_of = {"fact": fact_parts, "relation": relation_parts}.get(ref.kind, static_parts)
+        # Other words have another size, so they are counted again.
         return replace(item, words=words, parts=parts_of(words, self._safe), tokens=None)
 
     def messages(self, seqs: Sequence[int]) -> list[ChatMessage]:  # type: ignore[override]
@@ -59,6 +60,7 @@ def _dated(refs: Sequence[Ref], without: Collection[str]) -> tuple[str, ...]:
 
 
 def _reworded(message: ChatMessage, words: str) -> ChatMessage:
+    # Attachments and tool calls are not among the new words; results of such calls are dropped below.
     return ChatMessage(role=message.role, content=words, additional_kwargs=message.additional_kwargs)
 
 

@@ -67,6 +67,8 @@ def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], st
             continue
         reworded = True
         slot = slot_in(was) if was is not None else None
+        # A fact that now speaks about another subject contradicts nothing any more.
         if slot is not None and slot_in(fact.text) != slot:
             return False
+    # Facts in their first wording stay as the log found them; reworded ones are compared anew, by rules.
     return not reworded or bearing(a.text, b.text, same_slot=True) in CONTRADICTING

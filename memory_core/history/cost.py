@@ -54,6 +54,7 @@ def known_price(records: Iterable[EventRecord]) -> float | None:
         return None
     import numpy as np  # here: most sessions have no such call
 
+    # Two unknowns, the prices of a token read and of one written; rank 2 says that the sizes determine both.
     sizes = np.array([(call.input_tokens, call.output_tokens) for call in same], dtype=float)
     (read, _), _, rank, _ = np.linalg.lstsq(sizes, np.array([call.cost for call in same], dtype=float), rcond=None)
     return round(float(read) * 1_000_000, 6) if rank == 2 else None

@@ -141,6 +141,7 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
     sentences = [_key_stems(sentence) for sentence in _SENTENCE_END.split(text)]
     for fact in facts:
         wanted = _key_stems(fact.text)
+        # One stem in common, such as a name, is no repetition.
         if len(wanted) > 1 and any(wanted <= sentence for sentence in sentences):
             return True
     return False
@@ -220,8 +221,10 @@ def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUP
     pairs: list[tuple[int, int, float]] = []
     for index, profile in enumerate(profiles):
         by_rarity = sorted(profile.marks, key=lambda mark: (frequency[mark], mark))
+        # Texts that differ in numbers or negations say different things, so they share no key.
         keys = [(profile.agreement, mark) for mark in by_rarity[: len(by_rarity) - profile.least_shared(least) + 1]]
         for other in sorted(set(chain.from_iterable(having.get(key, ()) for key in keys))):
+            # The bound needs only counts and excludes most pairs before the slow comparison.
             if profile.bound(profiles[other], len(profile.marks & profiles[other].marks)) >= least:
                 score = similarity(texts[other][1], texts[index][1])
                 if score >= least:
@@ -278,6 +281,7 @@ def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
     extracted: FactsExtracted | None = None
     condensed: FactsCondensed | None = None
     calls: tuple[ModelCalled, ...] = ()
+    # An extraction is logged before its facts, and the model's calls before the extraction.
     if added.origin != "written" and record.actor == "engine":
         first = at
         while first and not _begins(records[first], added.block):
@@ -289,6 +293,7 @@ def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
             while before and _is_call(records[before - 1], added.block):
                 before -= 1
             calls = tuple(r.event for r in records[before:first] if isinstance(r.event, ModelCalled))
+    # A condensing is logged after the facts that it made.
     if added.origin == "condensed":
         later = (r.event for r in records[at:] if isinstance(r.event, FactsCondensed) and r.event.block == added.block)
         condensed = next(later, None)

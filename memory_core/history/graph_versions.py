@@ -30,6 +30,7 @@ class GraphVersions:
             elif isinstance(event, RelationChanged):
                 self._add(record, ("relation", event.relation), event.before, event.after)
             elif isinstance(event, RelationEnded):
+                # The event of an ending holds only what ended it, so both states are completed here.
                 before = {"state": "active", "ended_turn": None, "ended_by": None}
                 after = {"state": "ended", "ended_turn": record.turn, "ended_by": event.by}
                 self._add(record, ("relation", event.relation), before, after)
@@ -62,4 +63,5 @@ class GraphVersions:
         return result
 
     def _between(self, thing: Thing, old: int, new: int) -> list[tuple[Values, Values]]:
+        # The first step leads from version 1 to version 2, so the step after version `old` is at `old - 1`.
         return self._steps.get(thing, [])[old - 1 : max(1, new) - 1]

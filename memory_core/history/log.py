@@ -22,6 +22,7 @@ class Log:
         with self._lock:
             try:
                 return self._read(database, session_id, progress)
+            # What was read before has changed: begin anew, with a folding that has read nothing and so cannot be stale.
             except StaleLogError:
                 self._folding = Folding()
                 return self._read(database, session_id, progress)

@@ -141,6 +141,7 @@ class Outcomes:
         if is_context(event):
             recalled = (number for part in event.parts for number in numbers(part["refs"], "unit"))
             units = (self._past.vectors.ever.get(number) for number in recalled)
+            # A set: a message that is in two recalled units counts once for the prompt.
             self._recalled.update({seq for unit in units if unit is not None for seq in expand(unit.seqs)})
         elif isinstance(event, SummaryRewritten):
             self._summarised.update(expand(event.seqs))
@@ -187,6 +188,7 @@ def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome
     if not isinstance(flush, FlushPlanned):
         return None
     flushed = frozenset(expand(flush.seqs))
+    # Deliveries ask messages only about flush numbers and resets, which do not matter here.
     deliveries = Deliveries(Messages())
     for record in after[1:]:
         deliveries.apply(record)
@@ -214,6 +216,7 @@ def _learned(outcome: Given, seqs: frozenset[int], event: Event) -> Given:
     if event.adds == "relations" and stated:
         return replace(outcome, related=(*outcome.related, details.relation))
     if isinstance(event, SummaryRewritten):
+        # A later rewrite may read the same messages again, so the largest number counts, not the sum.
         return replace(outcome, summarised=max(outcome.summarised, len(seqs.intersection(expand(event.seqs)))))
     if isinstance(event, VectorsStored):
         new = tuple(number for number, held, _ in event.nodes if seqs.issuperset(expand(held)))

@@ -87,6 +87,7 @@ class Pieces:
 
     def messages_with(self, contents: Collection[str]) -> list[MessageState]:
         """Return recorded messages whose words have one of these hashes, in order."""
+        # A copy, as another thread may apply records meanwhile.
         return [state for state in tuple(self._messages.by_seq.values()) if state.added.content in contents]
 
     @property
@@ -126,6 +127,7 @@ class Pieces:
         joined = self._graph.joined(id, position)
         if joined is None:
             return None
+        # By the names of then: an entity may have been renamed since the relation was stored.
         subject, predicate, object = joined
         names = [self.entity(entity, position) for entity in (subject, object)]
         return None if names[0] is None or names[1] is None else RelationWords(names[0], predicate, names[1])

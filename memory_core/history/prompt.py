@@ -160,6 +160,7 @@ class Prompt:
         built, calls = self.built, self.tool_call_tokens
         content = built.billed - built.markup_tokens - built.overhead_tokens - calls
         overhead = built.overhead_tokens if built.accounting == "billed" else 0
+        # The reference accounting does not count tool calls that are parts of a message.
         counted_calls = 0 if built.accounting == "reference" else calls
         # Counted content equals billed content, unless the reference accounting leaves something out.
         counted = min(content, built.total - overhead - counted_calls)
@@ -215,6 +216,7 @@ def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list
     sign = -1 if smallest_first else 1
     # Priority 0 and prompts of other programs (no priority at all) are never cut.
     never = [part for part in parts if not part.priority]
+    # Blocks that are cut first come last; equal priorities are reversed, as the first of them is cut first.
     return never + sorted([part for part in reversed(parts) if part.priority], key=lambda p: sign * (p.priority or 0))
 
 
@@ -293,6 +295,7 @@ class _Reading:
         return Entry(
             ref=ref,
             words=item.words if item else None,
+            # An erased unit keeps its size, which is in the log.
             tokens=item_tokens(item, self.counter, self.accounting) if item else unit.tokens if unit else None,
             cut=cut,
             turn=self.reader.pieces.turn_of(seqs[0]) if seqs else None,
@@ -329,6 +332,7 @@ class _Reading:
 
 def _cut(cut: Mapping[str, Any], part: PromptPart) -> PromptCut:
     refs = set(spread(cut["refs"]))
+    # A cut of the queue names only the first message of each turn, so all that is left out belongs to it.
     left_out = part.left_out if part.kind == QUEUE else tuple(entry for entry in part.left_out if entry.ref in refs)
     return PromptCut(
         part=part,

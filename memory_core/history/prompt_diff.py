@@ -57,6 +57,7 @@ def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
     assert part is not None
     old, new = before.included if before else (), after.included if after else ()
     asked = {_identity(entry) for entry in after.left_out} if after else set()
+    # Such a block is one piece: compared as a whole, a changed line would remove and add all of it.
     if part.kind in ("static", "custom"):
         removed, added = _lines(old, new)
         reordered = False
@@ -72,6 +73,7 @@ def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
 
 
 def _identity(entry: Entry) -> tuple[str, str | None]:
+    # By both: a fact keeps its ref when it is reworded, and two pieces may have equal words.
     return entry.ref, entry.words
 
 
@@ -81,11 +83,13 @@ def _whole(entry: Entry, *, cut: bool = False) -> Difference:
 
 def _lines(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
     """Removed and added lines of a text."""
+    # Refs of texts are hashes, so equal refs are equal texts.
     if [entry.ref for entry in old] == [entry.ref for entry in new]:
         return (), ()
     before, after = _text(old), _text(new)
     removed: list[Difference] = []
     added: list[Difference] = []
+    # By default, `SequenceMatcher` ignores lines that are frequent in a long text.
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag != "equal":
             removed += [Difference(line) for line in before[a:b]]
@@ -126,6 +130,7 @@ def _same_start_within(old: ChatMessage, new: ChatMessage, counter: TokenCounter
 
 
 def _same_tokens(old: Part, new: Part, counter: TokenCounter) -> int:
+    # An image or a call is sent whole or not at all: it has no beginning to share.
     if not (isinstance(old, TextPart | ThinkingPart) and isinstance(new, TextPart | ThinkingPart)):
         return 0
     if old.type != new.type:

@@ -89,6 +89,7 @@ class Prompts:
             )
             with self._lock:
                 while len(self._same) >= MAX_REMEMBERED:
+                    # The oldest comparison goes: a dictionary keeps the order of insertion.
                     self._same.pop(next(iter(self._same)))
                 self._same[key] = number
             return number
@@ -100,6 +101,7 @@ def _facts_of_the_user(session: Session, history: History, record: EventRecord) 
     event = context_of(record)
     # Facts of the session have their words in its own log; those of the user may have been changed in another.
     users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
+    # Cut pieces are named only by their cuts, and are shown with their words as well.
     parts = [part for part in (*event.parts, *_cut_parts(event)) if part["name"] in users]
     ids = {number for part in parts for number in numbers(part["refs"], "fact")}
     if users:  # a mark names a fact of any block
@@ -109,6 +111,7 @@ def _facts_of_the_user(session: Session, history: History, record: EventRecord) 
         return {}
     with session.database.read() as connection:
         wordings = fact_words_at(connection, ids, record.at)
+    # The size of then is in the log of another session, so it is counted where it is needed.
     return {id: FactWords(content, None) for id, content in wordings.items()}
 
 

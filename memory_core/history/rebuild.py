@@ -211,6 +211,7 @@ class Past:
         learned: dict[int, list[int]] = {}
         for id, fact in facts.items():
             for session_id, seq in fact.sources:
+                # A message supports a fact by session and number, as a user's facts come from several sessions.
                 if session_id == self._session_id:
                     learned.setdefault(seq, []).append(id)
         related: dict[int, list[int]] = {}

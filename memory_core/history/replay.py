@@ -62,6 +62,7 @@ def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[
         queue.append(message)
         tokens += message.tokens
         if message.role is MessageRole.USER:
+            # Never reset: a flush over budget leaves the newest user message in the queue.
             newest_turn = message.seq
             turns += 1
         plan = plan_flush(

@@ -68,6 +68,7 @@ class Rewrite:
     @property
     def put_away(self) -> tuple[Line, ...]:
         """Facts it removed from the list: merged into others, or lost."""
+        # A fact that was merged into a kept one is put away; the kept one itself stays in the list.
         gone = [line for merged in self.merged for line in merged.sources if line.id != merged.into.id]
         return (*gone, *self.vanished)
 
@@ -96,6 +97,7 @@ def find_rewrites(
         event = record.event
         past.apply(record)
         if isinstance(event, FactsCondensed):
+            # Facts that it made precede it in the log, so their words are known here, too.
             then = {id: words(fact.content) or "" for id, fact in past.by_id.items()}
             rewrite = _rewrite(record, event, then, facts)
             # A rewrite of which every fact was erased has nothing left to show.

@@ -112,6 +112,7 @@ class RowsAt:
         return tuple(copies)
 
     def delivery_rows(self, seqs: set[int]) -> tuple[DeliveryCopy, ...]:
+        # Deliveries of messages that are not copied would point at nothing.
         due = sorted(self._past.deliveries.by_number.items())
         return tuple(_delivery_row(n, state) for n, state in due if not state.dropped and state.seqs & seqs)
 
@@ -125,6 +126,7 @@ class RowsAt:
         copies = []
         for fact in now:
             past = self.facts.get(fact.id)
+            # A user's facts are shared: other sessions changed them in logs that this one does not have.
             if fact.owner == "user":
                 copies.append(fact)
             elif past is not None:
@@ -192,6 +194,7 @@ def _delivery_row(number: int, past: DeliveryState) -> DeliveryCopy:
         turn=past.record.turn,
         state=past.state,
         attempts=past.attempts,
+        # A person who skips a delivery settles its error.
         error=None if past.given_up else past.error,
         created_at=past.record.at,
         done_at=past.done_at,

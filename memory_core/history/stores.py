@@ -112,11 +112,13 @@ class _Folding:
         event: Any = record.event
         store = self.stores.setdefault(name := store_name(event), Store(name))
         if record.kind == MemorySearched.kind:
+            # Listed even if it failed; only its results are not applied then.
             store.searches.append(record)
         if event.error is None:
             _APPLY[type(event)](self, store, record, event)
 
     def written(self, store: Store, record: EventRecord, event: MemoryWritten) -> None:
+        # A write shows that a deleted store exists again.
         store.deleted = None
         for id, words, tokens in event.records:
             self._write(store, id, RecordVersion(record, words, tokens))
@@ -139,12 +141,14 @@ class _Folding:
             stored.deleted = record
 
     def _write(self, store: Store, id: str | None, version: RecordVersion) -> None:
+        # Without an id no later write can be recognised as one of the same record.
         written = self._by_id.get((store.name, id)) if id is not None else None
         if written is None:
             written = self._new(store, id)
         written.versions.append(version)
         written.deleted = None
         if version.words is not None:
+            # A find without an id is matched with the latest record of these words.
             self._by_words[store.name, version.words] = written
 
     def _find(self, store: Store, id: str | None, words: str | None, search: EventRecord) -> None:

@@ -47,6 +47,7 @@ def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[Recor
         if isinstance(event, BlockAdded | BlockRemoved):
             # A block that was added or removed starts its summary anew.
             revisions = []
+        # An edit of settings alone leaves the text, and with it the revision, as it is.
         elif isinstance(event, BlockEdited) and event.after and event.after != event.before:
             # A restored text covers what it covered when it was first written.
             last = revisions[-1] if revisions else None

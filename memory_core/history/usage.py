@@ -125,6 +125,7 @@ class UsageCount:
         """Usage at the end of `history`; only new events are counted."""
         with self._lock:
             records = history.records
+            # The log was read again, or this history is older than what was counted: counts cannot go back.
             if not records or records[0] is not self._first or history.position < self._counting.position:
                 self._counting, self._first = UsageCounter(), records[0] if records else None
             start = bisect_right(records, self._counting.position, key=lambda record: record.position)
@@ -242,6 +243,7 @@ class UsageCounter:
     # -- blocks ----------------------------------------------------------------------------------
 
     def _edited(self, record: EventRecord, event: BlockEdited) -> None:
+        # A change of settings alone is no write of contents.
         if event.after is not None and event.after != event.before:
             self._wrote(event.block, record)
 
@@ -258,12 +260,14 @@ class UsageCounter:
                 block.prompts += 1
             if part["refs"]:
                 self._carried[tuple(part["refs"])] += 1
+        # Failures precede the prompt that they belong to; the next one may read the block again.
         self._unread.clear()
         cut_here = set()
         for cut in event.cuts:
             if self._key(cut["part"]) not in self._blocks:
                 continue  # the queue
             block = self._block(cut["part"])
+            # A block may be cut twice in one prompt, by its share and by its priority.
             block.cut_in += cut["part"] not in cut_here
             block.cut_tokens += int(cut["tokens"])
             block.last_cut_turn = record.turn
@@ -297,6 +301,7 @@ def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
     """Count occurrences of each numbered piece, by kind and number, from refs as in events: `f1-f9`."""
     steps: defaultdict[RefKind, Counter[int]] = defaultdict(Counter)
     for ref, times in refs.items():
+        # A run is two changes, at its first number and behind its last, however long it is.
         for kind, first, last in runs((ref,)):
             steps[kind][first] += times
             steps[kind][last + 1] -= times

@@ -155,6 +155,7 @@ class Facts:
         """A condensed fact inherits the sources of the facts it replaces, or of the whole list if it replaces none."""
         longer = {*event.kept, *event.vanished, *(id for sources, _ in event.merged for id in sources)}
         for ids, into in [*event.merged, *((longer, id) for id in event.new)]:
+            # A fact of a user may have been added in another session, whose log was not applied.
             if into in self.by_id:
                 self.by_id[into].sources |= self._sources_of(ids)
 
@@ -164,6 +165,7 @@ class Facts:
     def _support(self, session_id: str, event: FactsCurated) -> None:
         for id, session, seqs in event.support:
             if id in self.by_id:
+                # An undo takes back the sources that its set added; a redo (`again`) adds them once more.
                 places = {(session or session_id, seq) for seq in expand(seqs)}
                 sources = self.by_id[id].sources
                 self.by_id[id].sources = (

@@ -111,6 +111,7 @@ class PastGraph:
 
     def _relation_confirmed(self, record: EventRecord, event: RelationConfirmed) -> None:
         if (relation := self.relations.get(event.relation)) is not None:
+            # A confirmation changes no value, so it makes no version.
             relation.confirmed_at = record.at
             relation.sources.update(expand(event.sources))
 
@@ -193,6 +194,7 @@ class GraphWords:
             versions.append((record.position, words))
 
 
+# An erasure is not handled on purpose: past prompts still name the words that applied before it.
 _WORDS: dict[type[Event], Callable[[GraphWords, EventRecord, Any], None]] = {
     EntityAdded: GraphWords._entity_added,
     EntityChanged: GraphWords._entity_changed,

@@ -96,6 +96,7 @@ class Messages:
             for seq in range(first, before)
             if (state := self.by_seq.get(seq)) is not None
             and not state.added.pinned
+            # A message that has not left counts as leaving just after the position.
             and state.record.position <= position < (position + 1 if state.left_at is None else state.left_at)
         ]
 
@@ -103,6 +104,7 @@ class Messages:
         """Take messages out of the queue and return those that exist in the session."""
         gone = [self.by_seq[seq] for seq in seqs if seq in self.by_seq]
         for state in gone:
+            # An archived message has left the queue before: a reset changes only its place.
             if state.added.seq in self._queued:
                 self._queued.discard(state.added.seq)
                 self._count(state.added, -1)
@@ -111,6 +113,7 @@ class Messages:
         return gone
 
     def _forget(self, event: SessionReset, position: int) -> set[int]:
+        # A reset of one status forgets messages of that place only; without a status it forgets both.
         places = {"active": ("queued",), "archived": ("archived",)}.get(event.status or "", ("queued", "archived"))
         among = self.by_seq if event.seqs is None else [seq for seq in expand(event.seqs) if seq in self.by_seq]
         gone = {seq for seq in among if self.by_seq[seq].place in places}

@@ -29,10 +29,12 @@ class Projection:
         """Apply an event and return the sequence numbers of the messages it forgot."""
         self.session_id = self.session_id or record.session_id
         kind, gone = type(record.event), NOTHING
+        # Before the session is compared: a user's facts may be recorded in another session's log.
         if kind in fact_slice.HANDLED:
             self.facts.apply(record)
         if record.session_id != self.session_id:
             return gone
+        # Messages before deliveries: a delivery needs the number of its flush, and after a reset what is still there.
         if kind in message_slice.HANDLED:
             gone = self.messages.apply(record)
         if kind is SessionReset:
