@@ -52,6 +52,7 @@ class Effects:
         self._life, self._moment, self._upto = life, moment, upto
         self._known: dict[Ref, Effect | None] = {}
         cut = {ref: cut.part for ref, cut in moment.cut.items()}
+        # Later entries win: a granted ref belongs to the part that has it.
         self._in: dict[Ref, str] = {**moment.candidates, **cut, **moment.held}
         """Block of each retrieved, cut or granted ref."""
 

@@ -60,6 +60,7 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
 def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
     by: int | None = getattr(decided.event, "by", None)
     number = life.number("fact", id)
+    # The event of a condensing follows the changes that it made.
     after = bisect_left(life.condensed, decided.position, key=lambda record: record.position)
     for record in islice(life.condensed, after, None):
         event: Any = record.event
@@ -117,6 +118,7 @@ def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
 
 def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage | None:
     """Return the event that deactivated a relation as a stage; None if it is active."""
+    # The latest change of state decides; other changes are of words only.
     for record in reversed(records):
         event: Any = record.event
         state = "ended" if record.kind == "relation_ended" else getattr(event, "after", {}).get("state")
@@ -152,6 +154,7 @@ def unit_shown(
     `embedder`: model of its vector; None without a vector. `seqs`: the unit's messages.
     """
     past_block = moment.blocks.get(block)
+    # Before the search: a block that is off, gone or unreadable makes every search result irrelevant.
     end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}", seqs)
     away = end is not None and end.rule in AWAY
     if past_block is not None and moment.record is not None and not away:
@@ -172,6 +175,7 @@ def text_ref(moment: Moment, block: PastBlock) -> Ref | None:
     """Return the ref by which a prompt holds or cuts a block's text; the first if several."""
     refs = [ref for ref, name in moment.held.items() if name == block.name]
     refs += [ref for ref, cut in moment.cut.items() if cut.part == block.name]
+    # A summary is in the prompt by its sentences, so the hash of the whole text is the last resort.
     text_ref = Ref.of("text", block.text) if block.text else None
     return next((ref for ref in refs if ref.kind == "text"), text_ref)
 

@@ -84,15 +84,18 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
     if trace.decisive is not None and trace.decisive.rule == "not_sent":  # an attached agent decides what it sends
         return Fixes(None, False, ())
     trying = _Trying(session, trace, (words or (trace.asked if trace.tracks else "")).strip()[:MAX_TAUGHT])
+    # A change of nothing: the next prompt as it would be now.
     now = trying.foretell(Fix("limit", ""))
     if now is None or trying.holds(now):
         return Fixes(now, now is not None, ())
     offered: list[Fix] = []
     for fix in trying.candidates():
+        # Several tracks may lead to the same change, which is offered once.
         if any((other.kind, other.block, other.fact) == (fix.kind, fix.block, fix.fact) for other in offered):
             continue
         if fix.kind not in ("teach", "write") and len(offered) >= MAX_TRIED:
             continue
+        # What a model or an embedder makes of a repetition cannot be simulated.
         if fix.kind in ("retry", "embed"):
             offered.append(fix)
         else:
@@ -146,6 +149,7 @@ def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
     if fix.kind == "write" and fix.block is not None and fix.text is not None:
         name, words = fix.block, session.block(fix.block).state or ""
         blocks = SessionBlocks(session)
+        # Undoing refuses if somebody edited the text after this change.
         revision = blocks.edit(name, fix.text)
         return lambda: blocks.edit(name, words, revision=revision)
     before = {name: getattr(session.config, name) for name in fix.session}
@@ -181,6 +185,7 @@ class _Trying:
 
     def foretell(self, fix: Fix) -> NextPrompt | None:
         """Return the next prompt after a fix; None if it is invalid or cannot be built."""
+        # Nothing is sent here, so a prompt over the limit is looked at instead of refused.
         shown = {"when_over": "return"} if self._session.config.when_over == "raise" else {}
         try:
             if fix.change is not None and fix.block is not None:
@@ -196,6 +201,7 @@ class _Trying:
     def holds(self, foretold: NextPrompt, fix: Fix | None = None) -> bool:
         """Return whether a prompt has a carrier of the information, or the text taught by the fix."""
         context = foretold.context
+        # Such a block is read by the program's own code, so this preview does not show what will be sent.
         here = [part for part in context.plan.granted if part.name not in foretold.read_elsewhere]
         granted = {piece.ref for part in here for piece in part.pieces}
         carriers = {track.carrier.ref for track in self._trace.tracks if track.carrier.ref is not None}
@@ -203,6 +209,7 @@ class _Trying:
             return True
         if any(ref.kind == "message" and ref.number in context.queue_seqs for ref in carriers):
             return True
+        # By words, as a taught text has no ref yet.
         wanted = " ".join((fix.text if fix is not None and fix.kind == "teach" and fix.text else self._words).split())
         return any(wanted and wanted in " ".join(context.words.get(ref, "").split()) for ref in granted)
 
@@ -280,6 +287,7 @@ class _Trying:
             if results is not None and (slack or "similarity_top_k" in changes):
                 settings["similarity_top_k"] = results + 3 * slack
             fix = Fix("threshold" if threshold is not None else "results", _label(name, settings), name, settings)
+            # Only whether it is enough is asked here; `find_fixes` simulates the chosen one again, with its losses.
             if settings and next(self.enough(fix), None) is not None:
                 yield fix
                 return

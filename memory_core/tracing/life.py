@@ -135,6 +135,7 @@ def with_others(life: Life, records: Iterable[EventRecord]) -> Life:
     for id, more in others.facts.items():
         facts[id] = sorted([*facts[id], *more], key=_position)
     condensed = sorted([*life.condensed, *others.condensed], key=_position)
+    # With the facts of other sessions, the cached numbers do not hold any more.
     return replace(life, facts=facts, numbered={}, condensed=condensed)
 
 
@@ -155,6 +156,7 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
             _item(life, record, event.item, number)
         elif event.family == "deliveries":
             for delivery in getattr(event, "deliveries", ()):
+                # Deliveries without a followed message were not entered by `_due`.
                 if delivery in life.by_delivery:
                     life.by_delivery[delivery].append(record)
 
@@ -169,6 +171,7 @@ def _item(life: Life, record: EventRecord, kind: str, number: int) -> None:
 
 
 def _due(life: Life, record: EventRecord, event: DeliveryQueued) -> None:
+    # One list for all messages of a delivery, so that its later events are added once.
     events = [record]
     for seq in held(event.seqs, life.seqs):
         life.by_delivery[event.delivery] = life.deliveries[seq][event.delivery] = events
@@ -192,6 +195,7 @@ def _curated(life: Life, record: EventRecord, event: FactsCurated) -> None:
             if not undone:
                 life.learned[seq].setdefault(fact, record)
                 life.unsupported[seq].pop(fact, None)
+            # An undo takes back what its change set gave, but not a source that the fact was learned from.
             elif life.learned[seq].get(fact, record).kind == record.kind:
                 life.unsupported[seq][fact] = record
 
@@ -202,12 +206,14 @@ def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
 
 
 def _stored(life: Life, record: EventRecord, event: VectorsStored) -> None:
+    # Without followed messages, an interval that no unit overlaps.
     first, last = (life.seqs[0], life.seqs[-1]) if life.seqs else (1, 0)
     embedder = event.embedder if event.error is None and not event.follow else None
     for number, spans, _ in event.nodes:
         if number in life.picked:
             life.units[0][number] = record
             life.embedders[number] = [(record.position, embedder)]
+        # Comparing both ends is cheap, and most units hold other messages.
         if spans and spans[0][0] <= last and spans[-1][1] >= first:
             for seq in held(spans, life.seqs):
                 life.units[seq][number] = record

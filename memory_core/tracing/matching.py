@@ -190,6 +190,7 @@ class _TextWords:
         for form in self._forms:
             result |= _symbols(form)
             result.update(word.casefold() for word in words(form))
+            # A single letter that splitting leaves, such as the "l" of "l'avion", says nothing by itself.
             result.update(word.casefold() for word in words(_JOINTS.sub(" ", form)) if len(word) > 1)
             result.update(part for word in tuple(result) if word.count(",") + word.count(".") for part in _listed(word))
         return result
@@ -238,6 +239,7 @@ def carries(present: Set[str], wanted: Set[str]) -> bool:
     # "I live in Porto" becomes "The user lives in Porto": who speaks is reworded.
     wanted = (wanted - _SPEAKER) or wanted
     shared = len(wanted & present)
+    # The second condition matters only when nothing is wanted.
     return shared > len(wanted) * CARRIED or shared == len(wanted)
 
 

@@ -74,6 +74,7 @@ class Moment:
 def moment_at(history: History, turn: int, upto: int) -> Moment:
     """Return the last prompt up to a turn and a log position."""
     record = _prompt_at(history, turn, upto)
+    # Without a prompt, the view is the end of the turn, or the end of what may be read if that is earlier.
     position = record.position if record is not None else min(upto, history.position_at(turn) or upto)
     blocks = {block.name: block for block in history.blocks_at(position)}
     if record is None:
@@ -90,6 +91,7 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
             cut["part"] != built.cuts[0]["part"],
         )
         for cut in built.cuts
+        # The queue is not among the parts: its cut is kept as a number below.
         if cut["part"] in priorities
         for ref in spread(cut["refs"])
     }
@@ -100,6 +102,7 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
 
 
 def _prompt_at(history: History, turn: int, upto: int) -> EventRecord | None:
+    # A turn without a prompt is judged by the last prompt before it.
     for number in sorted((n for n in history.turns if n <= turn), reverse=True):
         built = [record for record in history.turns[number].contexts if record.position <= upto]
         if built:

@@ -55,6 +55,7 @@ def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
         for search in turn.searches
         if search.position <= position and not (search.event.gates.get("granted") or search.event.elsewhere)  # type: ignore[attr-defined]
     ]
+    # By block and words: a fact that is learned again has a new id.
     aside: dict[tuple[str, str], int] = {}
     flips: Counter[int] = Counter()
     facts: dict[int, tuple[str, str]] = {}

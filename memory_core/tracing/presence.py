@@ -15,7 +15,9 @@ PresenceState = Literal["prompt", "memory", "lost", "out", "before", "none"]
 `out`: not in it, and only an attached agent knows whether it is stored. `before`: not mentioned yet. `none`: the turn
 has no prompt."""
 
+# What was lost in the search, or after it, is still stored.
 _KEPT = STAGES.index("found")
+# Rules of what was not there yet when the prompt was built.
 _LATER = frozenset({"said_later", "learned_later", "added_later"})
 
 
@@ -52,6 +54,7 @@ class Presence:
         """Yield each turn whose prompt lost it."""
         was_in = False
         for cell in self.turns:
+            # A turn without a prompt can lose nothing.
             if cell.state == "none":
                 continue
             if was_in and cell.state != "prompt":
@@ -70,6 +73,7 @@ def presence_in(trace: Trace, turn: int) -> TurnPresence:
     if trace.reached:
         return TurnPresence(turn, "prompt", trace.sentence)
     decided = [stage for track in trace.tracks if (stage := track.decisive) is not None]
+    # True without any track, too: nobody had mentioned it.
     if all(stage.rule in _LATER for stage in decided) and not any(track.decisive is None for track in trace.tracks):
         return TurnPresence(turn, "before", trace.sentence)
     if any(stage.rule == "not_sent" for stage in decided):

@@ -83,6 +83,7 @@ class Records:
         """Return the first write with the phrase, or the first search of a record whose writes were not observed."""
         if record is None:
             return None
+        # A record of whose writes no span tells is known by its searches.
         if not record.versions:
             return record.found[0] if self._says(phrase, record.found_words) else None
         return next((version.record for version in record.versions if self._says(phrase, version.words)), None)
@@ -94,7 +95,9 @@ class Records:
             yield stage("prompt", "waiting", f"No prompt was seen up to turn {moment.turn:,}.", rule="no_prompt")
             return
         of_store = [search for search in searches if store_name(search.event) == record.store]
+        # The newest search first: it is the closest one before the prompt.
         hit = next((search for search in reversed(of_store) if search in record.found), None)
+        # Its words may be in the prompt without any search, for example as a message.
         if says(self.said_in(moment.record), words):
             if hit is not None:
                 yield self._found_stage(record, hit)

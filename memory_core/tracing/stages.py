@@ -103,6 +103,7 @@ def intake(
     queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {removal.turn:,}.", added)
     gone: Any = removal.event
     flush = getattr(gone, "flush", None)
+    # A reset names its messages only where it forgets a phrase.
     if removal.kind == "session_reset":
         when = "when the queue was reset" if gone.seqs is None else "with a phrase that it says"
         text = f"Forgotten in turn {removal.turn:,}, {when}: no block is given what leaves so."
@@ -159,6 +160,7 @@ def delivery(
     ]
     if not due:
         return _not_due(history, life, moment, block, added, removal)
+    # A message may have been due to a block more than once: one delivery that was made is enough.
     done = [events for events in due if events[-1].kind == "delivery_done"]
     events = (done or due)[-1]
     last = events[-1]
@@ -257,6 +259,7 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[i
     if not past_block.settings.get("enabled", True):
         text = f"{block} was switched off for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_off")
+    # The block was read and did not ask for it: its settings or its search say why, which callers know.
     return None
 
 
@@ -283,6 +286,7 @@ def search_stage(moment: Moment, block: PastBlock, number: int, embedder: str | 
         )
         return stage("found", "lost", text, record, rule="no_vector")
     text = f"Not found: it is not among the {listed} best candidates of {block.name} that were recorded."
+    # If every candidate is listed, nothing else was proposed; otherwise it may be among those only counted.
     if listed == sum(event.gates.values()):
         text = f"Not found: neither search of {block.name} proposed it among its {listed} candidates."
     return stage("found", "lost", text, record, rule="not_proposed", candidates=listed)
@@ -293,6 +297,7 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
         text = f"Found by {event.block} with a score of {score:.2f}, number {rank} of its candidates."
         return stage("found", "passed", text, record, score=score, rank=rank)
     if outcome == "below_threshold" and event.threshold is not None:
+        # Rounded alike, a score just below the threshold would look equal to it.
         below, threshold = told_apart(score, event.threshold)
         text = f"Below the threshold of {event.block}: {below} < {threshold}."
         return stage("found", "lost", text, record, rule=outcome, score=score, threshold=event.threshold)
@@ -310,6 +315,7 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
         names = ", ".join(event.postprocessors)
         text = f"Found by {event.block} with a score of {score:.2f}, and left out by {names}."
         return stage("found", "lost", text, record, rule=outcome, score=score)
+    # `no_room` is the only outcome left.
     budget = event.token_budget or 0
     text = (
         f"No room: better ones took the {budget:,} tokens of {event.block}. It came as number {rank} with {score:.2f}."

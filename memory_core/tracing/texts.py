@@ -99,6 +99,7 @@ def saying(phrase: Phrase, pieces: Mapping[Ref, str]) -> list[Ref]:
         return alone
     stems_of = {ref: set(stems(words)) for ref, words in pieces.items()}
     parts = [ref for ref, present in stems_of.items() if any(part <= present for part in phrase.sentences)]
+    # Said only by pieces together: the one with most of its words stands for them.
     return parts or [max(stems_of, key=lambda ref: len(phrase.stems & stems_of[ref]))]
 
 
@@ -202,6 +203,7 @@ def kept_in(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage | N
         return stage("kept", "passed", f"{text}.", newest.record, knowledge="observed", revision=last)
     before = next(version.pieces for version in reversed(history[: history.index(gone)]) if version.readable)
     phrase, new = Phrase.of(before[ref]), [words for piece, words in gone.pieces.items() if piece not in before]
+    # A new piece with most of the words says the same in another wording.
     instead = next((words for words in new if phrase.carried_by(words)), None)
     if instead is not None:
         text = f'Worded otherwise in turn {gone.record.turn:,}, version {gone.revision} of {block.name}: "{instead}"'

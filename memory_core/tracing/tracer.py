@@ -332,6 +332,7 @@ def _still_valid(history: History, prior: Presence | None, end: int) -> dict[int
     """Return reusable turns of an earlier result: all but its last, unless something was erased since."""
     if prior is None or prior.position > end or any(item.kind in _ERASING for item in history.after(prior.position)):
         return {}
+    # The last turn may have gone on since, so it is traced again.
     return {cell.turn: cell for cell in prior.turns[:-1]}
 
 
@@ -344,6 +345,7 @@ def _elsewhere(session: Session, moment: Moment) -> list[EventRecord]:
     with session.database.read() as connection:
         records = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
     others = [record for record in records if record.session_id != session.id]
+    # In order of position, as `merge` needs it.
     return sorted(others, key=lambda record: record.position)
 
 
@@ -495,6 +497,7 @@ class _Gathering:
             if ref.kind == "message" and (state := self._state(ref.number)) is not None:
                 where += f" of turn {state.record.turn:,}"
         else:
+            # Records of an attached agent have no ref, so they are followed by the words.
             followed, where = self._followed(wanted, {}), "one record of the agent's memory"
             if not self._carries(followed):
                 return None
@@ -516,6 +519,7 @@ class _Gathering:
             for version in reversed(self.versions(name)):
                 if refs := saying(wanted, version.pieces):
                     return refs[0], name
+        # Content of custom blocks and other sessions is in no log of versions: only prompts name it.
         parts = {
             ref: str(part["name"])
             for turn in self._history.turns.values()
@@ -564,6 +568,7 @@ class _Gathering:
         then = self._moment.position
         order = sorted(followed.messages.items(), key=lambda pair: (pair[1][0].position > then, -pair[1][0].position))
         by_id: dict[tuple[str, Ref], Matched] = {piece: how for piece, how in followed.texts.items() if how == "id"}
+        # A picked text is the same at every moment; texts matched by words are those of the moment.
         texts = by_id or self._texts_saying(followed.phrase)
         return replace(followed, messages=dict(order[:MAX_SAID]), texts=texts)
 
@@ -670,6 +675,7 @@ class _Gathering:
     def _text(self, ref: Ref, part: str | None) -> Followed:
         """Return the target for a piece of a block's text; for a summary sentence, with its source messages."""
         here = part or self._moment.held.get(ref) or getattr(self._moment.cut.get(ref), "part", None)
+        # A custom block's content is in no version: only the prompt says which block gave it.
         name = here if ref.kind == "content" else self._holder(ref, here)
         if name is None:
             raise NotFoundError("This text is in no block of this session.")
@@ -686,6 +692,7 @@ class _Gathering:
         for seqs in stretches:
             if saying := self._carried(phrase, seqs[-MAX_READ:]):
                 return replace(self._followed(phrase, dict.fromkeys(saying, "words"), texts=texts), parts=True)
+        # No message has its words, so the messages that it was written from are shown instead.
         states = [state for seq in stretches[0][-MAX_SAID:] if (state := self._state(seq))] if stretches else []
         followed = self._followed(phrase, {}, texts=texts)
         return replace(followed, read=tuple(state.record for state in states))
@@ -709,6 +716,7 @@ class _Gathering:
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Return up to `most` messages that say a phrase: those before the prompt first, newest first."""
+        # A phrase of stop words or signs has no needles: its words themselves are searched for.
         signs = () if wanted.sentences else tuple(dict.fromkeys(wanted.text.casefold().split()))[:MAX_NEEDLES]
         # The database filters by these; what it lets through is matched exactly below.
         needles = wanted.needles or signs
@@ -736,6 +744,7 @@ class _Gathering:
         own_words = self._pieces.fact_words if self._pieces is not None else {}
         hashes = {id: [(position, words.content) for position, words in worded] for id, worded in own_words.items()}
         for record in self._elsewhere:
+            # `FactChanged` has the words in `after`, `FactAdded` in `content`.
             words = getattr(record.event, "after", None) or getattr(record.event, "content", None)
             if record.kind in ("fact_added", "fact_changed") and isinstance(words, str):
                 fact: int = getattr(record.event, "fact", 0)
@@ -744,12 +753,14 @@ class _Gathering:
 
     def _facts_saying(self, wanted: Phrase) -> list[int]:
         worded = self._worded
+        # One read for the words of all facts, not one for each.
         self._load(key for words in worded.values() for _, key in words)
         return [id for id, words in worded.items() if any(self._says(wanted, key) for _, key in words)]
 
     def _relations_saying(self, wanted: Phrase) -> list[int]:
         # copied, as another thread may add
         snapshot = tuple(self._pieces.relations) if self._pieces is not None else ()
+        # The largest position stands for the end of any log.
         then, ever = self._moment.position, 2**62
         return [id for id in snapshot if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
 
@@ -793,6 +804,7 @@ class _Gathering:
         return Followed(
             phrase=phrase,
             messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
+            # The record at a position is the last one up to it. `pieces` may know events after this history's end.
             removals={
                 seq: self._history.upto(state.left_at)[-1]
                 for seq, state in states.items()
@@ -828,6 +840,7 @@ class _Gathering:
 
     def _record_tracks(self, followed: Followed) -> Iterable[Track]:
         """Yield tracks in an attached agent's memory; none for other sessions."""
+        # An agent's stores are searched by words, which a picked ref without text does not have.
         if not self._history.attached or not followed.phrase.text:
             return ()
         return Records(self._history, self._moment, self.words, self.all_said).tracks(followed.phrase)
@@ -835,6 +848,7 @@ class _Gathering:
     def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None, life: Life) -> Trace:
         """Assemble the trace."""
         tracks = self.tracks(followed, target, life)
+        # A carrier beyond the limits may have a track all the same, as the successor of another.
         more = len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:])
         trace = self._trace(asked, target, self._said_messages(followed), tracks[:MAX_TRACKS], life)
         return replace(trace, nearest=nearest, more=more, scattered=self._scattered)
@@ -848,6 +862,7 @@ class _Gathering:
                 followed.append((ref, self.picked(ref, None if cut.part == QUEUE else cut.part), self.asked))
             except NotFoundError:  # fully erased
                 followed.append((ref, None, ""))
+        # An entry that was erased has nothing to follow.
         life = self.life(*(target for _, target, _ in followed if target is not None))
         entries = tuple(self._entry(ref, target, words, life) for ref, target, words in followed)
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position

@@ -116,6 +116,7 @@ class Tracing:
             yield Track(carrier, tuple(way))
             return
         event: Any = added.event
+        # A pinned message never leaves the queue by a flush, so no block is given it.
         learners = [] if event.pinned else self._learners(seq)
         if way[-1].verdict == "lost":  # removed from the queue; a block may have received it before
             yield Track(carrier, tuple(way))
@@ -170,6 +171,7 @@ class Tracing:
             relations = [id for id, record in self.life.related[seq].items() if record.event.about == block.name]
             tracks = [self._relation(id, seq, "id", before) for id in relations]
             carrying = [track for track in tracks if self._carries(track)]
+            # One relation stands for all if none has the words: it shows what was made of the message.
             yield from carrying or tracks[:1]
             if tracks:
                 return
@@ -199,6 +201,7 @@ class Tracing:
     def _nothing(self, block: PastBlock, seq: int, delivered: Stage) -> Stage:
         """Explain why a block derived nothing from a message it received."""
         verb = "stored" if block.kind == "vector" else "extracted" if block.kind == "facts" else "taken"
+        # The newest reason first: a repeated delivery may have found another one.
         for record in reversed(self.life.nothing[seq]):
             event: Any = record.event
             if event.block == block.name and record.position <= self.moment.position:
@@ -252,6 +255,7 @@ class Tracing:
         are named, but carry nothing."""
         todo: list[tuple[int, Matched]] = [(id, matched) for id in ids]
         seen: set[int] = set()
+        # A chain of merges or rewordings can be long, so the number of successors is bounded.
         most = len(todo) + MAX_SUCCESSORS
         while todo and len(seen) < most:
             id, how = todo.pop(0)
@@ -321,6 +325,7 @@ class Tracing:
         elif getattr(event, "origin", "") == "condensed":
             text = f"Made fact {number:,} of {name} when facts were condensed in turn {turn:,}."
         elif record.session_id != self.life.session_id:
+            # A position or turn of another session's log means nothing here, so the stage has no record.
             text = f"Learned as fact {number:,} of {name} in another session of the user."
             return stage("learned", "passed", text, fact=id, number=number)
         else:
@@ -390,6 +395,7 @@ class Tracing:
         learned = read_into(block, read)
         reads = {record.position for record in self.life.summarised[seq]}
         whole = self.followed.all_of_it or self.followed.parts
+        # The text of the moment first, then older ones, newest first, that were written when the message was read.
         for version in (*history[-1:], *(older for older in reversed(history[:-1]) if older.record.position in reads)):
             refs = carrying(self.followed.phrase, version.pieces, all_of_it=whole)
             for ref in refs:
@@ -453,6 +459,7 @@ class Tracing:
 
     def _with_answer(self, end: Stage, carrier: Carrier) -> tuple[Stage, ...]:
         """Return the prompt's stage, and the answer's if there is one."""
+        # A fact says only a part of a whole message, so an answer is compared with the words of the carrier.
         phrase = Phrase.of(carrier.words) if self.followed.all_of_it and carrier.words else self.followed.phrase
         if end.name != "prompt" or end.verdict != "passed" or not self.answers:
             return (end,)

@@ -279,6 +279,7 @@ class Trace:
 
 def ranked(tracks: Sequence[Track], target: Ref | None = None) -> tuple[Track, ...]:
     """Sort tracks, furthest first, then the picked one, then in given order."""
+    # Sorting in reverse keeps the given order of equal tracks.
     return tuple(sorted(tracks, key=lambda track: (track.progress, track.carrier.ref == target), reverse=True))
 
 

@@ -70,6 +70,7 @@ class _Numbered:
     _places: dict[str, int] = field(default_factory=dict)
 
     def place(self, value: Any) -> int:
+        # A list cannot be a key. Each table holds values of one type, so a text is never taken for a list.
         key = value if isinstance(value, str) else json.dumps(value)
         if key not in self._places:
             self._places[key] = len(self.values)

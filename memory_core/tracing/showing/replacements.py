@@ -45,6 +45,7 @@ def mask_keys(text: str) -> str:
 
 
 def _masked(match: re.Match[str]) -> str:
+    # The label stays readable: only the value is secret.
     named: str | None = match["named"]
     return match.group().removesuffix(named) + KEY_MASK if named else KEY_MASK
 
@@ -61,6 +62,7 @@ class Replacements:
         self.words = dict(words)
         spelled: dict[str, str] = {}
         for word, other in words.items():
+            # Compared without case and spacing, as texts are.
             same = spelled.setdefault(" ".join(word.casefold().split()), word)
             if not re.search(r"[^\W_]", word):
                 raise FormatError(f"“{word}” cannot be replaced: it has no letter or digit.")
@@ -70,6 +72,7 @@ class Replacements:
                 raise FormatError(f"What stands in place of “{word}” has at most {MAX_CHARACTERS} characters.")
             if same != word:
                 raise FormatError(f"“{same}” and “{word}” are the same word. Keep one of them.")
+        # Of alternatives, a pattern takes the first that matches, so the longest word comes first.
         self._order = sorted(words, key=len, reverse=True)
         self._pattern = re.compile("|".join(f"({_whole(word)})" for word in self._order) or r"(?!)", re.IGNORECASE)
 
@@ -88,6 +91,7 @@ class Replacements:
             FormatError: A word is still readable, because a replacement contains or recreates it.
         """
         replaced = [self.replace(text) for text in texts]
+        # Counted again after replacing: what was put in may contain another word that was to disappear.
         if remaining := self.count(replaced):
             word = next(iter(remaining))
             raise FormatError(f"“{word}” could still be read. Choose other words for what is put in.")
