@@ -205,7 +205,7 @@ class Replanner:
             pieces = self._pieces(ask, block, part, ask.recorded)
             whole = pieces is not None and sum(piece.tokens for piece in pieces.pieces) == part.tokens - block.frame
             # Pieces that do not add up to what was asked for are not those of the prompt.
-            self._orders[key] = pieces if whole else None  # ignore inconsistent sizes
+            self._orders[key] = pieces if whole else None
         return self._orders[key]
 
     def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
