@@ -126,3 +126,10 @@ def test_it_goes_on_from_an_earlier_one_and_ends_the_same():
         assert known == memory.trace.presence("nuts")
     memory.reset()
     assert memory.trace.presence("nuts", earlier=known).turns == ()
+
+
+def test_a_phrase_with_two_spaces_is_watched_and_let_go_as_one():
+    memory = Memory.from_defaults()
+    memory.trace.watch("allergic  to nuts")
+    memory.trace.unwatch("allergic  to nuts")
+    assert memory.trace.watched == ()

@@ -54,7 +54,7 @@ def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str 
         ConfigError: The prompt lacks the item, or its text cannot be replaced.
     """
     if words is not None and ref.kind not in EDITABLE:
-        raise ConfigError("What is made of several messages can be left out, and not be reworded.")
+        raise ConfigError("A stored turn is made of several messages: it can be left out, but not reworded.")
     before = memory.log.altered_prompt(context)
     after = memory.log.altered_prompt(
         context, without=() if words is not None else (ref,), edited={} if words is None else {ref: words}

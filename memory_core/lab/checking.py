@@ -142,7 +142,7 @@ def read_opened(path: str | Path) -> Memory:
     file = Path(path)
     bundle = read_file(file.name, _bytes(file)).bundle
     if bundle is None:
-        raise FormatError(f"{file.name} is no bundle of a session: only that tells what was lived, turn by turn.")
+        raise FormatError(f"{file.name} is no session bundle. Only a bundle records what happened, turn by turn.")
     return _opened(bundle, Services())
 
 

@@ -167,7 +167,7 @@ def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by
     caveats = []
     if not_made:
         changes = "1 change of facts" if not_made == 1 else f"{not_made:,} changes of facts"
-        caveats.append(f"{changes} could not be made again: facts that say the same are not there.")
+        caveats.append(f"{changes} could not be repeated: the replay has no fact with the same text.")
     if script.by_people:
         changes = "1 change" if script.by_people == 1 else f"{script.by_people:,} changes"
         caveats.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")

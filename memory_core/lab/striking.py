@@ -126,7 +126,10 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         return
     if record.kind == "tool_called":
         # The log records a tool call before the message that makes it, so the next step has the message.
-        number = next(n for n, step in enumerate(steps) if step.positions and step.positions[0] > record.position)
+        later = (n for n, step in enumerate(steps) if step.positions and step.positions[0] > record.position)
+        number = next(later, -1)
+        if number < 0:
+            raise ConfigError(f"The call at position {record.position} of the log is in no message yet.")
         calls = [call.tool_name for message in steps[number].messages for call in message.tool_calls]
         tool = getattr(record.event, "tool", "")
         before = max((p for step in steps[:number] for p in step.positions), default=0)
@@ -170,5 +173,5 @@ def _with_results(messages: Sequence[ChatMessage], at: int) -> set[int]:
 def _step_with(steps: Sequence[Step], position: int) -> int:
     index = next((n for n, step in enumerate(steps) if position in step.positions), None)
     if index is None:
-        raise ConfigError(f"What happened at position {position} of the log is not played: there is nothing to strike.")
+        raise ConfigError(f"The event at position {position} is not part of the replay, so it cannot be left out.")
     return index

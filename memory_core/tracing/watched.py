@@ -45,8 +45,9 @@ def watch(session: Session, target: str | Ref) -> None:
 
 def unwatch(session: Session, target: str | Ref) -> None:
     """Stop watching an item; no error if it was not watched."""
+    unwanted = target if isinstance(target, Ref) else " ".join(target.split())
     with session.writing() as w:
-        w.session.watched = _encoded(other for other in _decoded(w.session.watched) if other != target)
+        w.session.watched = _encoded(other for other in _decoded(w.session.watched) if other != unwanted)
 
 
 def _encoded(targets: Iterable[str | Ref]) -> str | None:

@@ -147,7 +147,7 @@ def test_what_a_person_changed_among_facts_is_made_again_and_not_where_it_is_str
     there = [text for text, *_ in texts(other.memory)]
     assert {"Plays chess in Porto", "Lives in Porto"}.isdisjoint(there)
     assert "Sings jazz in a choir" in there, "the others are made all the same"
-    assert other.unknown == ("1 change of facts could not be made again: facts that say the same are not there.",)
+    assert other.unknown == ("1 change of facts could not be repeated: the replay has no fact with the same text.",)
 
 
 def test_what_was_undone_or_deleted_by_hand_is_no_step_that_could_go_wrong(memory):
