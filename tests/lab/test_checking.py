@@ -205,7 +205,7 @@ def test_messages_alone_are_played_under_the_given_configuration(files, tmp_path
         (["check", "{bundle}", "--config", "{unknown}", "--probes", "{probes}"], "unknown.json"),
         (["bisect", "{bundle}", "--probes", "{probes}", "--number", "9"], "there is no number 9"),
         (["bisect", "{bundle}", "--probes", "{probes}", "--good", "{config}"], "Give both --good and --bad"),
-        (["bisect", "{talk}", "--probes", "{probes}"], "talk.json is no bundle"),
+        (["bisect", "{talk}", "--probes", "{probes}"], "talk.json is no session bundle"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence_and_status_2(files, tmp_path, capsys, arguments, said):
