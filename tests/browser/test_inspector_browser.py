@@ -47,9 +47,9 @@ def test_one_finds_out_why_a_block_was_cut_at_turn_12(served, visitor):
     idle(tab)
     tab.get_by_role("link", name="See what was cut").click()
     expect(
-        tab.get_by_text("Parts asked for 1,216, 16 over the limit, so 83 were cut from Earlier turns.")
+        tab.get_by_text("Parts asked for 1,238, 38 over the limit, so 83 were cut from Earlier turns.")
     ).to_be_visible()
-    expect(tab.get_by_text("asked 379, granted 296")).to_be_visible()
+    expect(tab.get_by_text("asked 393, granted 310")).to_be_visible()
     expect(tab.get_by_text(re.compile(r"lowest score first: turn 4 \(0\.3\d\), 83 tokens"))).to_be_visible()
     idle(tab)
     tab.locator('[data-testid="stExpander"]').filter(has_text="Earlier turns").first.click()

@@ -116,7 +116,7 @@ def test_it_is_read_without_a_network_turn_by_turn(demo, saved, chromium, mode, 
     expect(tab.locator(".why")).to_contain_text("decided here")
     expect(tab.locator(".budget .head")).to_contain_text("1,155 of 1,200 sent")
     expect(tab.locator(".budget")).to_contain_text("Cut: 83 from Earlier turns.")
-    expect(tab.locator(".cuts")).to_contain_text("16 too many; 83 removed: piece by piece")
+    expect(tab.locator(".cuts")).to_contain_text("38 too many; 83 removed: piece by piece")
     expect(tab.locator(".cuts .gone p")).to_contain_text("stays off meat these days")
     assert hexadecimal(tab.evaluate("getComputedStyle(document.body).backgroundColor")) == PALETTES[mode].page
     assert red(tab, mode) == {"stage-lost decisive"}
