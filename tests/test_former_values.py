@@ -14,9 +14,11 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.events import Ref, Retrieved
+from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.planning import curation
-from memory_core.planning.former_values import Statement, former_values, mark_for, overlaid
+from memory_core.planning.former_values import Statement, former_values, mark_for, with_preview
+from memory_core.store.database import Database
 from memory_core.text import stems
 
 PORTO, LISBON = "The user lives in Porto", "The user lives in Lisbon"
@@ -95,7 +97,7 @@ def test_exactly_the_values_that_do_not_hold_now_are_marked(towns):
 def test_a_preview_continues_what_is_stored():
     stored = statement(1, "The user lives in Faro", PORTO, sources=(("s", 1),))
     new = statement(1, PORTO, LISBON, sources=(("s", 5),))
-    [value, *_] = former_values(overlaid([stored], [new]))
+    [value, *_] = former_values(with_preview([stored], [new]))
     assert value.of.wordings[-1] == LISBON
     assert value.of.sources == (("s", 1), ("s", 5))
 
@@ -111,6 +113,18 @@ def memory_of(*texts, session="s", facts=None, vector=None, user=None):
             VectorMemoryBlock(name="Earlier", priority=2, **(vector or {})),
         ],
         services=Services(embedder=FakeEmbedder()),
+    )  # fmt: skip
+    say(memory, *texts)
+    return memory
+
+
+def with_relations(*texts):
+    memory = Memory.from_defaults(
+        "s", token_limit=2_000, services=Services(embedder=FakeEmbedder()),
+        memory_blocks=[
+            GraphMemoryBlock(name="Relations", priority=1, deliver_on="turn"),
+            VectorMemoryBlock(name="Earlier", priority=2),
+        ],
     )  # fmt: skip
     say(memory, *texts)
     return memory
@@ -175,14 +189,7 @@ def test_words_that_a_person_made_private_never_come_back_in_a_mark():
 
 
 def test_a_relation_that_ended_marks_its_message():
-    memory = Memory.from_defaults(
-        "s", token_limit=2_000, services=Services(embedder=FakeEmbedder()),
-        memory_blocks=[
-            GraphMemoryBlock(name="Relations", priority=1, deliver_on="turn"),
-            VectorMemoryBlock(name="Earlier", priority=2),
-        ],
-    )  # fmt: skip
-    say(memory, "I live in Porto.", "I live in Lisbon now.")
+    memory = with_relations("I live in Porto.", "I live in Lisbon now.")
     assert "Lisbon" in line(memory, "user: I live in Porto.")
 
 
@@ -347,14 +354,7 @@ def test_a_kept_text_of_another_session_repeats_no_word_of_a_fact():
 
 
 def test_a_renamed_entity_has_its_new_name_in_the_mark_and_in_the_past_prompt():
-    memory = Memory.from_defaults(
-        "s", token_limit=2_000, services=Services(embedder=FakeEmbedder()),
-        memory_blocks=[
-            GraphMemoryBlock(name="Relations", priority=1, deliver_on="turn"),
-            VectorMemoryBlock(name="Earlier", priority=2),
-        ],
-    )  # fmt: skip
-    say(memory, "I live in Porto.", "I live in Lisbon now.")
+    memory = with_relations("I live in Porto.", "I live in Lisbon now.")
     memory.build_context(QUESTION)
     memory.graph.rename(memory.graph.entity("Lisbon"), "Lisboa")
     context = memory.build_context(QUESTION)
@@ -389,3 +389,29 @@ def test_what_a_person_put_away_is_a_former_value():
     memory = memory_of("I live in Porto.", "I live in Lisbon now.")
     memory.facts.desk("Facts").apply(curation.supersede(*memory.facts.read("Facts")))
     assert "now: The user lives in Lisbon" in line(memory, "user: I live in Porto.")
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def bundle_of(memory):
+    return read_bundle(write_bundle(memory.session.database, memory.session_id), "copy.zip")
+
+
+def newest_prompt(memory):
+    record = [record for record in memory.log.history().records if record.kind == "context_built"][-1]
+    return memory.log.prompt(record).messages
+
+
+@pytest.mark.parametrize("made", [memory_of, with_relations])
+def test_a_branch_and_an_imported_bundle_have_the_marks_of_the_original(made):
+    memory = made("I live in Porto.", "I live in Lisbon now.")
+    context = memory.build_context(QUESTION)
+    assert any("former" in text for text in lines(memory))
+    # Another session first, so that facts and relations get other ids in the copy.
+    database = Database.open(None)
+    import_bundle(database, bundle_of(made("I live in Faro.", "I live in Braga now.")))
+    services = memory.session.services
+    imported = Memory.open(import_bundle(database, bundle_of(memory)), database, services=services)
+    for copy in (memory.branch(memory.session.status().turns, title="Copy"), imported):
+        assert newest_prompt(copy) == context.messages

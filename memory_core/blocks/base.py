@@ -33,7 +33,7 @@ from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.protocols import ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
-from memory_core.planning.former_values import Statement
+from memory_core.planning.former_values import Statement, StoredMark
 from memory_core.planning.rendering import neutralise
 from memory_core.services import Services
 from memory_core.store.block_rows import update_block
@@ -109,8 +109,8 @@ class Content:
     """Texts that the events refer to, for the content store."""
     layout: str | None = None
     """Layout of the items, for a block with several; recorded, so that a past context can be laid out again."""
-    marks: tuple[tuple[int, str, str | None, int], ...] = ()
-    """Marks of former values beside messages, as `planning.former_values.Mark.as_stored` gives them; recorded too."""
+    marks: tuple[StoredMark, ...] = ()
+    """Marks of former values beside messages and facts; recorded too."""
 
 
 @dataclass(frozen=True)
@@ -405,7 +405,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def imagined_statements(self) -> tuple[Statement, ...]:
-        """Facts or relations that the block learned or changed in a preview, where former values hang on them."""
+        """Facts or relations as they will be after what the block learns in a preview; they decide on former values."""
         return ()
 
     def learner(self, services: Services) -> str | None:

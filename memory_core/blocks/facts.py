@@ -150,6 +150,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts shown in place of the stored ones, in a preview."""
     _statements: tuple[Statement, ...] = PrivateAttr(default=())
+    """Facts that were added, changed, ended or contradicted by what is learned in a preview."""
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
@@ -279,7 +280,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext, marks: Mapping[int, Mark]
     ) -> Content:
         items = tuple(self._item(fact, reading, marks) for fact in facts)
-        return Content(items, order, marks=tuple(marks[f.id].as_stored(f.id) for f in facts if f.id in marks))
+        refs = [Ref.of("fact", fact.id) for fact in facts if fact.id in marks]
+        return Content(items, order, marks=tuple(marks[ref.number].as_stored(ref) for ref in refs))
 
     def _item(self, fact: Fact, reading: ReadContext, marks: Mapping[int, Mark]) -> Item:
         text = prompt_words(fact.text, fact.metadata)

@@ -13,7 +13,15 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext
 from memory_core.messages import message_text
-from memory_core.planning.former_values import FormerValue, Mark, Source, Statement, former_values, mark_for, overlaid
+from memory_core.planning.former_values import (
+    FormerValue,
+    Mark,
+    Source,
+    Statement,
+    former_values,
+    mark_for,
+    with_preview,
+)
 from memory_core.store.former_rows import read_statements, statements_revision
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import session_scope, user_scope
@@ -44,7 +52,7 @@ class FormerMarks:
         with reading.database.read() as connection:
             if reading.imagined:
                 also = {one.ref.number for one in reading.imagined if one.ref.kind == "fact"}
-                statements = overlaid(read_statements(connection, scopes, also), reading.imagined)
+                statements = with_preview(read_statements(connection, scopes, also), reading.imagined)
                 return _marks(connection, reading, statements)
             key = ("former values", reading.database.id, reading.session_id, reading.user_id)
             return reading.services.cached(key, cls)._catch_up(connection, reading, scopes)

@@ -131,10 +131,9 @@ class LearnedFacts:
         result: dict[int, Statement] = {}
 
         def statement(id: int) -> Statement:
-            fact = facts_by_id[id]
-            reviewed, ref = id in self.place.protected, Ref.of("fact", id)
+            fact, ref = facts_by_id[id], Ref.of("fact", id)
             return result.get(id) or Statement(
-                ref, (fact.text,), fact.turn, fact.sources, confirmed_at=fact.confirmed_at, reviewed=reviewed
+                ref, (fact.text,), fact.turn, fact.sources, confirmed_at=fact.confirmed_at
             )
 
         for step in self.finding.steps:

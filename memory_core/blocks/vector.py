@@ -29,7 +29,7 @@ from memory_core.blocks.vector_parts.units import (
     words_of,
 )
 from memory_core.errors import EmbedderError, VectorIndexError, user_message
-from memory_core.events import Retrieved, ranges
+from memory_core.events import Ref, Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.protocols import Embedder, LimitedEmbedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
@@ -297,8 +297,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         layout = None if self.layout == "messages" else self.layout
         # Marks of other sessions' units are in their texts, which are kept.
         marks = recall.laid_out.marks(n for n in recall.plan.granted if not recall.elsewhere(n))
-        keep = (recall.question, *texts.values())
-        return Content(items, cut_order, (retrieved,), keep, layout, tuple(mark[:-1] for mark in marks))
+        return Content(
+            items,
+            cut_order,
+            events=(retrieved,),
+            keep=(recall.question, *texts.values()),
+            layout=layout,
+            marks=tuple(mark.as_stored(Ref.of("message", seq)) for seq, mark in marks),
+        )
 
     def recall(self, reading: ReadContext, unsaved: PendingUnits | None = None) -> "Recall | None":
         """Search the stored units; return each candidate with its outcome. None: no question, or nothing stored.

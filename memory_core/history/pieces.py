@@ -227,7 +227,7 @@ class PieceReader:
             text = None if fact is None else self.text(fact.content)
             if fact is None or text is None:
                 return None
-            of_fact = stored_marks(part).get(number)
+            of_fact = stored_marks(part).get(ref)
             mark = "" if of_fact is None else self._mark(of_fact)
             tokens = None if mark else fact.tokens
             return Item(ref, marked_text(text, mark), fact_parts(text, self._safe, mark), tokens=tokens)
@@ -241,15 +241,17 @@ class PieceReader:
             return None
         if ref.kind == "day":
             return Item(ref, "", day_parts(heard, self._safe), tokens=0)
-        parts_of, marks = line_parts if part.get("layout") == "lines" else turn_parts, self._marks(unit, part)
+        parts_of, marks = line_parts if part.get("layout") == "lines" else turn_parts, self._marks(unit, heard, part)
         tokens = None if any(marks) else unit.tokens
         return Item(ref, unit_words(heard, marks), parts_of(heard, self._safe, marks), tokens=tokens)
 
-    def _marks(self, unit: StoredUnit, part: Mapping[str, Any]) -> list[str]:
-        """Return the mark beside each message of a unit that is still stored, as text; empty for most."""
-        by_seq = stored_marks(part)
-        seqs = [seq for seq in expand(unit.seqs) if self.message(seq) is not None] if by_seq else []
-        return [self._mark(by_seq[seq]) if seq in by_seq else "" for seq in seqs]
+    def _marks(self, unit: StoredUnit, heard: Sequence[ChatMessage], part: Mapping[str, Any]) -> list[str]:
+        """Return the mark beside each of these messages of a unit, as text; empty for most."""
+        marks = stored_marks(part)
+        marked = [(seq, marks[ref]) for seq in expand(unit.seqs) if (ref := Ref.of("message", seq)) in marks]
+        # By identity: an altered prompt may lack some of the messages.
+        texts = {id(self.message(seq)): self._mark(mark) for seq, mark in marked}
+        return [texts.get(id(message), "") for message in heard]
 
     def _mark(self, mark: Mark) -> str:
         # Not by `self.item`: a mark stays as it was where its fact is left out of an altered prompt.

@@ -274,7 +274,7 @@ class _Reading:
         retrieved = self.around.retrieved.get(name)
         scores = {candidate[0]: candidate[3] for candidate in retrieved.candidates} if retrieved else {}
         refs = [(ref, False) for ref in spread(part["refs"])]
-        # Cut items are not among the part's refs: the event lists them once, with the cut.
+        # Date lines are markup. Cut items are not among the part's refs: the event lists them once, with the cut.
         refs += [(ref, True) for cut in self.event.cuts if cut["part"] == name for ref in spread(cut["refs"])]
         return PromptPart(
             name=name,
@@ -282,7 +282,7 @@ class _Reading:
             priority=int(part["priority"]),
             asked=int(part["asked"]),
             granted=int(part["granted"]),
-            entries=tuple(self._piece(ref, cut, scores, part) for ref, cut in refs if ref.kind != "day"),  # markup
+            entries=tuple(self._piece(ref, cut, scores, part) for ref, cut in refs if ref.kind != "day"),
             truncation=block.settings.get("truncation", "trim") if block else "trim",
             failure=self.around.failed.get(name),
             degraded=retrieved.degraded if retrieved else None,

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.base import BaseMemoryBlock, origin_of, stored_item
@@ -42,6 +42,7 @@ from memory_core.events import (
 )
 from memory_core.history.slices.block_slice import Blocks
 from memory_core.messages import MAX_DEPTH, ChatMessage
+from memory_core.planning.former_values import MarkKind
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.copying.copies import (
     BlockCopy,
@@ -317,7 +318,7 @@ class RowChecks:
                     origin_of(words)
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
                     raise WrongRowError(f"data: the words of {ref} cannot be read") from error
-        return held
+        return held + sum(len(part.get("marks", ())) for part in event.parts)
 
 
 _ONE: Mapping[Thing, str] = {
@@ -385,12 +386,20 @@ def _ref(text: str) -> str:
     return text
 
 
+_Marked = Annotated[str, Field(pattern="^[mf][0-9]{1,18}$")]
+"""Ref of a message or a fact, beside which a mark of a former value stands."""
+
+_Present = Annotated[str, Field(pattern="^[fr][0-9]{1,18}$")]
+"""Ref of the fact or relation with the present value."""
+
+
 class _Part(_Strict):
     name: str
     priority: int
     asked: int
     granted: int
     refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
+    marks: tuple[tuple[_Marked, MarkKind, _Present | None, Count], ...] = ()
 
 
 class _Cut(_Strict):

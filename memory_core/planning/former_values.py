@@ -5,8 +5,8 @@ recalled word for word; the mark beside them names the present value.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from memory_core.events import Ref
 from memory_core.planning.statements import CONTRADICTING, bearing
@@ -15,6 +15,9 @@ from memory_core.text import stems
 MarkKind = Literal["changed", "ended", "later"]
 """`changed`: another value holds now; `ended`: it holds no longer; `later`: another value was said later, and nobody
 decided between the two."""
+
+StoredMark = tuple[str, MarkKind, str | None, int]
+"""A mark in an event: ref of the message or fact it stands beside, kind, ref of the present value, turn."""
 
 Source = tuple[str, int]
 """Session and sequence number of a message."""
@@ -77,19 +80,19 @@ class FormerValue:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Mark beside a message in a prompt."""
+    """Mark beside a message or a fact in a prompt."""
 
     kind: MarkKind
     now: Ref | None
     """Fact or relation with the present value; None beside a fact, as the list of facts has the other one too."""
     turn: int
     """Turn in which the present value was said, or in which the former one was found to have ended."""
-    words: str = field(default="", compare=False)
+    words: str = ""
     """Words of `now`; not in events, which name it."""
 
-    def as_stored(self, seq: int) -> tuple[int, str, str | None, int]:
-        """Return the mark of one message, as events keep it."""
-        return seq, self.kind, self.now, self.turn
+    def as_stored(self, beside: Ref) -> StoredMark:
+        """Return the mark beside a message or a fact, as events keep it."""
+        return beside, self.kind, self.now, self.turn
 
     def text(self) -> str:
         """Return the mark in words.
@@ -104,25 +107,24 @@ class Mark:
         return f"until turn {self.turn}; now: {self.words}"
 
 
-def stored_marks(part: Mapping[str, object]) -> dict[int, Mark]:
-    """Return the marks of a part of a recorded prompt by message, without words."""
-    marks = part.get("marks", ())
-    assert isinstance(marks, list | tuple)
-    return {seq: Mark(kind, None if now is None else Ref(now), turn) for seq, kind, now, turn in marks}
+def stored_marks(part: Mapping[str, Any]) -> dict[Ref, Mark]:
+    """Return the marks of a part of a recorded prompt, by the message or fact that they stand beside; without words."""
+    marks: Iterable[StoredMark] = part.get("marks", ())
+    return {Ref(beside): Mark(kind, None if now is None else Ref(now), turn) for beside, kind, now, turn in marks}
 
 
 def former_values(statements: Iterable[Statement]) -> list[FormerValue]:
     """Return the former values of statements, in the order in which they were replaced."""
     by_ref = {statement.ref: statement for statement in statements}
     values = [value for statement in by_ref.values() for value in _former_of(statement, by_ref)]
-    values += _undecided(by_ref)
+    values += _contradicted(by_ref)
     return sorted(values, key=lambda value: value.turn)
 
 
-def overlaid(stored: Iterable[Statement], imagined: Iterable[Statement]) -> list[Statement]:
-    """Return stored statements after those of a preview: each of these follows the stored one with its name."""
+def with_preview(stored: Iterable[Statement], imagined: Iterable[Statement]) -> list[Statement]:
+    """Return the statements as they will be: each imagined one continues the stored one with the same ref."""
     by_ref = {statement.ref: statement for statement in stored}
-    # What a listed block has no more was put away: in favour of what it contradicts, if that was changed with it.
+    # A fact that a listed block lacks was put away: in favour of one it contradicts, if that was changed as well.
     listed = {new.ref: new for new in imagined if new.block}
     changed = {ref for ref, new in listed.items() if ref in by_ref and new.version > by_ref[ref].version}
     blocks = {new.block for new in listed.values()}
@@ -179,13 +181,14 @@ def _successor(statement: Statement, by_ref: Mapping[Ref, Statement]) -> Stateme
     return None if current is statement else current
 
 
-def _undecided(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
-    """Return the values that a statement contradicts which was confirmed later, and those that a person put away."""
+def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
+    """Return the values of contradicted statements: those that a person put away, and the one confirmed earlier of two
+    that nobody decided between."""
     values = []
     for statement in by_ref.values():
         for other in filter(None, map(by_ref.get, statement.contradicts)):
             old, new = sorted((other, statement), key=lambda one: (one.confirmed_at, one.ref.number))
-            if old.decided != new.decided:  # the one that is left holds now
+            if old.decided != new.decided:  # the one that was not put away holds now
                 old, new = (new, old) if new.decided else (old, new)
             elif old.reviewed:
                 continue

@@ -498,7 +498,7 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
 def _recorded_marks(built: ContextBuilt | None, name: str) -> Iterable[tuple[int, Mark]]:
     """Return the marks of former values in a block's part of a recorded prompt, by message."""
     parts = [part for part in built.parts if part["name"] == name] if built is not None else []
-    return [pair for part in parts for pair in stored_marks(part).items()]
+    return [(beside.number, mark) for part in parts for beside, mark in stored_marks(part).items()]
 
 
 def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> ContextBuilt | None:

@@ -238,7 +238,8 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[i
     if ref in moment.held:
         parts = [part for part in context_of(moment.record).parts if part["name"] == block]
         marks = stored_marks(parts[0]) if parts else {}
-        beside = [marks[n] for n in ([ref.number] if ref.kind == "fact" else seqs) if n in marks]
+        marked_refs = [ref] if ref.kind == "fact" else [Ref.of("message", seq) for seq in seqs]
+        beside = [marks[one] for one in marked_refs if one in marks]
         marked = f" It is marked there: {beside[0].text()}." if beside else ""
         text = f"In {moment.prompt}, {as_what}.{marked}"
         return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)

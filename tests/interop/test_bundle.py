@@ -982,3 +982,14 @@ def test_vectors_come_as_they_were():
     assert [np.frombuffer(v.embedding, "<f4").tolist() for v in mine] == [
         np.frombuffer(v.embedding, "<f4").tolist() for v in theirs
     ]
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [[["m1", "changed", "c" + "0" * 32, 2]], [["m1"]], 7, [["m1", "else", "f1", 2]], [["f1-f9", "later", None, 2]]],
+)
+def test_marks_of_former_values_that_are_none_are_refused_with_their_place(notes, marks):
+    def mark(row):
+        row["data"]["parts"][0]["marks"] = marks
+
+    assert "marks" in refused(changed(notes, "events.jsonl", mark, line="context_built"))

@@ -15,6 +15,7 @@ from memory_core.blocks.vector_parts.unit_cache import Stored
 from memory_core.blocks.vector_parts.units import mark_texts, messages_of
 from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import TextPart, content_hash
+from memory_core.planning.former_values import Mark
 from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
 from memory_core.store.message_rows import StoredMessage
 
@@ -167,15 +168,14 @@ class PackedUnits:
         """Return the key of a rendered unit: one that several sessions read looks otherwise in its own."""
         return (number, self.elsewhere(number), *self.marks((number,)), *self._how)
 
-    def marks(self, numbers: Iterable[int]) -> tuple[tuple[int, str, str | None, int, str], ...]:
-        """Return the marks beside the messages of units, in order: as events keep them, and their words."""
+    def marks(self, numbers: Iterable[int]) -> list[tuple[int, Mark]]:
+        """Return the sequence numbers of the marked messages of units, with their marks."""
         if not self.marked:
-            return ()
+            return []
         nodes = [self._stored.nodes[number] for number in sorted(numbers)]
         session = self._reading.session_id
         sources = [(node.session_id or session, seq) for node in nodes for seq in expand(node.seqs)]
-        marks = [(source[1], self.marked[source]) for source in sources if source in self.marked]
-        return tuple((*mark.as_stored(seq), mark.words) for seq, mark in marks)
+        return [(source[1], self.marked[source]) for source in sources if source in self.marked]
 
     def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
         """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
