@@ -415,3 +415,12 @@ def test_a_branch_and_an_imported_bundle_have_the_marks_of_the_original(made):
     imported = Memory.open(import_bundle(database, bundle_of(memory)), database, services=services)
     for copy in (memory.branch(memory.session.status().turns, title="Copy"), imported):
         assert newest_prompt(copy) == context.messages
+
+
+def test_the_words_of_a_marked_fact_are_to_be_had_without_the_mark():
+    memory = memory_of("I live in Porto.", "I live in Lisbon.")
+    memory.build_context(QUESTION)
+    record = [record for record in memory.log.history().records if record.kind == "context_built"][-1]
+    entries = {entry.words: entry.unmarked for part in memory.log.prompt(record).parts for entry in part.entries}
+    assert entries[f"{PORTO} (said otherwise in turn 2)"] == PORTO
+    assert entries[LISBON] is None

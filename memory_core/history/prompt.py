@@ -26,6 +26,7 @@ from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage, TextPart, message_text
 from memory_core.planning.context_plan import QUEUE, CutRule, Truncation
+from memory_core.planning.former_values import stored_marks
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter
 
@@ -55,6 +56,8 @@ class Entry:
     """Types of its non-text parts: `image`, `audio`, ..."""
     origin: tuple[str, int] | None = None
     """Session and turn of a stored turn from another session of the user; otherwise None."""
+    unmarked: str | None = None
+    """Its text without the mark of a former value (see `planning.former_values`); None if it has no mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +306,12 @@ class _Reading:
             messages=tuple(self.reader.messages(seqs)) if seqs else item.messages if item else (),
             attached=_attached(item) if item else (),
             origin=self._origin(ref),
+            unmarked=self._unmarked(ref, part),
         )
+
+    def _unmarked(self, ref: Ref, part: Mapping[str, Any]) -> str | None:
+        item = self.reader.item(ref, {}) if ref in stored_marks(part) else None
+        return None if item is None else item.words
 
     def _origin(self, ref: Ref) -> tuple[str, int] | None:
         # Units of other sessions are stored as content with their origin in front.
