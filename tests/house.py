@@ -216,9 +216,11 @@ def numbers():
 
 
 def caption(file):
-    """The first phrase of a module's docstring, without its full stop."""
+    """The first phrase of a module's docstring, without its full stop: up to a colon, if that leaves five words."""
     first = (ast.get_docstring(parsed(file)) or "").partition("\n\n")[0].replace("\n", " ")
-    return re.split(r"[.;:](?:\s|$)", first)[0]
+    sentence = re.split(r"[.;](?:\s|$)", first)[0]
+    phrase = re.split(r":(?:\s|$)", sentence)[0]
+    return phrase if len(phrase.split()) >= 5 else sentence
 
 
 def module_map():
