@@ -169,6 +169,11 @@ class Event:
         return block
 
     @property
+    def empties_session(self) -> bool:
+        """True if no message is left after it, so that turns are counted anew."""
+        return False
+
+    @property
     def messages_named(self) -> Ranges:
         """The session's own messages that it names, by sequence number."""
         # Optional ranges are not among them: the messages that a reset removed are no longer the session's.
@@ -430,8 +435,7 @@ class SessionReset(Event, family="session"):
     """The removed messages, where only these were; None: all of the status."""
 
     @property
-    def everything(self) -> bool:
-        """True if no message is left, so that turns are counted anew."""
+    def empties_session(self) -> bool:
         return self.status is None and self.seqs is None
 
 

@@ -278,7 +278,7 @@ class UsageCounter:
     def _reset(self, record: EventRecord, event: SessionReset) -> None:
         for block in self._blocks.values():
             block.read_error = None  # it may quote forgotten messages
-        if event.everything:  # turns are counted from 1 again
+        if event.empties_session:  # turns are counted from 1 again
             self._blocks = {key: _Block() for key in self._blocks}
 
 

@@ -98,7 +98,9 @@ def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]
         if state is not None:
             yield state.record, Step("put", state.record.at, (stored.message,), positions=(state.record.position,))
     curated = curated_facts(memory, history.records)
-    for record in history.after(max((record.position for record in history.records if _empties(record)), default=0)):
+    for record in history.after(
+        max((record.position for record in history.records if record.event.empties_session), default=0)
+    ):
         if record.position in curated:
             place = (record.position,)
             yield record, Step("curate", record.at, positions=place, curated=curated[record.position])
@@ -115,11 +117,6 @@ def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]
             }
             # A flush over budget is no step: the put that is replayed decides again, under the new settings.
             yield record, steps.get(flush_of(record).trigger)
-
-
-def _empties(record: EventRecord) -> bool:
-    """Return whether it resets the whole session; replays start after the last reset."""
-    return record.kind == "session_reset" and getattr(record.event, "status", None) is None
 
 
 def _position(pair: tuple[EventRecord, Step | None]) -> int:

@@ -91,7 +91,7 @@ class Blocks:
         elif isinstance(event, BlockStateSaved):
             self.fields[event.block] = event.content
         # A reset of the status alone keeps what blocks have learned.
-        elif isinstance(event, SessionReset) and event.everything:
+        elif isinstance(event, SessionReset) and event.empties_session:
             self.fields.clear()
         return None
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from memory_core.events import EventRecord, SessionReset
+from memory_core.events import EventRecord
 from memory_core.history.slices import block_slice, delivery_slice, fact_slice, graph_slice, message_slice, vector_slice
 from memory_core.history.slices.block_slice import Blocks
 from memory_core.history.slices.delivery_slice import Deliveries
@@ -37,7 +37,7 @@ class Projection:
         # Messages before deliveries: a delivery needs the number of its flush, and after a reset what is still there.
         if kind in message_slice.HANDLED:
             gone = self.messages.apply(record)
-        if kind is SessionReset:
+        if gone:
             self.facts.forget({(record.session_id, seq) for seq in gone})
             self.graph.forget(gone)
             self.vectors.forget(gone)
