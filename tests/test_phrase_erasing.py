@@ -23,11 +23,12 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.errors import MessageError
+from memory_core.errors import MessageError, NotFoundError
+from memory_core.events import Ref
 from memory_core.interop.bundle import write_bundle
 from memory_core.lab.probes import InPrompt, keep_probes, kept_probes
 from memory_core.messages import ToolCallPart
-from memory_core.planning.impact import says, without_phrase
+from memory_core.planning.impact import Target, says
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import receipt_of
 
@@ -279,7 +280,7 @@ def test_a_reason_that_a_person_typed_is_cleared(tmp_path):
 @given(st.lists(st.sampled_from(["Ana sings", "No emoji", "Ben lives in Ghent", "ghent is wet"]), max_size=6))
 def test_a_text_without_the_phrase_has_its_other_sentences_in_order(parts):
     text = " ".join(f"{part}." for part in parts)
-    remaining = without_phrase(text, "Ghent")
+    remaining = Target(("Ghent",)).taken_out_of(text)
     assert not says(remaining, "ghent")
     assert remaining == " ".join(f"{part}." for part in parts if "hent" not in part)
 
@@ -287,7 +288,8 @@ def test_a_text_without_the_phrase_has_its_other_sentences_in_order(parts):
 @given(st.text(max_size=40), st.text(min_size=1, max_size=10))
 @settings(max_examples=200)
 def test_no_text_says_a_phrase_after_it_was_taken_out(text, phrase):
-    assert not " ".join(phrase.split()) or not says(without_phrase(text, phrase), phrase)
+    target = Target((phrase,))
+    assert not " ".join(phrase.split()) or not target.said_in(target.taken_out_of(text))
 
 
 @pytest.mark.slow
@@ -318,3 +320,49 @@ def test_of_200_forgotten_phrases_no_byte_is_left(tmp_path):
     left = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()).lower()
     assert [word for word in words if word.lower().encode() in left] == []
     assert all("The user drinks tea" in facts(memory) for memory in memories)
+
+
+def test_a_message_goes_with_what_was_learned_from_it_and_what_repeats_it(tmp_path):
+    memory = filled(tmp_path, *SAID, "As I said: My name is Clara and I live in Tucson.")
+    impact = memory.session.forget(Ref.of("message", 1))
+    assert [(row.id, row.why) for row in impact.rows if row.kind == "message"] == [(1, "chosen"), (7, "says it")]
+    assert memory.facts.read("Facts", states=None) != []
+    assert not any("Clara" in fact.text for fact in memory.facts.read("Facts", states=None))
+    with pytest.raises(NotFoundError):
+        memory.session.forget(Ref.of("message", 1))
+
+
+def test_a_short_message_goes_alone(tmp_path):
+    memory = filled(tmp_path, *SAID, "Yes, please.", "Yes, please.")
+    impact = memory.session.forget(Ref.of("message", 7))
+    assert [(row.kind, row.id) for row in impact.rows] == [("message", 7)]
+
+
+def test_a_fact_goes_with_the_messages_that_state_it_and_other_facts_of_these_stay(tmp_path):
+    memory = filled(tmp_path, "I live in Tucson. My dentist is Doctor Vale.", user=None)
+    fact = next(fact for fact in memory.facts.read("Facts") if "Vale" in fact.text)
+    rows = memory.session.forget(Ref.of("fact", fact.id)).rows
+    assert [(row.id, row.why) for row in rows if row.kind in ("fact", "message")] == [
+        (1, "states it"),
+        (fact.id, "chosen"),
+    ]
+    assert [fact.text for fact in memory.facts.read("Facts", states=None)] == ["The user lives in Tucson"]
+    found = receipt_of(tmp_path, wanted(["Doctor Vale"]))
+    assert found.clean, found.page()
+
+
+def test_an_entity_goes_by_all_its_names_as_whole_words(tmp_path):
+    memory = filled(tmp_path, "My sister Ana works at Nordlicht.", "I ate a banana.")
+    ana = next(entity for entity in memory.graph.graph().entities.values() if entity.name == "Ana")
+    memory.session.forget(ana)
+    assert [message.message.content for message in memory.session.messages(role="user")] == ["I ate a banana."]
+    assert not any(entity.name == "Ana" for entity in memory.graph.graph().entities.values())
+
+
+def test_a_message_or_fact_of_another_session_is_refused(tmp_path):
+    first = filled(tmp_path, *SAID, user=None)
+    other = filled(tmp_path, "I have a cat.", id="t", user=None)
+    [fact] = other.facts.read("Facts")
+    for ref in (Ref.of("fact", fact.id), Ref.of("message", 99), Ref.of("unit", 1)):
+        with pytest.raises(NotFoundError):
+            first.session.forget(ref, preview=True)

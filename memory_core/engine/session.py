@@ -32,6 +32,8 @@ from memory_core.store.writing import (
     Writing,
     read_existing,
     read_texts,
+    session_scope,
+    user_scope,
     writing,
 )
 from memory_core.tokens import TokenCounter, Tokenizer, counter_for, default_counter
@@ -245,6 +247,11 @@ class Session:
             services=self.services,
             state=state,
         )
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Scopes of its rows: its own, and its user's."""
+        return session_scope(self.id), *([user_scope(self.user_id)] if self.user_id is not None else [])
 
     def sibling(self, session_id: str) -> "Session":
         """Return another session, opened with this one's services, tokenizer and copies of its block objects.

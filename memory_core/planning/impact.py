@@ -1,6 +1,7 @@
-"""Impact of forgetting a phrase: everything that says it, and what was learned only from the messages that do. Pure."""
+"""Impact of forgetting something: what says it, and what was learned only from the messages that do. Pure."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,7 +12,7 @@ Kind = Literal[
     "message", "fact", "relation", "entity", "summary", "text", "fields", "recording", "probe", "watched", "title",
     "session",
 ]  # fmt: skip
-Why = Literal["says it", "said it before", "learned from it alone", "in another session"]
+Why = Literal["chosen", "says it", "said it before", "states it", "learned from it alone", "in another session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,34 @@ class Affected:
 
 
 @dataclass(frozen=True, slots=True)
-class Impact:
-    """Everything that forgetting a phrase would erase."""
+class Target:
+    """Something to forget, or to keep out of prompts: a phrase, a message, a fact or an entity."""
 
-    phrase: str
+    phrases: tuple[str, ...]
+    """What says one of these says it: a phrase, the text of a message, the wordings of a fact, the names of an entity.
+    Empty for a message that is too short to be told from others."""
+    seqs: tuple[int, ...] = ()
+    """Messages that belong to it whatever they say."""
+    facts: tuple[int, ...] = ()
+    """Chosen facts. Of what was learned from their messages, only what says the same belongs to them."""
+    whole_words: bool = False
+    """True for names: "Ana" is not said in "banana"."""
+
+    def said_in(self, text: str) -> bool:
+        """Return whether a text says it."""
+        return any(says(text, phrase, whole_words=self.whole_words) for phrase in self.phrases)
+
+    def taken_out_of(self, text: str) -> str:
+        """Return a text without the sentences that say it; empty where it goes across two of them."""
+        remaining = without_sentences(text, self.said_in)
+        return "" if self.said_in(remaining) else remaining
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """Everything that forgetting a target would erase."""
+
+    target: Target
     rows: tuple[Affected, ...]
     stored_units: int = 0
     """Stored messages or turns of vector blocks that go with their messages."""
@@ -64,13 +89,16 @@ class Impact:
         return "\n".join([f"{len(self.erased):,} things, {beside}", *lines])
 
 
-def says(text: str, phrase: str) -> bool:
+def says(text: str, phrase: str, *, whole_words: bool = False) -> bool:
     """Return whether a text has a phrase, in any case and with any white space between its words.
 
-    >>> says("We moved to\\n San  Juan.", "san juan"), says("Sand", "San Juan")
-    (True, False)
+    >>> says("We moved to\\n San  Juan.", "san juan"), says("Sand", "San Juan"), says("banana", "Ana", whole_words=True)
+    (True, False, False)
     """
-    return " ".join(phrase.split()).casefold() in " ".join(text.split()).casefold()
+    sought, inside = (" ".join(one.split()).casefold() for one in (phrase, text))
+    if not whole_words:
+        return sought in inside
+    return re.search(rf"(?<!\w){re.escape(sought)}(?!\w)", inside) is not None
 
 
 _NO_TEXT = frozenset({"role", "type", "id", "tool_call_id"})
@@ -135,9 +163,3 @@ def without_sentences(text: str, goes: Callable[[str], bool]) -> str:
         elif staying:
             lines.append(" ".join(staying))
     return "\n".join(lines)
-
-
-def without_phrase(text: str, phrase: str) -> str:
-    """Return a text without the sentences that say a phrase; empty where it goes across two of them."""
-    remaining = without_sentences(text, lambda words: says(words, phrase))
-    return "" if says(remaining, phrase) else remaining

@@ -1,44 +1,90 @@
-"""Forget a phrase: what says it, and what was learned only from the messages that do, in one transaction."""
+"""Forget a phrase, a message, a fact or an entity, with what was learned only from the messages that say it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from sqlalchemy import Connection
 
 from memory_core.engine.session import Session
-from memory_core.errors import MessageError
+from memory_core.errors import MessageError, NotFoundError
+from memory_core.events import Ref, is_ref
 from memory_core.history.fact_evidence import is_supported
 from memory_core.messages import message_text
-from memory_core.planning.impact import Affected, Impact
+from memory_core.planning.graph_rules import Entity
+from memory_core.planning.impact import Affected, Impact, Target
+from memory_core.planning.running_summary import sentences
 from memory_core.retrieval import recall
 from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, read_impact
+from memory_core.store.fact_rows import read_by_ids, read_history
 from memory_core.store.message_rows import read_messages
 from memory_core.store.vector_rows import collections_of
 
 SHORTEST = 3
 """Characters of a phrase: a shorter one stands in other words by chance."""
 
+TELLING = 20
+"""Characters from which on the text of a message is looked for elsewhere: what says "Yes, please." says little."""
 
-def impact_of(session: Session, phrase: str, keep: Collection[Affected] = ()) -> Impact:
-    """Return what forgetting a phrase would erase, with these rows left alone.
+Forgettable = str | Ref | Entity
+"""A phrase, the ref of a message (`m3`) or of a fact (`f12`), or an entity with all its names."""
+
+
+def impact_of(session: Session, what: Forgettable, keep: Collection[Affected] = ()) -> Impact:
+    """Return what forgetting something would erase, with these rows left alone.
 
     An entity stays where a relation needs it that is left alone.
 
     Raises:
-        MessageError: the phrase has under 3 characters.
+        MessageError: the phrase or a name has under 3 characters.
+        NotFoundError: the session has no such message or fact.
     """
-    # Line breaks and double spaces of a pasted phrase are no part of what is looked for.
-    phrase = " ".join(phrase.split())
-    if len(phrase) < SHORTEST:
-        raise MessageError(f"Give at least {SHORTEST} characters: shorter ones stand in other words by chance.")
     session.open()
     with session.database.read() as connection:
-        impact = read_impact(connection, session.id, session.user_id, session.services.messages, phrase)
-        alone = [row for row in impact.rows if row.kind == "fact" and row.why == "learned from it alone"]
-        if alone:
+        target = _target(session, connection, what)
+        impact = read_impact(connection, session.id, session.user_id, session.services.messages, target)
+        alone = [row for row in impact.rows if row.why == "learned from it alone"]
+        # Of what the messages of a fact have taught, only what says the same belongs to it.
+        if target.facts:
+            impact = impact.without([row for row in alone if not _said_in(row.words, target.phrases)])
+        facts = [row for row in alone if row.kind == "fact"]
+        if facts:
             others = _texts(session, connection, impact, erased=False)
             # A fact that was said twice in one delivery has one source only, so another message may still state it.
-            impact = impact.without([row for row in alone if _said_in(row.words, others)])
+            impact = impact.without([row for row in facts if _said_in(row.words, others)])
+        # A summary that read a message may have taken nothing from it.
+        read = [row for row in alone if row.kind == "summary"]
+        if read:
+            stale, texts = stale_sentences(session, connection, impact), {b.name: b.state or "" for b in session.blocks}
+            impact = impact.without([row for row in read if not any(map(stale, sentences(texts[str(row.id)])))])
         return counted(connection, session.id, impact.without(keep))
+
+
+def _target(session: Session, connection: Connection, what: Forgettable) -> Target:
+    if isinstance(what, Entity):
+        return Target(tuple(_phrase(name) for name in (what.name, *what.aliases)), whole_words=True)
+    if not isinstance(what, Ref):
+        return Target((_phrase(what),))
+    if not is_ref(what) or what.kind not in ("message", "fact"):
+        raise NotFoundError(f"{what} is neither a message nor a fact.")
+    if what.kind == "message":
+        messages = read_messages(connection, session.id, session.services.messages, seqs=[what.number])
+        if not messages:
+            raise NotFoundError(f"This session has no message {what.number}.")
+        text = message_text(messages[0].message).strip()
+        return Target((text,) if len(text) >= TELLING else (), seqs=(what.number,))
+    fact = read_by_ids(connection, [what.number])[0]
+    if fact.scope not in session.scopes:
+        raise NotFoundError(f"This session has no fact {what.number}.")
+    wordings = dict.fromkeys(one.text for one in read_history(connection, fact.scope, fact.id) if one.text)
+    seqs = tuple(seq for session_id, seq in fact.sources if session_id == session.id)
+    return Target(tuple(wordings), seqs=seqs, facts=(fact.id,))
+
+
+def _phrase(text: str) -> str:
+    # Line breaks and double spaces of a pasted phrase are no part of what is looked for.
+    phrase = " ".join(text.split())
+    if len(phrase) < SHORTEST:
+        raise MessageError(f"Give at least {SHORTEST} characters: shorter ones stand in other words by chance.")
+    return phrase
 
 
 def forget(session: Session, impact: Impact) -> None:
@@ -47,12 +93,8 @@ def forget(session: Session, impact: Impact) -> None:
         return
     with session.writing() as w:
         session.refresh(w)
-        # Both before anything is erased: a sentence goes only if the erased messages say it, and no others do.
-        erased, others = (_texts(session, w.connection, impact, erased=either) for either in (True, False))
-
-        def stale(sentence: str) -> bool:
-            return _said_in(sentence, erased) and not _said_in(sentence, others)
-
+        # Before anything is erased.
+        stale = stale_sentences(session, w.connection, impact)
         # Before the units are gone, by which the collections are known.
         copies = collections_of(w.connection, session.id)
         forget_phrase(w, impact, stale)
@@ -64,6 +106,18 @@ def forget(session: Session, impact: Impact) -> None:
         recall.forget_copies(session, copies)
 
 
+def stale_sentences(session: Session, connection: Connection, impact: Impact) -> Callable[[str], bool]:
+    """Return a function that tells whether only the messages of an impact say a sentence."""
+    listed, others = (_texts(session, connection, impact, erased=either) for either in (True, False))
+
+    def is_stale(sentence: str) -> bool:
+        if impact.target.facts and not _said_in(sentence, impact.target.phrases):
+            return False
+        return _said_in(sentence, listed) and not _said_in(sentence, others)
+
+    return is_stale
+
+
 def _texts(session: Session, connection: Connection, impact: Impact, *, erased: bool) -> list[str]:
     """Return the texts of the messages that are erased, or of all others."""
     gone = set(impact.ids("message"))
@@ -71,6 +125,6 @@ def _texts(session: Session, connection: Connection, impact: Impact, *, erased: 
     return [message_text(message.message) for message in messages if (message.seq in gone) is erased]
 
 
-def _said_in(statement: str, texts: list[str]) -> bool:
+def _said_in(statement: str, texts: Collection[str]) -> bool:
     """Return whether any one of the texts has enough of a statement's words."""
     return any(is_supported(statement, [text]) for text in texts)

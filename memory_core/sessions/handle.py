@@ -15,6 +15,7 @@ from memory_core.planning.impact import Affected, Impact
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
 from memory_core.sessions import agents, erase_phrase, switch_recipe
+from memory_core.sessions.erase_phrase import Forgettable
 from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recorded_conversation import Recording, encode, recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan
@@ -203,18 +204,22 @@ class SessionHandle:
         with self._session.writing() as w:
             w.session.probes = text
 
-    def forget(self, phrase: str, *, keep: Collection[Affected] = (), preview: bool = False) -> Impact:
+    def forget(self, what: Forgettable, *, keep: Collection[Affected] = (), preview: bool = False) -> Impact:
         """Erase what says a phrase (in any case), and what was learned only from the messages that do. No undo.
+
+        `what` is the phrase, the ref of a message or a fact (`Ref.of("fact", 12)`), or an entity of a graph, which
+        stands for all its names. With a fact go the messages that state it; with a message, what repeats it.
 
         Returns what was erased; with `preview=True` what would be, and nothing is changed. Rows of it are left alone
         where they are in `keep`. Texts and summaries lose the sentences that say it; past prompts show the words as
         erased. What says the same in other words stays.
 
         Raises:
-            MessageError: the phrase has under 3 characters.
+            MessageError: the phrase or a name has under 3 characters.
+            NotFoundError: the session has no such message or fact.
             VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
         """
-        impact = erase_phrase.impact_of(self._session, phrase, keep)
+        impact = erase_phrase.impact_of(self._session, what, keep)
         if not preview:
             erase_phrase.forget(self._session, impact)
         return impact

@@ -1,4 +1,4 @@
-"""Find what says a phrase in a session's rows, and erase it in one transaction."""
+"""Find what says a phrase, or belongs to a chosen message or fact, in a session's rows; erase it in one transaction."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,11 +14,10 @@ from memory_core.planning.impact import (
     Affected,
     Impact,
     Kind,
+    Target,
     Why,
     json_in,
-    says,
     texts_in,
-    without_phrase,
     without_sentences,
 )
 from memory_core.store.block_rows import BlockRecord, read_blocks, update_block, write_text
@@ -53,29 +52,29 @@ WORDS_SHOWN = 300
 
 @dataclass(frozen=True)
 class _Place:
-    """A session's rows, and the hashes of its texts that say the phrase."""
+    """A session's rows, and the hashes of its texts that say what is to be forgotten."""
 
     connection: Connection
     session_id: str
     scopes: tuple[str, ...]
-    phrase: str
+    target: Target
     saying: frozenset[str]
 
 
 def read_impact(
-    connection: Connection, session_id: str, user_id: str | None, cache: MessageCache, phrase: str
+    connection: Connection, session_id: str, user_id: str | None, cache: MessageCache, target: Target
 ) -> Impact:
-    """Return everything in a session, and among its user's facts, that says a phrase or was learned from it alone.
+    """Return everything in a session, and among its user's facts, that says it or was learned from it alone.
 
     `counted` adds the numbers.
     """
     scopes = (session_scope(session_id), *([user_scope(user_id)] if user_id is not None else []))
     # Every text once, by hash: rows are then compared by hash. The user's texts too, as their facts are erased with it.
     texts = connection.execute(select(_c.hash, _c.data).where(_c.scope.in_(scopes)))
-    saying = frozenset(row.hash for row in texts if _says_in(row.data, phrase))
-    place = _Place(connection, session_id, scopes, phrase, saying)
+    saying = frozenset(row.hash for row in texts if _says_in(row.data, target))
+    place = _Place(connection, session_id, scopes, target, saying)
     messages = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
-    seqs = [row.seq for row in messages if row.content in saying]
+    seqs = [row.seq for row in messages if row.content in saying or row.seq in target.seqs]
     rows = [
         *_messages(place, seqs, cache),
         *_facts(place, seqs),
@@ -84,7 +83,7 @@ def read_impact(
         *_of_the_session(place),
         *_elsewhere(place),
     ]
-    return Impact(phrase, tuple(rows))
+    return Impact(target, tuple(rows))
 
 
 def counted(connection: Connection, session_id: str, impact: Impact) -> Impact:
@@ -108,15 +107,18 @@ def _needed(connection: Connection, entities: Sequence[int], relations: Collecti
     return needed
 
 
-def _says_in(data: str, phrase: str) -> bool:
-    """Return whether a stored text, or one in its JSON, says a phrase."""
-    return any(says(text, phrase) for text in texts_in(data))
+def _says_in(data: str, target: Target) -> bool:
+    """Return whether a stored text, or one in its JSON, says it."""
+    return any(target.said_in(text) for text in texts_in(data))
 
 
 def _messages(place: _Place, seqs: Sequence[int], cache: MessageCache) -> Iterator[Affected]:
     for message in read_messages(place.connection, place.session_id, cache, seqs=seqs) if seqs else ():
         words = message_text(message.message) or "(no text)"
-        yield Affected("message", message.seq, words[:WORDS_SHOWN], "says it", message.turn)
+        why: Why = "says it"
+        if message.seq in place.target.seqs:
+            why = "states it" if place.target.facts else "chosen"
+        yield Affected("message", message.seq, words[:WORDS_SHOWN], why, message.turn)
 
 
 def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
@@ -133,11 +135,13 @@ def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
         select(source.fact_id, source.session_id, source.seq).where(source.fact_id.in_(of_scope))
     ):
         sources.setdefault(id, set()).add((session, seq))
+    saying |= set(place.target.facts)
     # All its sources go. Facts without any source are not in `sources` and stay.
     alone = {id for id, places in sources.items() if places <= gone}
     for fact in read_by_ids(place.connection, sorted(saying | alone)):
         if fact.id in saying:
-            why: Why = "says it" if says(fact.text, place.phrase) else "said it before"
+            why: Why = "says it" if place.target.said_in(fact.text) else "said it before"
+            why = "chosen" if fact.id in place.target.facts else why
             yield Affected("fact", fact.id, fact.text, why, fact.turn)
         # What a person wrote was not learned from the messages.
         elif fact.origin != "written":
@@ -196,9 +200,9 @@ def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
         now = read_texts(place.connection, place.scopes[0], [record.text]) if record.text else {}
         text = now.get(record.text or "", "")
         kind: Kind = "summary" if record.type == "summary" else "text"
-        if record.text in place.saying or says(text, place.phrase):
+        if record.text in place.saying or place.target.said_in(text):
             yield Affected(kind, record.name, text[:WORDS_SHOWN], "says it")
-        elif record.name in saying or _shorter(record, place.phrase):
+        elif record.name in saying or _shorter(record, place.target):
             yield Affected(kind, record.name, text[:WORDS_SHOWN], "said it before")
         elif record.type == "summary" and text and _read_by(place.connection, place.session_id, record) & set(seqs):
             yield Affected("summary", record.name, text[:WORDS_SHOWN], "learned from it alone")
@@ -219,12 +223,12 @@ def _of_the_session(place: _Place) -> Iterator[Affected]:
     if session.recording in place.saying:
         yield Affected("recording", place.session_id, "the recording, which can then not be played", "says it")
     for probe in _probes(session.probes):
-        if says(probe.get("phrase", ""), place.phrase):
+        if place.target.said_in(probe.get("phrase", "")):
             yield Affected("probe", place.session_id, probe["phrase"], "says it")
     for kind, words in _watched(session.watched):
-        if kind == "words" and says(words, place.phrase):
+        if kind == "words" and place.target.said_in(words):
             yield Affected("watched", place.session_id, words, "says it")
-    if says(session.title, place.phrase):
+    if place.target.said_in(session.title):
         yield Affected("title", place.session_id, session.title, "says it")
 
 
@@ -243,7 +247,7 @@ def _elsewhere(place: _Place) -> Iterator[Affected]:
     others = select(_c.scope, _c.data).where(_c.scope.not_in(place.scopes), _c.scope.like("session:%"))
     counts: dict[str, int] = {}
     for scope, data in place.connection.execute(others):
-        if _says_in(data, place.phrase):
+        if _says_in(data, place.target):
             counts[scope] = counts.get(scope, 0) + 1
     for scope, number in sorted(counts.items()):
         id = scope.partition(":")[2]
@@ -289,7 +293,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
     # Texts lose only the sentences: the rest of a text says other things.
     for record in read_blocks(w.connection, w.session.id):
         if record.name in (*impact.names("summary"), *impact.names("text")):
-            _shorten(w, record, impact.phrase, stale if record.type == "summary" else None)
+            _shorten(w, record, impact.target, stale if record.type == "summary" else None)
         if record.name in impact.names("fields"):
             update_block(w, record.name, state=None)
     if seqs:
@@ -304,8 +308,8 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
         w.session.title = ""
     # So that events of this transaction are searched as well.
     w.save()
-    _clear_events(w, impact.phrase)
-    _clear_reasons(w, impact.phrase)
+    _clear_events(w, impact.target)
+    _clear_reasons(w, impact.target)
     # Once no row needs the words any more, they go from the content store.
     for scope in {w.session.scope, *(fact.scope for fact in facts)}:
         erase_unneeded(w, scope)
@@ -345,7 +349,7 @@ def _drop_probes_and_watched(w: Writing, impact: Impact) -> None:
         w.session.watched = json.dumps(watched, ensure_ascii=False) if watched else None
 
 
-def _shorten(w: Writing, record: BlockRecord, phrase: str, stale: Callable[[str], bool] | None) -> None:
+def _shorten(w: Writing, record: BlockRecord, target: Target, stale: Callable[[str], bool] | None) -> None:
     """Take the sentences that say a phrase, or are stale, out of a text, and delete its versions that had them.
 
     The constructor's values and the settings lose them too. A program that still gives the old text brings it back.
@@ -355,56 +359,56 @@ def _shorten(w: Writing, record: BlockRecord, phrase: str, stale: Callable[[str]
     of_block = (revision.session_id == w.session.id) & (revision.block == record.name)
     past = w.connection.execute(select(revision.revision, revision.content).where(of_block)).all()
     words = read_texts(w.connection, w.session.scope, [content for _, content in past])
-    shorter = without_phrase(text, phrase)
+    shorter = target.taken_out_of(text)
     if stale is not None:
         shorter = without_sentences(shorter, stale)
     # An earlier version of a summary may have the same sentences in other words.
-    saying = [n for n, content in past if says(words.get(content, ""), phrase) or (stale and content != record.text)]
+    saying = [n for n, content in past if target.said_in(words.get(content, "")) or (stale and content != record.text)]
     for chunk in chunks(saying):
         w.connection.execute(delete(block_revision_table).where(of_block, revision.revision.in_(chunk)))
     # The row repeats the text among its constructor's values, and a setting such as the description may say it too.
-    if shorter_values := _shorter(record, phrase):
+    if shorter_values := _shorter(record, target):
         update_block(w, record.name, **shorter_values)
     if shorter != text:
         write_text(w, record, shorter, actor="user")
         w.session.revision += 1  # so that open sessions load the text again
 
 
-def _shorter(record: BlockRecord, phrase: str) -> dict[str, Any]:
+def _shorter(record: BlockRecord, target: Target) -> dict[str, Any]:
     """Return a block's constructor and settings without the sentences that say a phrase; only those that had some."""
     constructor = json.loads(record.constructor or "{}")
     changed: dict[str, Any] = {}
     if constructor:  # empty for a block that was added in the app
-        settings = _shorter_settings(constructor["settings"], phrase)
-        passed = {"settings": settings, "state": _shortened(constructor["state"], phrase)}
+        settings = _shorter_settings(constructor["settings"], target)
+        passed = {"settings": settings, "state": _shortened(constructor["state"], target)}
         changed = {"constructor": json.dumps(passed, sort_keys=True)} if passed != constructor else {}
-    shorter = _shorter_settings(record.settings, phrase)
+    shorter = _shorter_settings(record.settings, target)
     return changed | ({"settings": shorter} if shorter != record.settings else {})
 
 
-def _shorter_settings(settings: dict[str, Any], phrase: str) -> dict[str, Any]:
+def _shorter_settings(settings: dict[str, Any], target: Target) -> dict[str, Any]:
     """Return settings without the sentences that say a phrase: of texts, as a single word may be a choice or a name."""
     return {
-        name: _shortened(value, phrase)
+        name: _shortened(value, target)
         if isinstance(value, str) and name != "name" and (name == "description" or " " in value)
         else value
         for name, value in settings.items()
     }
 
 
-def _clear_reasons(w: Writing, phrase: str) -> None:
+def _clear_reasons(w: Writing, target: Target) -> None:
     """Clear the reasons that a person or an agent gave for changes to the session's facts and that say a phrase."""
     past = fact_revision_table.c
     of_session = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
     # The engine's reasons are codes and no words.
     reasons = select(past.fact_id, past.version, past.reason).where(past.fact_id.in_(of_session))
     for id, version, reason in w.connection.execute(reasons.where(past.actor != "engine")).all():
-        if reason is not None and says(reason, phrase):
+        if reason is not None and target.said_in(reason):
             where = (past.fact_id == id) & (past.version == version)
             w.connection.execute(update(fact_revision_table).where(where).values(reason=ERASED))
 
 
-def _clear_events(w: Writing, phrase: str) -> None:
+def _clear_events(w: Writing, target: Target) -> None:
     """Replace what says a phrase in the free text of this session's events."""
     event = event_table.c
     kinds = {kind: cls.free_text for kind, cls in KINDS.items() if cls.free_text}
@@ -415,7 +419,7 @@ def _clear_events(w: Writing, phrase: str) -> None:
         # The engine's reasons are codes.
         values = {name: data[name] for name in kinds[kind] if data.get(name) and (name, actor) != ("reason", "engine")}
         new = data | {
-            name: _shorter_settings(value, phrase) if isinstance(value, dict) else _cleared(value, phrase)
+            name: _shorter_settings(value, target) if isinstance(value, dict) else _cleared(value, target)
             for name, value in values.items()
         }
         if new != data:
@@ -423,23 +427,23 @@ def _clear_events(w: Writing, phrase: str) -> None:
             w.connection.execute(update(event_table).where(event.id == position).values(data=blank))
 
 
-def _cleared(text: str, phrase: str) -> str:
-    return ERASED if says(text, phrase) else text
+def _cleared(text: str, target: Target) -> str:
+    return ERASED if target.said_in(text) else text
 
 
-def _shortened(text: str, phrase: str) -> str:
+def _shortened(text: str, target: Target) -> str:
     """Return a text without the sentences that say a phrase; of JSON, without those of its texts."""
     values = json_in(text)
     if values is None:
-        return without_phrase(text, phrase)
-    return json.dumps(_each_shortened(values, phrase), ensure_ascii=False, sort_keys=True)
+        return target.taken_out_of(text)
+    return json.dumps(_each_shortened(values, target), ensure_ascii=False, sort_keys=True)
 
 
-def _each_shortened(value: object, phrase: str) -> object:
+def _each_shortened(value: object, target: Target) -> object:
     if isinstance(value, str):
-        return without_phrase(value, phrase)
+        return target.taken_out_of(value)
     if isinstance(value, list):
-        return [_each_shortened(item, phrase) for item in value]
+        return [_each_shortened(item, target) for item in value]
     if isinstance(value, dict):
-        return {key: _each_shortened(item, phrase) for key, item in value.items()}
+        return {key: _each_shortened(item, target) for key, item in value.items()}
     return value
