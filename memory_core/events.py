@@ -31,7 +31,7 @@ Family = Literal[
 
 NothingReason = Literal[
     "question", "assistant", "not_read", "repeats_memory", "known", "repeated", "no_rule", "model_found_none",
-    "suppressed", "refused", "language",
+    "suppressed", "refused", "language", "quarantined",
 ]  # fmt: skip
 """Reason why nothing was learned from a message.
 
@@ -40,7 +40,7 @@ NothingReason = Literal[
 - `known`: a known fact says the same; `repeated`: another message of the delivery does
 - `no_rule`: no rule matched; `model_found_none`: the model found nothing in it
 - `suppressed`: it resembles a rejected fact; `refused`: what was found is invalid
-- `language`: the rules do not read its language
+- `language`: the rules do not read its language; `quarantined`: it was in quarantine
 """
 
 # Types of fields with ids, which each database assigns itself: `store.copying.references` reads them.
@@ -437,6 +437,19 @@ class SessionReset(Event, family="session"):
     @property
     def empties_session(self) -> bool:
         return self.status is None and self.seqs is None
+
+
+class QuarantineChanged(Event, family="session"):
+    """Items were taken out of all prompts, or released again; nothing stored was changed."""
+
+    number: int
+    """Number of the set of items among the session's, from 1; a release has the number of the set it releases."""
+    messages: Ranges = ()
+    facts: tuple[FactId, ...] = ()
+    relations: tuple[RelationId, ...] = ()
+    sentences: tuple[str, ...] = ()
+    """Hashes of sentences of static texts and summaries."""
+    released: bool = False
 
 
 class SessionImported(Event, family="session", free_text=("source",)):

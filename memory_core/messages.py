@@ -244,6 +244,10 @@ _PARTS: dict[str, type[_Part]] = {
 }
 
 
+PARTS_MARK = "\x01"
+"""Before static content that is stored as parts; no text of a person starts with it."""
+
+
 def content_hash(text: str) -> str:
     """Address of a text in the content store: 32 hex digits of its SHA-256."""
     # `surrogatepass`, as a text is hashed before it is known to be storable.

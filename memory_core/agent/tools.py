@@ -262,7 +262,10 @@ class MemoryTools:
         memory = self._memory
         # The present turn is in the prompt already and would always match best.
         turn = memory.session.status().turns
-        spoken = {m.seq: m for m in memory.session.messages() if m.turn < turn and _spoken(m)}
+        with self._session.database.read() as connection:
+            withheld = self._session.quarantine(connection).seqs(memory.session_id)
+        earlier = (m for m in memory.session.messages() if m.turn < turn and m.seq not in withheld)
+        spoken = {m.seq: m for m in earlier if _spoken(m)}
         # Kept between calls and brought up to date, so that a long conversation is not indexed anew for every search.
         index = memory.session.services.cached(
             ("conversation", memory.session.database.id, memory.session_id), KeywordIndex

@@ -34,6 +34,7 @@ from memory_core.messages import ChatMessage, Part, TextPart, content_hash, inde
 from memory_core.models.protocols import ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.former_values import Statement, StoredMark
+from memory_core.planning.quarantine import NOTHING_IN_QUARANTINE, Quarantine
 from memory_core.planning.rendering import neutralise
 from memory_core.services import Services
 from memory_core.store.block_rows import update_block
@@ -140,6 +141,8 @@ class ReadContext:
     """Seconds a block may wait for work in the background, such as vectors."""
     imagined: tuple[Statement, ...] = ()
     """Facts and relations that blocks learn or change in a preview (see `BaseMemoryBlock.imagined`)."""
+    quarantine: Quarantine = NOTHING_IN_QUARANTINE
+    """Items that no prompt may hold. Messages of the queue among them are left out of `queue` and `messages`."""
 
     @property
     def question(self) -> str:
@@ -167,6 +170,13 @@ class Batch:
     services: Services
     state: str | None
     """A custom block's stored fields, as JSON."""
+    quarantine: Quarantine = NOTHING_IN_QUARANTINE
+
+    @property
+    def readable(self) -> tuple[StoredMessage, ...]:
+        """The messages that may be learned from: those not in quarantine."""
+        withheld = self.quarantine.seqs(self.session_id)
+        return tuple(message for message in self.messages if message.seq not in withheld)
 
     @property
     def delivery_id(self) -> str:
@@ -384,12 +394,14 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def prepare_write(self, batch: Batch) -> PendingWrite:
         """Learn from a batch without storing anything. Slow; may raise any error."""
         block = self._with_state(batch.state)
+        if not batch.readable:
+            return NoWrite()
         # Copies, as a hook may change them. Blocks written for LlamaIndex read the session from this keyword.
         messages = [
             message.model_copy(
                 update={"additional_kwargs": {**message.additional_kwargs, "session_id": batch.session_id}}
             )
-            for message in (independent(stored.message) for stored in batch.messages)
+            for message in (independent(stored.message) for stored in batch.readable)
         ]
         # Passed only to a hook that declares it: LlamaIndex's own takes the messages alone.
         takes_id = "delivery_id" in inspect.signature(block._hook("_aput", "_put")).parameters

@@ -157,8 +157,11 @@ def search_facts(
     categories: Collection[str] | None = None,
     topics: Collection[str] | None = None,
     filters: Mapping[str, Any] | None = None,
+    withheld: Collection[int] = (),
 ) -> list[FactHit]:
     """Search facts; see `Memory.facts.search`. `places` are scope and name of the blocks to search.
+
+    `withheld` are ids of facts in quarantine.
 
     Raises:
         ConfigError: a filter is unknown, or a number impossible.
@@ -174,7 +177,10 @@ def search_facts(
     facts = [
         fact
         for fact in facts
-        if _any_among((fact.category,), categories) and _any_among(fact.topics, topics) and fits(fact, wanted)
+        if fact.id not in withheld
+        and _any_among((fact.category,), categories)
+        and _any_among(fact.topics, topics)
+        and fits(fact, wanted)
     ]
     # Goes on with none: impossible numbers are refused for an empty question as well.
     if not query.strip():

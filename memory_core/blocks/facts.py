@@ -252,6 +252,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             scope = scope_of(self.scope, reading.session_id, reading.user_id, self.name)
             with reading.database.read() as connection:
                 facts = read_facts(connection, scope, self.name)
+        facts = [fact for fact in facts if fact.id not in reading.quarantine.facts]
         marks = FormerMarks.read(reading).facts if self.former_values != "show" and len(facts) > 1 else {}
         if self.former_values == "leave_out":
             facts, marks = [fact for fact in facts if fact.id not in marks], {}
@@ -299,18 +300,18 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         #    recitals of what the memory said.
         heard = [
             message
-            for message in batch.messages
+            for message in batch.readable
             if message.message.role is MessageRole.USER
             or (self.scope == "session" and not message.pinned and not recites_memory(message.message))
         ]
         extractor = self.extractor(batch.services)
         if not heard:
-            return NothingRead(self.name, extractor.name, batch.messages)
+            return NothingRead(self.name, extractor.name, batch)
         # 2. Everything that the finds are compared with is read at one revision: `save` refuses it if that has changed.
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
             stored = read_facts(connection, scope, self.name, states=COMPARED)
-            compared_with = self._compared_with(stored)
+            compared_with = self._compared_with(stored, batch.quarantine.facts)
             # Facts of a preview that are not stored yet are a person's, who is about to add them.
             protected = read_protected(connection, scope, self.name) | (
                 {f.id for f in compared_with} - {f.id for f in stored}
@@ -338,7 +339,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         statements = [(fact.text, sources_of(fact, seqs)) for fact in facts]
         doubtful = [index for index, fact in enumerate(facts) if fact.doubtful]
         outcomes += fact_outcomes(statements, finding.steps, finding.held_back, compared_with, doubtful)
-        reasons |= unread_among(batch.messages, heard)
+        reasons |= unread_among(batch, heard)
         learned = LearnedFacts(
             place=WriteTarget(
                 block=self.name,
@@ -378,13 +379,17 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         now = max(message.at for message in batch.messages)
         return Expiry(self.expire_after_days, now, tuple(self.expire_categories))
 
-    def _compared_with(self, stored: list[Fact]) -> list[Fact]:
-        """Known facts to compare finds with; in a preview, its active facts replace the stored ones."""
-        if self._imagined is None:
-            return stored
-        present = {fact.id for fact in self._imagined}
-        others = [fact for fact in stored if fact.state != "active" and fact.id not in present]
-        return sorted([*self._imagined, *others], key=lambda fact: fact.id)
+    def _compared_with(self, stored: list[Fact], withheld: Collection[int]) -> list[Fact]:
+        """Known facts to compare finds with; in a preview, its active facts replace the stored ones.
+
+        Those in quarantine count as rejected: no model reads them, and what says the same is not learned again.
+        """
+        known_facts = stored
+        if self._imagined is not None:
+            present = {fact.id for fact in self._imagined}
+            others = [fact for fact in stored if fact.state != "active" and fact.id not in present]
+            known_facts = sorted([*self._imagined, *others], key=lambda fact: fact.id)
+        return [replace(fact, state="rejected") if fact.id in withheld else fact for fact in known_facts]
 
     def not_to_repeat(self, known: Sequence[Fact], extractor: FactExtractor) -> list[str]:
         """Texts an extractor need not find again.

@@ -5,13 +5,14 @@ when any of these has changed.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext
+from memory_core.events import Ref
 from memory_core.messages import message_text
 from memory_core.planning.former_values import (
     FormerValue,
@@ -42,7 +43,7 @@ class FormerMarks:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._revision: tuple[float, ...] | None = None
+        self._revision: tuple[object, ...] | None = None
         self._marks = Marks()
 
     @classmethod
@@ -52,18 +53,27 @@ class FormerMarks:
         with reading.database.read() as connection:
             if reading.imagined:
                 also = {one.ref.number for one in reading.imagined if one.ref.kind == "fact"}
-                statements = with_preview(read_statements(connection, scopes, also), reading.imagined)
+                statements = with_preview(_shown(connection, reading, scopes, also), reading.imagined)
                 return _marks(connection, reading, statements)
             key = ("former values", reading.database.id, reading.session_id, reading.user_id)
             return reading.services.cached(key, cls)._catch_up(connection, reading, scopes)
 
     def _catch_up(self, connection: Connection, reading: ReadContext, scopes: Sequence[str]) -> Marks:
-        revision = statements_revision(connection, scopes)
+        revision = (*statements_revision(connection, scopes), reading.quarantine)
         with self._lock:
             if self._revision != revision:
-                marks = _marks(connection, reading, read_statements(connection, scopes))
+                marks = _marks(connection, reading, _shown(connection, reading, scopes))
                 self._marks, self._revision = marks, revision
             return self._marks
+
+
+def _shown(
+    connection: Connection, reading: ReadContext, scopes: Sequence[str], also: Collection[int] = ()
+) -> list[Statement]:
+    """Return the statements but for those in quarantine, whose words must not come back in a mark."""
+    withheld = {Ref.of("fact", id) for id in reading.quarantine.facts}
+    withheld |= {Ref.of("relation", id) for id in reading.quarantine.relations}
+    return [statement for statement in read_statements(connection, scopes, also) if statement.ref not in withheld]
 
 
 def _marks(connection: Connection, reading: ReadContext, statements: Iterable[Statement]) -> Marks:

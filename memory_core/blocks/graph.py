@@ -88,6 +88,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
         graph, names = self._graph(reading)
+        graph = graph.without_relations(reading.quarantine.relations)
         chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
         items = tuple(_item(graph, relation, reading) for relation in chosen)
         # The nearest come first, so the last is cut first.
@@ -139,10 +140,10 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of("session", batch.session_id, batch.user_id, self.name)
         # Pinned messages are instructions: who they name is no knowledge about the user.
-        heard = [message for message in batch.messages if not message.pinned]
+        heard = [message for message in batch.readable if not message.pinned]
         extractor = self.extractor(batch.services)
         if not heard:
-            return NothingRead(self.name, extractor.name, batch.messages)
+            return NothingRead(self.name, extractor.name, batch)
         cache = GraphCache.of(batch.services, batch.database, scope, self.name)
         with batch.database.read() as connection:
             before, stored, _ = cache.catch_up(connection, scope, self.name)
@@ -150,7 +151,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)
         names_known = _known_names(graph)
-        reasons = unread_among(batch.messages, heard)
+        reasons = unread_among(batch, heard)
         for piece in call_pieces(heard):
             relations = extractor.relations([message.message for message in piece], known=names_known)
             learned.calls += relations.calls

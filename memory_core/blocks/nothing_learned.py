@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from memory_core.blocks.base import Batch
 from memory_core.events import NothingLearned
 from memory_core.models.protocols import FactExtractor, ModelCall, NothingFound, RelationExtractor, Summariser
 from memory_core.planning.reasons import Reason, grouped, unread
@@ -16,11 +17,11 @@ class NothingRead:
 
     block: str
     learner: str
-    messages: Sequence[StoredMessage]
+    batch: Batch
     calls: tuple[ModelCall, ...] = ()
 
     def save(self, w: Writing) -> None:
-        record_reasons(w, self.block, self.learner, unread_among(self.messages, ()))
+        record_reasons(w, self.block, self.learner, unread_among(self.batch, ()))
 
     def committed(self) -> None:
         return None
@@ -36,10 +37,14 @@ def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, R
         w.record(NothingLearned(block, learner, tuple(empty)))
 
 
-def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage]) -> dict[int, Reason]:
+def unread_among(batch: Batch, read: Iterable[StoredMessage]) -> dict[int, Reason]:
     """Return the reasons for the messages of a batch that were not read."""
-    seqs = {message.seq for message in read}
-    return {message.seq: unread(message.message) for message in messages if message.seq not in seqs}
+    seqs, withheld = {message.seq for message in read}, batch.quarantine.seqs(batch.session_id)
+    return {
+        message.seq: Reason("quarantined") if message.seq in withheld else unread(message.message)
+        for message in batch.messages
+        if message.seq not in seqs
+    }
 
 
 def reasons_given(

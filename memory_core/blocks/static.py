@@ -1,6 +1,7 @@
 """A block of fixed text. It learns nothing and is cut as a whole."""
 
 import json
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -8,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, NoWrite, PendingWrite, ReadContext
 from memory_core.blocks.markup import Safe, static_parts
 from memory_core.events import Ref
-from memory_core.messages import Part, TextPart, content_hash
+from memory_core.messages import PARTS_MARK, Part, TextPart, content_hash
 
 _PARTS: TypeAdapter[tuple[Part, ...]] = TypeAdapter(tuple[Part, ...])
 
@@ -45,7 +46,14 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         return encode(self.static_content)
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
-        return static_content(self.static_content if state is None else decode(state), state or self.text, reading.safe)
+        content, stored = self.static_content if state is None else decode(state), state or self.text
+        if not reading.quarantine.sentences:
+            return static_content(content, stored, reading.safe)
+        rest = reading.quarantine.shown(stored)
+        if not rest:
+            return Content()
+        # What is left is no version of the block, so that a recorded prompt needs its words.
+        return replace(static_content(decode(rest), rest, reading.safe), keep=() if rest == stored else (rest,))
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         return NoWrite()
@@ -57,21 +65,27 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
 def static_content(content: str | tuple[Part, ...], stored: str, safe: Safe) -> Content:
     """Return the text as one item, named by its hash."""
-    texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
+    texts = texts_in_content(stored)
     parts = static_parts(content, safe)
     return Content(items=(Item(ref=Ref.of("text", content_hash(stored)), words="\n".join(texts), parts=parts),))
+
+
+def texts_in_content(stored: str) -> list[str]:
+    """Return the texts of static content in its stored form: one, or those of its parts."""
+    content = decode(stored)
+    return [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
 
 
 def encode(content: str | tuple[Part, ...]) -> str:
     """Serialise static content as one text: itself, or its parts as JSON behind a mark no text starts with."""
     if isinstance(content, str):
         return content
-    return "\x01" + json.dumps(_PARTS.dump_python(content, mode="json", exclude_none=True), ensure_ascii=False)
+    return PARTS_MARK + json.dumps(_PARTS.dump_python(content, mode="json", exclude_none=True), ensure_ascii=False)
 
 
 def decode(stored: str) -> str | tuple[Part, ...]:
     """Reverse `encode`; a text that begins with the mark and holds no parts is plain text."""
-    if not stored.startswith("\x01"):
+    if not stored.startswith(PARTS_MARK):
         return stored
     try:
         return _PARTS.validate_json(stored[1:])

@@ -1,7 +1,7 @@
 """A block with one running summary of the flushed messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -93,7 +93,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
         # Pieces are named by the hash of their words, so two equal sentences would be one piece.
-        shown = list(dict.fromkeys(sentences(state or "")))
+        shown = list(dict.fromkeys(sentences(reading.quarantine.shown(state or ""))))
         items = tuple(
             Item(Ref.of("text", content_hash(sentence)), sentence, static_parts(sentence, reading.safe))
             for sentence in shown
@@ -104,7 +104,8 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         summariser, heard, text = self.summariser(batch.services), _heard(batch), batch.state or ""
         if not summariser.offline:
             return None
-        return Imagined(self, self.write(text, heard, summariser, batch.counter).text if heard else text)
+        read = batch.quarantine.shown(text)
+        return Imagined(self, self.write(read, heard, summariser, batch.counter).text if heard else text)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         heard, summariser = _heard(batch), self.summariser(batch.services)
@@ -114,12 +115,16 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         if before is None:
             return NoWrite()
         if not heard:
-            return NothingRead(self.name, summariser.name, batch.messages)
-        written = self.write(before.text, heard, summariser, batch.counter)
+            return NothingRead(self.name, summariser.name, batch)
+        # Sentences in quarantine are neither read nor lost: they stand before the new text until they are released.
+        withheld = batch.quarantine.held_back(before.text)
+        written = self.write(batch.quarantine.shown(before.text), heard, summariser, batch.counter)
+        if withheld:
+            written = replace(written, text=" ".join([*withheld, written.text]))
         # An unchanged text has taken nothing from any of them.
         taken = [message.seq for message in heard if message.seq not in written.reasons]
         outcomes = [Outcome(tuple(taken))] if written.text != before.text else []
-        unread = {**unread_among(batch.messages, heard), **written.reasons}
+        unread = {**unread_among(batch, heard), **written.reasons}
         reasons = plan_reasons([m.seq for m in batch.messages], outcomes, unread, without_reason(summariser))
         return _LearnedSummary(self, before, heard, summariser.name, written, reasons, batch.counter)
 
@@ -207,7 +212,7 @@ class _LearnedSummary:
 def _heard(batch: Batch) -> list[StoredMessage]:
     """Return the messages to be summarised."""
     # Pinned messages are instructions, and recited memory is summarised already.
-    return [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
+    return [m for m in batch.readable if not m.pinned and not recites_memory(m.message)]
 
 
 def _storable(text: str) -> str:

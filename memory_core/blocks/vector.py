@@ -29,7 +29,7 @@ from memory_core.blocks.vector_parts.units import (
     words_of,
 )
 from memory_core.errors import EmbedderError, VectorIndexError, user_message
-from memory_core.events import Ref, Retrieved, ranges
+from memory_core.events import Ref, Retrieved, expand, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.protocols import Embedder, LimitedEmbedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
@@ -356,6 +356,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             added=added if weights.any else None,
             reading=reading,
             replaced={node.number for node in known_nodes if leaving_out and laid_out.marks((node.number,))},
+            quarantined={node.number for node in known_nodes if self._in_quarantine(node, reading)},
         )
         plan, problem = self._postprocessed(plan, question, laid_out)
         degraded = " ".join(filter(None, (searched.degraded, problem))) or None
@@ -375,6 +376,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             degraded=degraded,
             laid_out=laid_out,
         )
+
+    def _in_quarantine(self, node: Node, reading: ReadContext) -> bool:
+        """Return whether a message of a unit is in quarantine: the unit is then left out as a whole."""
+        session, withheld = node.session_id or reading.session_id, reading.quarantine.messages
+        return bool(withheld) and any((session, seq) in withheld for seq in expand(node.seqs))
 
     def _of(self, node: Node, reading: ReadContext) -> bool:
         """Return whether the session that is read stored a unit."""
@@ -566,6 +572,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         added: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None,
         reading: ReadContext | None = None,
         replaced: Collection[int] = (),
+        quarantined: Collection[int] = (),
     ) -> RetrievalPlan:
         unfilled = self.fills_budget and (reading is None or reading.token_budget is None)
         return plan_retrieval(
@@ -574,6 +581,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             threshold=self.similarity_threshold,
             in_queue=in_queue,
             replaced=replaced,
+            quarantined=quarantined,
             vector_weight=weights[0],
             keyword_weight=weights[1],
             boosts=added,

@@ -39,11 +39,15 @@ class GraphAndFacts:
         self._graph, self._facts = GraphDesk(session, graph), Curation(session, facts)
 
     def read(self) -> tuple[Graph, Known]:
-        """Return the graph, and the facts by id; both in every state."""
+        """Return the graph, and the facts by id; both in every state, without what is in quarantine."""
         graph, facts = self._graph, self._facts
         with self._session.database.read() as connection:
             known_facts = read_facts(connection, facts.scope, facts.block, states=None)
-            return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known_facts}
+            withheld = self._session.quarantine(connection)
+            return (
+                read_graph(connection, graph.scope, graph.block).without_relations(withheld.relations),
+                {fact.id: fact for fact in known_facts if fact.id not in withheld.facts},
+            )
 
     def change(self, wish: Callable[[Graph, Known], RequestedChange[Result]], *, actor: Actor = "agent") -> Result:
         """Change both as `wish` decides from their present state; all or nothing.

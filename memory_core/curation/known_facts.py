@@ -50,7 +50,7 @@ class SessionFacts:
         self._session = session
 
     def read(self, block: str, *, states: Iterable[str] | None = ("active",)) -> list[Fact]:
-        """Return the facts of a block, oldest first; `states=None` for all.
+        """Return the facts of a block, oldest first; `states=None` for all, those in quarantine among them.
 
         Raises:
             NotFoundError: there is no such block.
@@ -58,7 +58,9 @@ class SessionFacts:
         attached = self._session.block(block)
         scope = scope_key(self._session, attached)
         with self._session.database.read() as connection:
-            return read_facts(connection, scope, block, states=states)
+            facts = read_facts(connection, scope, block, states=states)
+            withheld = self._session.quarantine(connection).facts if states is not None else ()
+        return [fact for fact in facts if fact.id not in withheld]
 
     def keyed(self, block: str, keys: Iterable[str]) -> dict[str, Fact]:
         """Return the active facts of a block that have these keys, by key.
@@ -68,7 +70,9 @@ class SessionFacts:
         """
         scope = scope_key(self._session, self._session.block(block))
         with self._session.database.read() as connection:
-            return read_keyed(connection, scope, block, keys)
+            withheld = self._session.quarantine(connection).facts
+            facts = read_keyed(connection, scope, block, keys)
+        return {key: fact for key, fact in facts.items() if fact.id not in withheld}
 
     def record_reads(self, block: str, reads: Iterable[FactsAsked], *, actor: Actor = "agent") -> None:
         """Record a program's request for facts and its results, outside of any prompt.
@@ -98,6 +102,8 @@ class SessionFacts:
     ) -> list[FactHit]:
         """Return active facts that match the question, best first, of one block or (None) of all enabled ones.
 
+        Facts in quarantine are not among them.
+
         `threshold` is the minimum score, 0 to 1. `categories` and `topics` narrow the choice to facts under one of
         them, ignoring case; `filters` by any field: see `memory_core.blocks.fact_search.fits`. Changes nothing.
 
@@ -110,6 +116,8 @@ class SessionFacts:
         chosen = on if block is None else [self._session.block(block)]
         if block is not None and chosen[0].kind != "facts":
             raise ConfigError(f'the block "{block}" holds no facts')
+        with self._session.database.read() as connection:
+            withheld = self._session.quarantine(connection).facts
         return fact_search.search_facts(
             query,
             [(scope_key(self._session, b), b.name) for b in chosen if b.kind == "facts"],
@@ -120,6 +128,7 @@ class SessionFacts:
             categories=categories,
             topics=topics,
             filters=filters,
+            withheld=withheld,
         )
 
     # -- changing: `block` names the facts block, None: that of the facts given, else the session's first one. With

@@ -19,6 +19,7 @@ from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, r
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context_plan import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
+from memory_core.planning.quarantine import Quarantine
 from memory_core.planning.rendering import (
     InsertMethod,
     Section,
@@ -134,9 +135,10 @@ def build_context(
     # 1. The queue before the blocks: its size leaves the rest of the limit to blocks that fill a budget, and its
     #    messages need not be recalled.
     with session.database.read() as connection:
-        rows = session.queue(connection)
+        quarantine = session.quarantine(connection)
+        rows = _shown(session, session.queue(connection), quarantine)
     config = session.config
-    reading = reading_for(session, rows, input, dict(arguments or {}))
+    reading = reading_for(session, rows, input, dict(arguments or {}), quarantine)
     # Who only looks waits less for vectors that are still being computed: a screen is redrawn often.
     reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
     frame = outer_frame(config, session.counter, {row.message.role for row in rows})
@@ -244,7 +246,9 @@ def reading_for(
     rows: Sequence[QueueRow],
     input: str | ChatMessage | Sequence[ChatMessage] | None,
     arguments: dict[str, Any],
+    quarantine: Quarantine,
 ) -> ReadContext:
+    """Return the inputs for reading blocks; `rows` are the messages of the queue that are not in quarantine."""
     extra: tuple[ChatMessage, ...]
     if input is None:
         extra, text = (), None
@@ -273,14 +277,22 @@ def reading_for(
         arguments=arguments,
         accounting=session.config.accounting,
         imagined=tuple(one for a in session.blocks if a.block is not None for one in a.block.imagined_statements),
+        quarantine=quarantine,
     )
 
 
 def reading_of(session: Session, query: str) -> ReadContext:
     """Context for reading a block by a query alone."""
     with session.database.read() as connection:
-        rows = session.queue(connection)
-    return reading_for(session, rows, query, {})
+        quarantine = session.quarantine(connection)
+        rows = _shown(session, session.queue(connection), quarantine)
+    return reading_for(session, rows, query, {}, quarantine)
+
+
+def _shown(session: Session, rows: Sequence[QueueRow], quarantine: Quarantine) -> Sequence[QueueRow]:
+    """Return the messages of the queue that are not in quarantine."""
+    withheld = quarantine.seqs(session.id)
+    return [row for row in rows if row.sized.seq not in withheld] if withheld else rows
 
 
 def _read_blocks(

@@ -278,6 +278,9 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
             #    Messages were erased: what was learned from them would bring their words back.
             if not still_there(w.connection, session.id, [message.seq for message in messages]):
                 raise ConflictError("Messages were removed while a block learned from them. It is given the rest.")
+            #    Something was put into quarantine, or released: what is learned must not come from what is in it.
+            if session.quarantine(w.connection) != batch.quarantine:
+                raise ConflictError("The quarantine was changed while a block learned. It learns again.")
             # 4. Record in the order in which it happened: the calls, their results, the acknowledgement. What was
             #    answered is kept for plays in the Lab, now that it is sure that no fact in it was erased meanwhile.
             w.record(*calls)

@@ -20,10 +20,12 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import QueueRecounted
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.graph_rules import Graph
+from memory_core.planning.quarantine import Quarantine
 from memory_core.services import Services
 from memory_core.store.block_rows import BlockRecord, read_blocks
 from memory_core.store.database import Database
 from memory_core.store.message_rows import QueueRow, StoredMessage, read_queue, recount
+from memory_core.store.quarantine_rows import read_quarantine
 from memory_core.store.writing import (
     LEARNERS,
     Clock,
@@ -237,6 +239,8 @@ class Session:
 
     def batch(self, messages: Sequence[StoredMessage], state: str | None, *, deliveries: Sequence[int] = ()) -> Batch:
         """Batch of messages for a block to learn from, with its dependencies; `state` is its stored fields or text."""
+        with self.database.read() as connection:
+            quarantine = self.quarantine(connection)
         return Batch(
             deliveries=tuple(deliveries),
             messages=tuple(messages),
@@ -246,12 +250,17 @@ class Session:
             counter=self.counter,
             services=self.services,
             state=state,
+            quarantine=quarantine,
         )
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """Scopes of its rows: its own, and its user's."""
         return session_scope(self.id), *([user_scope(self.user_id)] if self.user_id is not None else [])
+
+    def quarantine(self, connection: Connection) -> Quarantine:
+        """Return what the session's prompts may not hold."""
+        return read_quarantine(connection, self.id, self.user_id)
 
     def sibling(self, session_id: str) -> "Session":
         """Return another session, opened with this one's services, tokenizer and copies of its block objects.

@@ -25,6 +25,7 @@ from memory_core.history.slices.block_slice import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.message_slice import Messages
 from memory_core.history.slices.states import state_at
+from memory_core.planning.quarantine import QuarantinedSet, changes_quarantine, sets_in_force
 from memory_core.tokens import total_tokens
 
 
@@ -76,6 +77,7 @@ class History:
     """Turns by number, from 1. Numbering restarts when no message is left; only the turns since then are included."""
     _configs: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     _blocks: States = ()
+    _quarantine: tuple[EventRecord, ...] = ()
 
     @property
     def position(self) -> int:
@@ -134,6 +136,10 @@ class History:
         """Return the configuration in effect at a position."""
         return MemoryConfig(**(state_at(self._configs, position) or {}))
 
+    def quarantine_at(self, position: int) -> list[QuarantinedSet]:
+        """Return the sets of items that were in quarantine at a position."""
+        return sets_in_force(record for record in self._quarantine if record.position <= position)
+
     def blocks_at(self, position: int) -> tuple[PastBlock, ...]:
         """Return the blocks present at a position, in their order."""
         return state_at(self._blocks, position) or ()
@@ -156,6 +162,7 @@ class Folding:
         self._turns: dict[int, TurnRecord] = {}
         self._configs: list[tuple[int, dict[str, Any]]] = []
         self._blocks = Blocks()
+        self._quarantine: list[EventRecord] = []
         self._config = MemoryConfig()
         self._messages = Messages()
         self._correction = 0
@@ -180,7 +187,11 @@ class Folding:
         self._note_turn()
         if new or self._view is None:
             self._view = History(
-                tuple(self._records), dict(self._turns), tuple(self._configs), tuple(self._blocks.states)
+                tuple(self._records),
+                dict(self._turns),
+                tuple(self._configs),
+                tuple(self._blocks.states),
+                tuple(self._quarantine),
             )
         return self._view
 
@@ -200,6 +211,8 @@ class Folding:
         if not self._messages.queue_messages:
             self._correction = 0
         self._apply_settings(record)
+        if changes_quarantine(event):
+            self._quarantine.append(record)
         # A recount or a replaced queue states a total other than the sizes its messages were added with.
         if self._messages.stated_tokens is not None:
             self._correction += self._messages.stated_tokens - self._queue_tokens()

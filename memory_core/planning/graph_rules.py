@@ -6,7 +6,7 @@ found relations are merged in `memory_core.planning.graph_changes`.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -143,6 +143,12 @@ class Graph:
             parts.append(f"{arrow} {relation.predicate} {arrow}")
             parts.append(self.name(relation.object if step.forward else relation.subject))
         return " ".join(parts)
+
+    def without_relations(self, ids: Collection[int]) -> "Graph":
+        """Return the graph without some of its relations; entities stay."""
+        if not ids:
+            return self
+        return Graph(self.entities, {id: relation for id, relation in self.relations.items() if id not in ids})
 
     def active(self) -> Iterator[Relation]:
         """Return the relations that hold, oldest first."""

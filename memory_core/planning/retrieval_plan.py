@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError
 
-GateOutcome = Literal["granted", "below_threshold", "in_queue", "replaced", "beyond_top_k", "postprocessed", "no_room"]
+GateOutcome = Literal[
+    "granted", "quarantined", "below_threshold", "in_queue", "replaced", "beyond_top_k", "postprocessed", "no_room",
+]  # fmt: skip
 """Outcome of a candidate; all but the first are gates, in the order in which they are passed."""
 
 Signal = TypeVar("Signal", float, NDArray[np.float64])
@@ -77,10 +79,11 @@ def plan_retrieval(
     vector_weight: float,
     keyword_weight: float,
     replaced: Collection[int] = (),
+    quarantined: Collection[int] = (),
     boosts: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
-    """Score candidates, then pass them through four gates: threshold, already in the queue, `replaced` (they say a
-    former value, and the block leaves these out), beyond `top_k`.
+    """Score candidates, then pass them through five gates: `quarantined`, threshold, already in the queue, `replaced`
+    (they say a former value, and the block leaves these out), beyond `top_k`.
 
     The match is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
     0, as does a signal that did not find the message. A weight of 0 switches a signal off, and the other alone is the
@@ -115,7 +118,9 @@ def plan_retrieval(
     granted = 0
     for score, signals_of in scored:
         outcome: GateOutcome
-        if threshold is not None and score < threshold:
+        if signals_of.number in quarantined:
+            outcome = "quarantined"
+        elif threshold is not None and score < threshold:
             outcome = "below_threshold"
         # Before the limit is counted: what the prompt has anyway takes no place from others.
         elif signals_of.number in queued:

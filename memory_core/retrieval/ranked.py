@@ -19,12 +19,14 @@ CandidateOutcome = Literal[
     "replaced",
     "in_queue",
     "below_threshold",
+    "quarantined",
     "not_proposed",
 ]
 """Stage at which a stored turn ended, from the prompt backwards.
 
 `cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit
-beside better ones; `replaced`: it says a former value, and the block leaves these out; `not_proposed`: neither search
+beside better ones; `replaced`: it says a former value, and the block leaves these out; `quarantined`: a person keeps
+a message of it out of all prompts; `not_proposed`: neither search
 listed it among its nearest.
 """
 

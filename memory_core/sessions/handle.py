@@ -12,9 +12,10 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, SessionImported, SessionRenamed
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.planning.impact import Affected, Impact
+from memory_core.planning.quarantine import REACHED, QuarantinedSet
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
-from memory_core.sessions import agents, erase_phrase, switch_recipe
+from memory_core.sessions import agents, erase_phrase, quarantining, switch_recipe
 from memory_core.sessions.erase_phrase import Forgettable
 from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recorded_conversation import Recording, encode, recording_of
@@ -223,6 +224,37 @@ class SessionHandle:
         if not preview:
             erase_phrase.forget(self._session, impact)
         return impact
+
+    def quarantine(
+        self, what: Forgettable, *, keep: Collection[Affected] = (), preview: bool = False, actor: Actor = "user"
+    ) -> Impact:
+        """Keep what says a phrase, and what was learned only from the messages that do, out of all prompts.
+
+        `what` is as for `forget`. Nothing is erased: `release` gives back exactly what was there. Neither are these
+        messages learned from while they are in quarantine. Returns what is in the set; with `preview=True` what would
+        be, and nothing is changed. Not reached: fields of custom blocks, and recorded prompts, which are of the past.
+
+        Raises:
+            MessageError: the phrase or a name has under 3 characters.
+            NotFoundError: the session has no such message or fact.
+        """
+        impact = erase_phrase.impact_of(self._session, what, keep)
+        impact = replace(impact, rows=tuple(row for row in impact.rows if row.kind in REACHED))
+        if not preview:
+            quarantining.quarantine(self._session, impact, actor)
+        return impact
+
+    def quarantined(self) -> list[QuarantinedSet]:
+        """Return the sets of items in quarantine, oldest first."""
+        return quarantining.sets_of(self._session)
+
+    def release(self, number: int, *, actor: Actor = "user") -> None:
+        """Let prompts hold the items of a set again, by its number.
+
+        Raises:
+            NotFoundError: no set of this number is in quarantine.
+        """
+        quarantining.release(self._session, number, actor)
 
     def recording(self, *, upto: int | None = None) -> Recording | None:
         """Return the recorded conversation and how far it has been played; None when there is none.

@@ -14,6 +14,7 @@ from memory_core.messages import content_hash
 from memory_core.planning.running_summary import sentences
 from memory_core.store.database import chunks
 from memory_core.store.model_outputs import forget_outputs
+from memory_core.store.quarantine_rows import read_states
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -48,6 +49,7 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
     entities = set(w.connection.execute(select(e.id).where(e.scope == scope)).scalars())
     relations = set(w.connection.execute(select(r.id).where(r.scope == scope)).scalars())
     in_use = graph_words(w.connection, scope, entities, relations) | _summary_sentences(w.connection, scope)
+    in_use |= _texts_without_quarantine(w.connection, scope)
     # 3. Delete the others, with what was derived from them.
     among: list[ColumnElement[bool]] = (
         [true()] if keys is None else [_c.hash.in_(some) for some in chunks(sorted(keys))]
@@ -116,3 +118,18 @@ def _summary_sentences(connection: Connection, scope: str) -> set[str]:
         .where(_c.scope == scope, block.type == "summary", block.session_id == id)
     )
     return {content_hash(sentence) for text in connection.execute(texts).scalars() for sentence in sentences(text)}
+
+
+def _texts_without_quarantine(connection: Connection, scope: str) -> set[str]:
+    """Return hashes of what was left of static texts while sentences of theirs were in quarantine.
+
+    Past prompts name them; they are no versions of a block.
+    """
+    kind, _, id = scope.partition(":")
+    states = [state for state in read_states(connection, id) if state.sentences] if kind == "session" else []
+    if not states:
+        return set()
+    revision = block_revision_table.c
+    texts = select(_c.data).join(block_revision_table, revision.content == _c.hash)
+    stored = connection.execute(texts.where(_c.scope == scope, revision.session_id == id)).scalars().all()
+    return {content_hash(state.shown(text)) for text in stored for state in states}

@@ -12,7 +12,7 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import author, granted, in_turn, search_stage, stage
+from memory_core.tracing.stages import author, granted, in_quarantine, in_turn, search_stage, stage
 from memory_core.tracing.values import Stage
 
 AWAY = frozenset({"block_off", "block_removed", "block_failed"})
@@ -91,6 +91,8 @@ def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
     end = granted(moment, block, Ref.of("fact", id), f"as fact {life.number('fact', id):,} of {block}")
     if end is not None:
         return end
+    if (withheld := in_quarantine(moment, lambda one: id in one.facts)) is not None:
+        return withheld
     settings = moment.blocks[block].settings
     show, top_k = settings.get("show", "all"), settings.get("top_k")
     if show == "none":
@@ -138,6 +140,8 @@ def relation_shown(moment: Moment, block: str, id: int) -> Stage:
     end = granted(moment, block, Ref.of("relation", id), f"as a relation of {block}")
     if end is not None:
         return end
+    if (withheld := in_quarantine(moment, lambda one: id in one.relations)) is not None:
+        return withheld
     hops = moment.blocks[block].settings.get("hops")
     text = f"{block} did not bring it: it brings relations up to {hops} steps from what the question names."
     return stage("found", "lost", text, moment.record, rule="not_near", knowledge="observed")

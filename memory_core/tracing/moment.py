@@ -8,6 +8,7 @@ from memory_core.events import ContextBuilt, EventRecord, Ref, expand, spread
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of
+from memory_core.planning.quarantine import QuarantinedSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Moment:
     """Queue messages in the prompt, including pinned ones."""
     queue_over: int = 0
     """Tokens above the limit when the queue's oldest turns were dropped; 0 if none were."""
+    quarantine: tuple[QuarantinedSet, ...] = ()
+    """Sets of items in quarantine then."""
 
     @property
     def built(self) -> ContextBuilt | None:
@@ -77,8 +80,9 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
     # Without a prompt, the view is the end of the turn, or the end of what may be read if that is earlier.
     position = record.position if record is not None else min(upto, history.position_at(turn) or upto)
     blocks = {block.name: block for block in history.blocks_at(position)}
+    quarantine = tuple(history.quarantine_at(position))
     if record is None:
-        return Moment(turn, position, None, blocks, {}, {}, {}, {}, frozenset())
+        return Moment(turn, position, None, blocks, {}, {}, {}, {}, frozenset(), quarantine=quarantine)
     built = context_of(record)
     retrieved, failed = history.recorded_with(record)
     priorities = {str(part["name"]): int(part["priority"]) for part in built.parts}
@@ -98,7 +102,7 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
     queue_over = max((int(cut["over_before"]) for cut in built.cuts if cut["part"] not in priorities), default=0)
     held = {ref: str(part["name"]) for part in built.parts for ref in spread(part["refs"])}
     queue = frozenset([*expand(built.queue), *expand(built.pinned)])
-    return Moment(turn, position, record, blocks, retrieved, failed, held, cut, queue, queue_over)
+    return Moment(turn, position, record, blocks, retrieved, failed, held, cut, queue, queue_over, quarantine)
 
 
 def _prompt_at(history: History, turn: int, upto: int) -> EventRecord | None:

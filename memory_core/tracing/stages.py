@@ -1,6 +1,6 @@
 """Builders of a track's stages, each with the sentence, rule and numbers of its event. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from memory_core.events import (
@@ -13,6 +13,7 @@ from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of
 from memory_core.planning.former_values import stored_marks
+from memory_core.planning.quarantine import QuarantinedSet
 from memory_core.text import told_apart
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Cutting, Moment
@@ -36,8 +37,9 @@ NOTHING: dict[NothingReason, tuple[str, str]] = {
     "repeated": ("repeated", "the same was found beside it"),
     "no_rule": ("no_rule", "no rule matched"),
     "model_found_none": ("model_found_none", "the model named nothing in it"),
-    "suppressed": ("suppressed", "it is like fact {fact}, which was rejected"),
+    "suppressed": ("suppressed", "it is like fact {fact}, which was rejected or is in quarantine"),
     "refused": ("refused", "what was proposed was impossible and was refused"),
+    "quarantined": ("quarantined", "the message was in quarantine"),
     "language": ("language", "the message is in {said}, which only a model reads"),
 }
 """Rule and reason by recorded code."""
@@ -140,6 +142,8 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
     if seq in moment.queue:
         text = f"In {moment.prompt}, as a message of the queue."
         return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)
+    if (withheld := in_quarantine(moment, lambda one: seq in one.seqs)) is not None:
+        return withheld
     text = QUEUE_CUT.format(turn=moment.record.turn, over=count(moment.queue_over))
     return stage("prompt", "lost", text, moment.record, rule="oldest_turns", over_before=moment.queue_over)
 
@@ -264,6 +268,15 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[i
     return None
 
 
+def in_quarantine(moment: Moment, holds: Callable[[QuarantinedSet], bool]) -> Stage | None:
+    """Return that an item was in quarantine, if one of the sets of that time holds it."""
+    held_in = next(filter(holds, moment.quarantine), None)
+    if held_in is None:
+        return None
+    text = f"In quarantine since turn {held_in.turn:,}: no prompt has it until you release it."
+    return stage("prompt", "lost", text, moment.record, rule="quarantined", number=held_in.number, since=held_in.turn)
+
+
 def search_stage(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
     """Return a vector search's verdict on a stored unit; `embedder`: model of its vector, None without one."""
     record = moment.retrieved.get(block.name)
@@ -305,6 +318,9 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
     if outcome == "in_queue":
         text = f"Found by {event.block}, which leaves out what is still in the queue."
         return stage("found", "not_reached", text, record, rule=outcome, score=score)
+    if outcome == "quarantined":
+        text = f"Found by {event.block} with a score of {score:.2f}, and left out: it is in quarantine."
+        return stage("found", "lost", text, record, rule=outcome, score=score)
     if outcome == "replaced":
         text = f"Found by {event.block} with a score of {score:.2f}, and left out: another value has replaced it."
         return stage("found", "lost", text, record, rule=outcome, score=score)

@@ -10,6 +10,8 @@ from memory_core.history.by_turn import History
 from memory_core.history.pieces import Words
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.states import state_at
+from memory_core.messages import content_hash
+from memory_core.planning.quarantine import quarantine_of
 from memory_core.tracing.final_stages import (
     fact_kept,
     fact_later,
@@ -17,12 +19,23 @@ from memory_core.tracing.final_stages import (
     relation_gone,
     relation_later,
     relation_shown,
+    text_shown,
     unit_shown,
 )
 from memory_core.tracing.life import Life
 from memory_core.tracing.matching import Phrase, answered_with
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import NOTHING, author, delivery, granted, in_prompt, in_turn, intake, stage
+from memory_core.tracing.stages import (
+    NOTHING,
+    author,
+    delivery,
+    granted,
+    in_prompt,
+    in_quarantine,
+    in_turn,
+    intake,
+    stage,
+)
 from memory_core.tracing.texts import (
     Version,
     carrying,
@@ -430,6 +443,9 @@ class Tracing:
             return Track(carrier, (learned, *self._with_answer(end, carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
+        if came is None and words and self.moment.quarantine:
+            rest = stage("kept", "passed", f"What is left of {name} without its sentences in quarantine.")
+            return Track(carrier, (rest, *self._with_answer(self._text_stage(name, ref), carrier)))
         asked_for = ref in self.moment.held or ref in self.moment.cut  # by an erased version
         if came is not None and came.record.position > self.moment.position and not asked_for:
             sentence = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
@@ -448,9 +464,22 @@ class Tracing:
     def _text_stage(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
         """Return whether the prompt has a piece of text, or the rule that excluded it."""
         end = granted(self.moment, name, ref, f"{how} {name}")
+        if end is None and self.moment.quarantine:
+            end = self._text_with_quarantine(name, ref)
         return end or stage(
             "prompt", "lost", f"{name} gave nothing to {self.moment.prompt}.", self.moment.record, rule="not_asked"
         )
+
+    def _text_with_quarantine(self, name: str, ref: Ref) -> Stage | None:
+        """Return the stage of a text that has sentences in quarantine; None if it has none."""
+        text, quarantine = plain_text(self.words(ref.hash)), quarantine_of(self.moment.quarantine)
+        # A sentence of a summary is named by its hash; of a static text, sentences may be withheld.
+        withheld = {ref.hash} & quarantine.sentences or set(map(content_hash, quarantine.held_back(text)))
+        block = self.moment.blocks.get(name)
+        # The rest of a static text is in the prompt, under the hash of what is left of it.
+        if withheld and block is not None and self.followed.phrase.said_in(quarantine.shown(text)):
+            return text_shown(self.moment, block)
+        return in_quarantine(self.moment, lambda one: not withheld.isdisjoint(one.sentences))
 
     def _versions_then(self, name: str) -> list[Version]:
         return [version for version in self.versions(name) if version.record.position <= self.moment.position]

@@ -18,8 +18,9 @@ from memory_inspector.wording.formatting import count, plain, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored
 
 Stage = Literal[
-    "stored", "candidates", "below", "queued", "replaced", "beyond", "postprocessed", "no_room", "asked", "granted"
-]
+    "stored", "candidates", "quarantined", "below", "queued", "replaced", "beyond", "postprocessed", "no_room", "asked",
+    "granted",
+]  # fmt: skip
 """Stage that the table can be filtered by."""
 
 CELL_CHARACTERS = 300
@@ -33,7 +34,17 @@ NAMED = 3
 
 _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
     "stored": None,
-    "candidates": (*ASKED, "no_room", "postprocessed", "beyond_top_k", "replaced", "in_queue", "below_threshold"),
+    "candidates": (
+        *ASKED,
+        "no_room",
+        "postprocessed",
+        "beyond_top_k",
+        "replaced",
+        "in_queue",
+        "below_threshold",
+        "quarantined",
+    ),
+    "quarantined": ("quarantined",),
     "below": ("below_threshold",),
     "queued": ("in_queue",),
     "replaced": ("replaced",),
@@ -52,6 +63,8 @@ def stages(search: Search) -> dict[Stage, str]:
     if search.stored is not None:
         numbers["stored"] = f"Stored {tokens(search.stored)}"
     numbers["candidates"] = f"Candidates {tokens(search.candidates)}"
+    if counts["quarantined"]:
+        numbers["quarantined"] = f"In quarantine: {tokens(counts['quarantined'])}"
     threshold = search.settings.similarity_threshold
     if threshold is not None:
         numbers["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
@@ -127,6 +140,7 @@ def outcome(turn: RankedTurn, search: Search) -> str:
         "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
         "replaced": "Left out as a former value",
         "in_queue": "In the queue",
+        "quarantined": "In quarantine",
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
         # Nothing is proposed until a question is asked.
         "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
@@ -160,6 +174,8 @@ def why(turn: RankedTurn, search: Search) -> str:
         )
     if turn.outcome == "postprocessed":
         return "It was found, and left out by a postprocessor of the agent's program."
+    if turn.outcome == "quarantined":
+        return "It was found and left out: it is in quarantine until you release it."
     if turn.outcome == "replaced":
         return "It was found and left out: it says a former value, and another one holds now."
     if turn.outcome == "beyond_top_k":
@@ -264,6 +280,8 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
         reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
     if counts["in_queue"]:
         reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
+    if counts["quarantined"]:
+        reasons.append(f"{tokens(counts['quarantined'])} in quarantine")
     if counts["replaced"]:
         reasons.append(f"{tokens(counts['replaced'])} left out as former values")
     if counts["postprocessed"]:
@@ -340,6 +358,7 @@ def _gate(turn: RankedTurn, search: Search) -> str:
         "postprocessed": "left out by a postprocessor.",
         "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
         "replaced": "left out as a former value.",
+        "quarantined": "left out, because it is in quarantine.",
         "in_queue": "left out, because it is still in the queue.",
         "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
     }[turn.outcome]
@@ -370,6 +389,7 @@ def _becomes(turn: RankedTurn, search: Search) -> str:
         "postprocessed": "left out by a postprocessor",
         "beyond_top_k": "beyond the results",
         "replaced": "left out as a former value",
+        "quarantined": "in quarantine",
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
         "not_proposed": "no candidate any more",
@@ -412,6 +432,7 @@ THEN: dict[CandidateOutcome, str] = {
     "postprocessed": "Left out by a postprocessor",
     "beyond_top_k": "Beyond the results",
     "replaced": "Left out as a former value",
+    "quarantined": "In quarantine",
     "in_queue": "In the queue",
     "below_threshold": "Below the threshold",
 }

@@ -34,6 +34,7 @@ RULES = {
 
 OUTCOMES = {
     "granted": "Recalled",
+    "quarantined": "In quarantine",
     "below_threshold": "Below the threshold",
     "in_queue": "Still in the queue",
     "replaced": "Left out as a former value",

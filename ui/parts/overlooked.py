@@ -19,6 +19,7 @@ SHOWN = 5
 LONGEST = 90
 
 GATES = {
+    "quarantined": "in quarantine",
     "below_threshold": "below the threshold",
     "in_queue": "in the queue already",
     "replaced": "former values",

@@ -116,6 +116,8 @@ def _why_nothing(event: Retrieved) -> str:
     _, _, _, best, outcome = event.candidates[0]
     if outcome == "in_queue":
         return f"what fits best ({best:.2f}) is still in the queue"
+    if outcome == "quarantined":
+        return f"what fits best ({best:.2f}) is in quarantine"
     if outcome == "replaced":
         return f"what fits best ({best:.2f}) says a former value"
     if outcome == "postprocessed":

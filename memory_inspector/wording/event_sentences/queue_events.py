@@ -14,6 +14,7 @@ from memory_core.events import (
     MessageAdded,
     NothingLearned,
     NothingReason,
+    QuarantineChanged,
     QueueRecounted,
     QueueReplaced,
     ReplyEnded,
@@ -97,6 +98,23 @@ def _(event: SessionReset, words: Words) -> Line:
     if event.seqs is not None:
         what = "a phrase"
     return Line("delete", f"Forgot {what}: {', '.join(gone)}", "loss")
+
+
+@describe.register
+def _(event: QuarantineChanged, words: Words) -> Line:
+    if event.released:
+        return Line("lock_open", f"Released set {event.number:,} from quarantine")
+    held = [
+        count(number, noun)
+        for number, noun in (
+            (len(expand(event.messages)), "message"),
+            (len(event.facts), "fact"),
+            (len(event.relations), "relation"),
+            (len(event.sentences), "sentence"),
+        )
+        if number
+    ]
+    return Line("block", f"Put into quarantine as set {event.number:,}: {', '.join(held)}")
 
 
 @describe.register
@@ -262,6 +280,7 @@ def _nothing(code: NothingReason, number: int) -> str:
         "model_found_none": "without anything in the model's answer",
         "suppressed": "like a rejected fact",
         "refused": "refused as invalid",
+        "quarantined": "in quarantine",
         "language": "in a language that only a model reads",
     }
     return f"{tokens(number)} {why.get(code, code)}"
