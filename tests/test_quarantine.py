@@ -296,3 +296,40 @@ def test_whatever_is_put_in_and_released_the_prompt_has_only_what_is_not_in_it(s
     for one in memory.session.quarantined():
         memory.session.release(one.number)
     assert prompt(memory, "Hello") == whole
+
+
+def test_what_a_preview_foretells_of_quarantine_and_release_is_what_happens():
+    memory = filled(*SAID)
+    impact = memory.session.quarantine("Tucson", preview=True)
+    foretold = memory.preview.quarantine(impact).context
+    assert foretold.messages != memory.preview.next_prompt().context.messages
+    memory.session.quarantine("Tucson")
+    assert memory.preview.next_prompt().context.messages == foretold.messages
+    back = memory.preview.release(1).context
+    memory.session.release(1)
+    assert memory.preview.next_prompt().context.messages == back.messages
+
+
+def test_a_trace_offers_the_release_with_its_effect_and_takes_it_back():
+    memory = filled(*SAID)
+    memory.session.quarantine("Nordlicht")
+    memory.get("Where does Ana work?")
+    trace = memory.trace("Nordlicht")
+    fix = next(fix for fix in memory.trace.fixes(trace).offered if fix.kind == "release")
+    assert fix.number == 1
+    assert fix.foretold is not None
+    undo = memory.trace.fix(fix)
+    assert memory.session.quarantined() == []
+    undo()
+    assert [one.seqs for one in memory.session.quarantined()] == [(5,)]
+
+
+def test_a_set_is_listed_in_words_without_what_was_erased_since():
+    memory = filled(*SAID)
+    memory.session.quarantine("Tucson")
+    [one] = memory.session.quarantined()
+    rows = memory.session.quarantined_rows(one)
+    assert {row.kind for row in rows} == {"message", "fact", "relation", "summary", "text"}
+    assert any(row.words == "She was born in Tucson." for row in rows)
+    memory.session.forget("Tucson")
+    assert all("Tucson" not in row.words for row in memory.session.quarantined_rows(one))

@@ -178,6 +178,7 @@ class Session:
         # Rows of the queue, with the key under which they are still valid (see `queue`).
         self._queue: tuple[object, tuple[QueueRow, ...]] = (None, ())
         self._other_queue: tuple[QueueRow, ...] | None = None
+        self._other_quarantine: Quarantine | None = None
 
     @property
     def whole_id(self) -> tuple[str, str]:
@@ -231,6 +232,12 @@ class Session:
         other._imagined, other._other_queue = True, tuple(rows)
         return other
 
+    def with_quarantine(self, quarantine: Quarantine) -> "Session":
+        """Return a copy of the session with other items in quarantine. Read-only."""
+        other = copy.copy(self)
+        other._imagined, other._other_quarantine = True, quarantine
+        return other
+
     def with_blocks(self, blocks: Sequence[SessionBlock]) -> "Session":
         """Return a copy of the session with other block states. Read-only."""
         other = copy.copy(self)
@@ -260,6 +267,8 @@ class Session:
 
     def quarantine(self, connection: Connection) -> Quarantine:
         """Return what the session's prompts may not hold."""
+        if self._other_quarantine is not None:
+            return self._other_quarantine
         return read_quarantine(connection, self.id, self.user_id)
 
     def sibling(self, session_id: str) -> "Session":

@@ -15,6 +15,13 @@ Kind = Literal[
 Why = Literal["chosen", "says it", "said it before", "states it", "learned from it alone", "in another session"]
 
 
+TELLING = 20
+"""Characters from which on a text is told from others by its words: "Yes, please." says little."""
+
+LONGEST_SEARCHED = 1_000
+"""Characters of a line by which files are searched."""
+
+
 @dataclass(frozen=True, slots=True)
 class Affected:
     """A thing that would go, or lose the sentences that say the phrase."""
@@ -37,7 +44,7 @@ class Target:
     """Something to forget, or to keep out of prompts: a phrase, a message, a fact or an entity."""
 
     phrases: tuple[str, ...]
-    """What says one of these says it: a phrase, the text of a message, the wordings of a fact, the names of an entity.
+    """Texts that say it: a phrase, the text of a message, the wordings of a fact, the names of an entity.
     Empty for a message that is too short to be told from others."""
     seqs: tuple[int, ...] = ()
     """Messages that belong to it whatever they say."""
@@ -49,6 +56,13 @@ class Target:
     def said_in(self, text: str) -> bool:
         """Return whether a text says it."""
         return any(says(text, phrase, whole_words=self.whole_words) for phrase in self.phrases)
+
+    @property
+    def searched(self) -> list[str]:
+        """Texts by which a search of files finds it: of a text in several lines, those that tell it from others."""
+        lines = [line.strip() for phrase in self.phrases for line in phrase.split("\n")]
+        telling = [line[:LONGEST_SEARCHED] for line in lines if len(line) >= TELLING]
+        return telling or [phrase for phrase in self.phrases if "\n" not in phrase]
 
     def taken_out_of(self, text: str) -> str:
         """Return a text without the sentences that say it; empty where it goes across two of them."""

@@ -75,6 +75,10 @@ class QuarantinedSet:
     sentences: tuple[str, ...] = ()
     """Hashes of sentences."""
 
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.session_id, self.number
+
 
 def sets_in_force(records: Iterable[EventRecord]) -> list[QuarantinedSet]:
     """Return the sets that were not released, oldest first; `records` are in the order of the log."""

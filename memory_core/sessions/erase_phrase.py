@@ -10,7 +10,7 @@ from memory_core.events import Ref, is_ref
 from memory_core.history.fact_evidence import is_supported
 from memory_core.messages import message_text
 from memory_core.planning.graph_rules import Entity
-from memory_core.planning.impact import Affected, Impact, Target
+from memory_core.planning.impact import TELLING, Affected, Impact, Target
 from memory_core.planning.running_summary import sentences
 from memory_core.retrieval import recall
 from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, read_impact
@@ -20,9 +20,6 @@ from memory_core.store.vector_rows import collections_of
 
 SHORTEST = 3
 """Characters of a phrase: a shorter one stands in other words by chance."""
-
-TELLING = 20
-"""Characters from which on the text of a message is looked for elsewhere: what says "Yes, please." says little."""
 
 Forgettable = str | Ref | Entity
 """A phrase, the ref of a message (`m3`) or of a fact (`f12`), or an entity with all its names."""

@@ -12,7 +12,7 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, SessionImported, SessionRenamed
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.planning.impact import Affected, Impact
-from memory_core.planning.quarantine import REACHED, QuarantinedSet
+from memory_core.planning.quarantine import REACHED, Quarantine, QuarantinedSet
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
 from memory_core.sessions import agents, erase_phrase, quarantining, switch_recipe
@@ -244,17 +244,30 @@ class SessionHandle:
             quarantining.quarantine(self._session, impact, actor)
         return impact
 
+    def withheld(self) -> Quarantine:
+        """Return everything that its prompts may not hold: its own sets, and those of its user's other sessions."""
+        with self._session.database.read() as connection:
+            return self._session.quarantine(connection)
+
     def quarantined(self) -> list[QuarantinedSet]:
         """Return the sets of items in quarantine, oldest first."""
         return quarantining.sets_of(self._session)
 
-    def release(self, number: int, *, actor: Actor = "user") -> None:
-        """Let prompts hold the items of a set again, by its number.
+    def quarantined_rows(self, withheld: QuarantinedSet) -> list[Affected]:
+        """Return the items of a set with their words; those that were erased since are missing."""
+        return quarantining.rows_of(self._session, withheld)
+
+    def put_back(self, released: QuarantinedSet, *, actor: Actor = "user") -> QuarantinedSet:
+        """Put the items of a released set into quarantine again, and return the new set."""
+        return quarantining.put_back(self._session, released, actor)
+
+    def release(self, number: int, *, actor: Actor = "user") -> QuarantinedSet:
+        """Let prompts hold the items of a set again, by its number, and return the set.
 
         Raises:
             NotFoundError: no set of this number is in quarantine.
         """
-        quarantining.release(self._session, number, actor)
+        return quarantining.release(self._session, number, actor)
 
     def recording(self, *, upto: int | None = None) -> Recording | None:
         """Return the recorded conversation and how far it has been played; None when there is none.

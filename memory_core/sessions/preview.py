@@ -11,6 +11,8 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
 from memory_core.planning.graph_rules import Graph
+from memory_core.planning.impact import Impact
+from memory_core.sessions import quarantining
 from memory_core.sessions.recorded_conversation import recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
 
@@ -65,14 +67,17 @@ class SessionPreview:
             ConfigError: a value is impossible.
         """
         wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added, graphs or {})
-        session = self._imagined(changes, wanted)
-        if message is None:
-            # From the session itself: a trial has other settings, but the same recording.
-            recorded = recording_of(self._session)
-            coming = recorded.next_turn if recorded is not None else ()
-            # A step may begin with the end of an earlier turn; the message that is planned with is a user's.
-            message = next((candidate for candidate in coming if candidate.role is MessageRole.USER), None)
-        return next_prompt(session, message)
+        return next_prompt(self._imagined(changes, wanted), message or self._coming())
+
+    def quarantine(self, impact: Impact, *, message: ChatMessage | None = None) -> NextPrompt:
+        """Preview the next prompt as if what an impact lists were in quarantine (see `Memory.session.quarantine`)."""
+        self._session.open()
+        return next_prompt(quarantining.session_with(self._session, impact), message or self._coming())
+
+    def release(self, number: int, *, message: ChatMessage | None = None) -> NextPrompt:
+        """Preview the next prompt as if a set were released from quarantine."""
+        self._session.open()
+        return next_prompt(quarantining.session_without(self._session, number), message or self._coming())
 
     def flush(self) -> FlushPlan:
         """Preview the messages that `Memory.flush` would move out of the queue now. Changes nothing."""
@@ -86,6 +91,14 @@ class SessionPreview:
             ConfigError: there is no such recipe, a parameter is impossible, or it needs a user.
         """
         return plan_switch(self._session, recipe, parameters)
+
+    def _coming(self) -> ChatMessage | None:
+        """Return the next message of a recording, if there is one."""
+        # From the session itself: a trial has other settings, but the same recording.
+        recorded = recording_of(self._session)
+        coming = recorded.next_turn if recorded is not None else ()
+        # A step may begin with the end of an earlier turn; the message that is planned with is a user's.
+        return next((candidate for candidate in coming if candidate.role is MessageRole.USER), None)
 
     def _imagined(self, changes: Mapping[str, Any] | None, blocks: ImaginedBlocks) -> Session:
         self._session.open()

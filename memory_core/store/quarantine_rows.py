@@ -17,9 +17,14 @@ def read_sets(connection: Connection, session_id: str) -> list[QuarantinedSet]:
     return sets_in_force(_changes(connection, session_id))
 
 
+def read_all_sets(connection: Connection, session_id: str, user_id: str | None) -> list[QuarantinedSet]:
+    """Return the sets of a session and of its user's other sessions, oldest first."""
+    return sets_in_force(_changes(connection, session_id, user_id))
+
+
 def read_quarantine(connection: Connection, session_id: str, user_id: str | None) -> Quarantine:
     """Return what a session's prompts may not hold: its own items, and those of its user's other sessions."""
-    return quarantine_of(sets_in_force(_changes(connection, session_id, user_id)))
+    return quarantine_of(read_all_sets(connection, session_id, user_id))
 
 
 def read_states(connection: Connection, session_id: str) -> list[Quarantine]:

@@ -28,7 +28,7 @@ from memory_core.text import listed
 from memory_core.tracing.values import Stage, Trace, Track
 
 FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "accept", "retry", "priority", "limit",
-                  "teach", "write", "embed"]  # fmt: skip
+                  "teach", "write", "embed", "release"]  # fmt: skip
 
 MAX_TAUGHT = 300
 """Maximum characters of a taught fact."""
@@ -57,11 +57,18 @@ class Fix:
     text: str | None = None
     """New text of the block, or the text to teach."""
     fact: int | None = None
+    number: int | None = None
+    """Number of the set in quarantine that is released."""
     deliveries: tuple[int, ...] = ()
     foretold: NextPrompt | None = None
     """Simulated next prompt; None if only a model can tell."""
     losses: Mapping[str, int] = field(default_factory=dict)
     """Tokens that other parts of the next prompt lose by it."""
+
+    def same_as(self, other: "Fix") -> bool:
+        """Return whether both change the same thing."""
+        keys = [(fix.kind, fix.block, fix.fact, fix.number) for fix in (self, other)]
+        return keys[0] == keys[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
     offered: list[Fix] = []
     for fix in trying.candidates():
         # Several tracks may lead to the same change, which is offered once.
-        if any((other.kind, other.block, other.fact) == (fix.kind, fix.block, fix.fact) for other in offered):
+        if any(other.same_as(fix) for other in offered):
             continue
         if fix.kind not in ("teach", "write") and len(offered) >= MAX_TRIED:
             continue
@@ -142,6 +149,10 @@ def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
     if fix.kind == "retry":
         SessionHandle(session).retry(fix.deliveries)
         return None
+    if fix.number is not None:
+        handle = SessionHandle(session)
+        released = handle.release(fix.number)
+        return lambda: handle.put_back(released)
     if fix.change is not None and fix.block is not None:
         desk = SessionFacts(session).desk(fix.block)
         number = desk.apply(fix.change).number
@@ -193,6 +204,8 @@ class _Trying:
                 return self._preview.next_prompt(shown, message=self._question, facts={fix.block: after})
             if fix.kind == "write" and fix.block is not None and fix.text is not None:
                 return self._preview.next_prompt(shown, message=self._question, texts={fix.block: fix.text})
+            if fix.number is not None:
+                return self._preview.release(fix.number, message=self._question)
             blocks = {fix.block: fix.settings} if fix.block is not None else {}
             return self._preview.next_prompt({**shown, **fix.session}, message=self._question, blocks=blocks)
         except MemoryInspectorError:  # invalid in the session's current state: not offered
@@ -249,6 +262,9 @@ class _Trying:
 
     def _by_rule(self, track: Track, stage: Stage) -> Iterator[Fix]:
         name, rule = track.carrier.block, stage.rule
+        if rule == "quarantined":
+            yield from self._by_release(track)
+            return
         if name is None or name not in self._here:
             return
         ref = track.carrier.ref
@@ -269,6 +285,15 @@ class _Trying:
             if ids:
                 yield Fix("retry", f"Deliver to {name} again", name, deliveries=ids)
         yield from self._about_facts(track, stage)
+
+    def _by_release(self, track: Track) -> Iterator[Fix]:
+        """Yield the release of each set that holds the track's item or its message."""
+        ref, seq = track.carrier.ref, track.carrier.seq
+        for one in SessionHandle(self._session).quarantined():
+            by_id = {"fact": one.facts, "relation": one.relations, "message": one.seqs}
+            holds = ref is not None and ref.kind in by_id and ref.number in by_id[ref.kind]
+            if holds or seq in one.seqs or (ref is not None and ref.kind == "text" and ref.hash in one.sentences):
+                yield Fix("release", f"Release set {one.number:,} from quarantine", number=one.number)
 
     def _by_search(self, name: str, number: int) -> Iterator[Fix]:
         """Yield a threshold and result count that retrieve a unit, then with slack: the repeated question is in the

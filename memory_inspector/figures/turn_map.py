@@ -49,7 +49,7 @@ class Mark:
 
 MARKS: dict[CandidateOutcome, Mark] = {
     "not_proposed": Mark("no candidate", "circle", "●", "unknown", 6, 0.45),
-    "quarantined": Mark("in quarantine", "x-thin-open", "✕", "unknown", 10),
+    "quarantined": Mark("in quarantine", "hexagon-open", "⬡", "unknown", 10),
     "below_threshold": Mark("below the threshold", "circle-open", "○", "unknown", 9),
     "in_queue": Mark("in the queue", "square", "■", "queue", 9),
     "replaced": Mark("former value", "hourglass-open", "⧖", "unknown", 10),

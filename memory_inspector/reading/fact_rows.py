@@ -92,6 +92,7 @@ REASONS = (*FALSE_REASONS, "Duplicate", "Private", "Not about the user")
 """Reasons offered for retiring or rejecting a fact."""
 
 BADGES: Mapping[str, tuple[Literal["blue", "green", "violet", "orange", "gray"], str]] = {
+    "Quarantined": ("orange", "block"),
     "Pinned": ("blue", "keep"),
     "To ask": ("blue", "help"),
     "Active": ("green", "check"),
@@ -136,6 +137,8 @@ class Row:
     topics: tuple[str, ...] = ()
     asks: bool = False
     """True if the agent is to ask whether it is still true."""
+    quarantined: bool = False
+    """True if no prompt holds it until a person releases it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +244,7 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
 
 def chips(row: Row) -> list[str]:
     """Chips in the state column of a row; none for an active fact of which nothing else is to be said."""
-    labels = [*(["Pinned"] if row.pinned else []), *(["To ask"] if row.asks else [])]
+    labels = _kept_labels(row)
     # Flags ask for a decision, and about a fact that was put away there is none to make.
     labels += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
     if row.state != "active":
@@ -249,10 +252,14 @@ def chips(row: Row) -> list[str]:
     return labels
 
 
+def _kept_labels(row: Row) -> list[str]:
+    marks = {"Quarantined": row.quarantined, "Pinned": row.pinned, "To ask": row.asks}
+    return [label for label, applies in marks.items() if applies]
+
+
 def states_of(row: Row) -> list[str]:
     """Chips in the panel, where the state is always shown."""
-    labels = [*(["Pinned"] if row.pinned else []), *(["To ask"] if row.asks else [])]
-    return [*labels, STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
+    return [*_kept_labels(row), STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
 
 
 # -- sentences -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Search the app's folder and its database for forgotten words, by the verifier that shares no code with erasing."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,13 +11,14 @@ from memory_core.verification.receipts import Receipt
 from memory_core.verification.searching import search
 
 
-def receipt_for(memory: Memory, phrase: str) -> Receipt:
-    """Return the receipt of a search for a phrase in the app's folder, and in the session's database outside of it.
+def receipt_for(memory: Memory, phrases: Collection[str]) -> Receipt:
+    """Return the receipt of a search for phrases in the app's folder, and in the session's database outside of it.
 
     Raises:
-        ConfigError: the phrase has under 4 characters, which stand in other words by chance.
+        ConfigError: a phrase has under 4 characters, which stand in other words by chance; or there is none, as for a
+            message that is too short to be looked for.
     """
-    texts = wanted([phrase])
+    texts = wanted(phrases)
     home, file = Settings.of_the_app().home, memory.session.database.file
     places = [home] if home is not None and home.is_dir() else []
     # A database inside of the folder is searched with it already.

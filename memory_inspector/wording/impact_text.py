@@ -1,9 +1,11 @@
-"""Words on what forgetting a phrase would erase."""
+"""Words on what belongs to something that is forgotten or in quarantine."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from memory_core.planning.impact import Affected, Impact
+from memory_core.planning.quarantine import QuarantinedSet
 from memory_inspector.wording.formatting import count, short
 
 WORDS_SHOWN = 160
@@ -28,7 +30,7 @@ def impact_rows(rows: Sequence[Affected]) -> list[dict[str, Any]]:
     """Rows of the table, all ticked. Texts are plain cells."""
     return [
         {
-            "Forget": True,
+            "With": True,
             "What": KINDS[row.kind],
             "Why": row.why.capitalize(),
             "Turn": row.turn,
@@ -36,6 +38,18 @@ def impact_rows(rows: Sequence[Affected]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def set_name(one: QuarantinedSet, rows: Sequence[Affected]) -> str:
+    """Return the name of a set in quarantine: `Set 2, turn 14: 1 message, 2 facts`."""
+    numbers = Counter(row.kind for row in rows)
+    held = [count(number, KINDS[kind].lower()) for kind, number in numbers.items()]
+    return f"Set {one.number:,}, turn {one.turn:,}: {', '.join(held) or 'erased since'}"
+
+
+def set_line(row: Affected) -> str:
+    """Return an item of a set in one line: `Fact: The user lives in Tucson`."""
+    return f"{KINDS[row.kind]}: {short(row.words, WORDS_SHOWN)}"
 
 
 def beside(impact: Impact) -> str:

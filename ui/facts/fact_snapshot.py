@@ -136,6 +136,7 @@ def read_desk(view: View, block: str) -> Desk:
     # Only events since the last drawing are counted, as a log can have many thousands.
     uses = cache.tally.catch_up(view.history).facts
     waiting = {fact.id for fact in review.facts}
+    withheld = memory.session.withheld().facts
     rows = tuple(
         Row(
             id=fact.id,
@@ -156,6 +157,7 @@ def read_desk(view: View, block: str) -> Desk:
             category=fact.category,
             topics=fact.topics,
             asks=to_ask(fact.metadata),
+            quarantined=fact.id in withheld,
         )
         for fact in facts
     )

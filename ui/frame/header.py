@@ -18,7 +18,7 @@ from memory_inspector.wording.formatting import plain, tokens
 from ui.chat import guide
 from ui.frame import opening
 from ui.frame.scrubber import draw_scrubber
-from ui.parts import facts_limit, flushing, toasts, watching
+from ui.parts import facts_limit, flushing, forgetting, toasts, watching
 from ui.parts.components import empty
 from ui.sessions import connect
 from ui.sessions.session_dialogs import branch_dialog
@@ -173,6 +173,7 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
         connect.draw_live(session_id)
         if view is not None and not view.past:
             _proposed(view)
+            forgetting.draw_count(view)
         if view is not None and view.history.attachment is not None:
             connect.draw_attachment(session_id, view.history.attachment)
         elif view is not None and view.taken_over:

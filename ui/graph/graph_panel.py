@@ -12,6 +12,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts.pieces import draw_source
 from ui.graph import graph_changes, graph_dialogs, graph_tab
 from ui.graph.graph_snapshot import Desk, sources_of
+from ui.parts import forgetting
 from ui.parts.components import filled, heading
 from ui.tab import nav
 
@@ -222,3 +223,5 @@ def draw_entity(desk: Desk, entity: Entity) -> None:
                 graph_dialogs.merge_dialog(desk, entity.id)
             if st.button("Remove", key="graph__entity_remove", type="tertiary"):
                 graph_dialogs.remove_dialog(desk, entity.id)
+        with st.container(horizontal=True, gap="small"):
+            forgetting.draw_buttons(desk.memory.session_id, entity, "graph__entity")

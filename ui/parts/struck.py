@@ -33,6 +33,7 @@ BRIEF = {
     "dropped": "Cut, priority {priority}",
     "own_truncation": "Cut, priority {priority}",
     "proposed": "Waits for approval",
+    "quarantined": "In quarantine",
     "learned_later": "Came later {turn}",
     "not_relevant": "Beyond the {top_k} best",
     "show_none": "Searched with a tool",

@@ -15,14 +15,13 @@ from memory_core.tracing.values import CutTrace, Trace, said_by
 from memory_core.tracing.words import matched, prompt_of, target_name
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.trace_text import QUOTED, quoted, says
-from ui.parts import probing, toasts, watching
+from ui.parts import forgetting, probing, toasts, watching
 from ui.parts.components import empty, heading
 from ui.parts.effect import effect_sentence
 from ui.parts.saved_page import page_dialog
 from ui.tab import nav, state
 from ui.tab.view import View, memory_of
 from ui.trace import followed as asking
-from ui.trace import forgetting
 from ui.trace.track import draw_details, draw_others, draw_track
 
 SUGGESTED, NEWEST = 5, 3
@@ -110,14 +109,11 @@ def _draw_trace(view: View, trace: Trace) -> None:
                     "Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"
                 ):
                     page_dialog(view.memory.session_id, followed, view.shown_turn, view.position)
-                said_words = now.words or (now.target if not isinstance(now.target, Ref) else None)
-                if (
-                    said_words
-                    and not view.read_only
-                    and st.button("Forget", key="trace__forget", type="tertiary", icon=":material/delete_forever:")
-                ):
-                    forgetting.forget()
-                    forgetting.forget_dialog(view.memory.session_id, said_words)
+                chosen = _chosen(now.words, now.target)
+                if chosen is not None and not view.read_only:
+                    forgetting.draw_buttons(view.memory.session_id, chosen, "trace")
+    if not view.past:
+        forgetting.draw_quarantine(view)
     if trace.cut is not None:
         _draw_entries(view, trace.cut)
         _draw_watched(view)
@@ -144,6 +140,13 @@ def _draw_trace(view: View, trace: Trace) -> None:
         if trace.more:
             st.markdown(f":small[:gray[And {tokens(trace.more)} more, none of them further than these.]]")
     _draw_watched(view)
+
+
+def _chosen(words: str | None, target: str | None) -> str | Ref | None:
+    """Return what can be forgotten of what is followed: a message, a fact, or words."""
+    if words or not isinstance(target, Ref):
+        return words or target
+    return target if target.kind in ("message", "fact") else None
 
 
 def _probes(view: View, trace: Trace) -> list[Probe]:
@@ -297,6 +300,7 @@ def _draw_start(view: View) -> None:
         heading("Said last")
         _draw_links(newest, "said")
     st.markdown(":small[:gray[Or type a few words. Every message, fact, relation and cut has **Follow**, too.]]")
+    forgetting.draw_quarantine(view)
     _draw_watched(view)
 
 

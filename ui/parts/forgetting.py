@@ -1,0 +1,246 @@
+"""The dialogs Quarantine and Forget: what belongs to something, as rows that can be unticked, and what came of it."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from memory_core import ConfigError, Memory, MemoryInspectorError
+from memory_core.events import Ref
+from memory_core.planning.graph_rules import Entity
+from memory_core.planning.impact import Affected, Impact
+from memory_core.verification.receipts import Receipt
+from memory_inspector.server.forget_receipt import receipt_for
+from memory_inspector.wording.formatting import count, plain
+from memory_inspector.wording.impact_text import beside, impact_rows, set_line, set_name
+from ui.parts import toasts
+from ui.parts.components import ROW_PIXELS, closing_button, error_inside, heading
+from ui.parts.effect import effect_sentence
+from ui.tab import nav, state
+from ui.tab.services import engine
+from ui.tab.view import View, memory_of
+
+_PHRASE, _DONE = "forget__phrase", "forget__done"
+MAX_CHARACTERS = 500
+TABLE_PIXELS = 320
+ROWS_SHOWN = 6
+"""Most items of a set in quarantine that are listed."""
+
+Chosen = str | Ref | Entity
+"""A phrase, which can be changed in the dialog, a message or fact, or an entity."""
+
+
+def draw_buttons(session_id: str, what: Chosen, key: str) -> None:
+    """Draw the buttons that open the two dialogs."""
+    quarantine = st.button("Quarantine", key=f"{key}__quarantine", type="tertiary", icon=":material/block:")
+    forget = st.button("Forget", key=f"{key}__forget", type="tertiary", icon=":material/delete_forever:")
+    if quarantine or forget:
+        # No phrase and no receipt of a dialog that was closed.
+        for key_of_dialog in (_PHRASE, _DONE):
+            st.session_state.pop(key_of_dialog, None)
+        (quarantine_dialog if quarantine else forget_dialog)(session_id, what)
+
+
+@st.dialog("Quarantine", width="large", icon=":material/block:", on_dismiss="rerun")
+@error_inside
+def quarantine_dialog(session_id: str, what: Chosen) -> None:
+    """Ask what is kept out of all prompts."""
+    memory = engine().open(session_id)
+    chosen = _chosen(memory, what)
+    impact = _read(lambda: memory.session.quarantine(chosen, preview=True))
+    if impact is None:
+        return
+    unticked = _draw_rows(chosen, impact)
+    number = len(impact.rows) - len(unticked)
+    if number:
+        going = memory.session.quarantine(chosen, keep=unticked, preview=True) if unticked else impact
+        line = effect_sentence(memory.preview.next_prompt().context, memory.preview.quarantine(going).context)
+        st.markdown(f":small[{line}]")
+    st.markdown(":small[:gray[Nothing is erased: a release gives all of it back.]]")
+    closing_button(
+        f"Quarantine {count(number, 'thing')}",
+        _quarantine,
+        (session_id, chosen, unticked),
+        kind="primary",
+        disabled=not number,
+        key="quarantine__do",
+    )
+
+
+def _quarantine(session_id: str, chosen: Chosen, unticked: list[Affected]) -> None:
+    session = memory_of(session_id).session
+    try:
+        before = {one.number for one in session.quarantined()}
+        impact = session.quarantine(chosen, keep=unticked)
+        new = [one.number for one in session.quarantined() if one.number not in before]
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done(
+        f"{count(len(impact.rows), 'thing')} in quarantine.",
+        undo=(lambda: session.release(new[0])) if new else None,
+        session_id=session_id,
+    )
+
+
+def draw_quarantine(view: View) -> None:
+    """Draw the sets in quarantine, newest first, each with what is in it and a release; nothing if there is none."""
+    sets = view.memory.session.quarantined()
+    if not sets:
+        return
+    st.space("small")
+    heading("In quarantine", "\n:small[:gray[In no prompt from the next one on, until it is released.]]")
+    for one in reversed(sets):
+        rows = view.memory.session.quarantined_rows(one)
+        with st.container(border=True, gap="xsmall", key=f"quarantine__set_{one.number}"):
+            with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+                st.markdown(f"**{plain(set_name(one, rows))}**", width="content")
+                st.button(
+                    "Release",
+                    key=f"quarantine__release_{one.number}",
+                    icon=":material/lock_open:",
+                    on_click=_release,
+                    args=(view.memory.session_id, one.number),
+                    disabled=view.read_only is not None,
+                )
+            for row in rows[:ROWS_SHOWN]:
+                st.markdown(f":small[{plain(set_line(row))}]")
+            if len(rows) > ROWS_SHOWN:
+                st.markdown(f":small[:gray[and {count(len(rows) - ROWS_SHOWN, 'more thing')}]]")
+
+
+def _release(session_id: str, number: int) -> None:
+    session = memory_of(session_id).session
+    try:
+        released = session.release(number)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done("Released.", undo=lambda: session.put_back(released), session_id=session_id)
+
+
+def draw_count(view: View) -> None:
+    """Draw how many sets are in quarantine, as a link to where they are released; nothing if there is none."""
+    try:
+        number = len(view.memory.session.quarantined())
+    except MemoryInspectorError:  # the page reports the error
+        return
+    if number:
+        tooltip = "Sets of things that no prompt holds until they are released."
+        nav.link("trace", f":orange[{count(number, 'set')} in quarantine]", icon=":material/block:", help=tooltip)
+
+
+@st.dialog("Forget", width="large", icon=":material/delete_forever:", on_dismiss="rerun")
+@error_inside
+def forget_dialog(session_id: str, what: Chosen) -> None:
+    """Ask what is forgotten; afterwards show what a search for it finds."""
+    memory = engine().open(session_id)
+    # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
+    done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
+    if done is not None:
+        _draw_receipt(*done)
+        return
+    chosen = _chosen(memory, what)
+    impact = _read(lambda: memory.session.forget(chosen, preview=True))
+    if impact is None:
+        return
+    unticked = _draw_rows(chosen, impact)
+    for row in impact.rows:
+        if row.stays:
+            st.markdown(f":small[:orange[:material/warning:] Also in {plain(row.words)}. Forget it there, too.]")
+    # A second preview: it tells what goes once the unticked rows are kept.
+    going = memory.session.forget(chosen, keep=unticked, preview=True) if unticked else impact
+    st.markdown(f":small[:gray[{plain(beside(going))}]]")
+    number = len(going.erased)
+    if st.button(
+        f"Forget {count(number, 'thing')}",
+        key="forget__do",
+        type="primary",
+        icon=":material/delete_forever:",
+        disabled=not number,
+    ):
+        st.session_state[_DONE] = _forgotten(memory, chosen, unticked)
+        st.rerun(scope="fragment")
+
+
+def _chosen(memory: Memory, what: Chosen) -> Chosen:
+    """Draw what was chosen, and return it; a phrase as it was typed here."""
+    if isinstance(what, Entity):
+        st.markdown(f"Everything that names {plain(', '.join((what.name, *what.aliases)))}")
+        return what
+    if isinstance(what, Ref):
+        st.markdown(f"{what.kind.capitalize()} {what.number:,}, with what belongs to it")
+        return what
+    return st.text_input("Phrase", value=what, key=_PHRASE, max_chars=MAX_CHARACTERS).strip()
+
+
+def _read(preview: Callable[[], Impact]) -> Impact | None:
+    """Return what would be affected; None, with the reason on screen, where nothing is."""
+    try:
+        impact = preview()
+    except MemoryInspectorError as error:
+        st.markdown(plain(str(error)))
+        return None
+    if not impact.rows:
+        st.markdown("Nothing in this session says it.")
+        return None
+    return impact
+
+
+def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
+    """Draw the rows as a table, and return those that are unticked. Rows of other sessions cannot be ticked."""
+    rows = impact.erased
+    edited = st.data_editor(
+        impact_rows(rows),
+        # What was chosen is part of the key: ticks of another phrase's rows must not apply to these.
+        key=f"forget__rows_{chosen.name if isinstance(chosen, Entity) else chosen}",
+        disabled=["What", "Why", "Turn", "Text"],
+        height=min(TABLE_PIXELS, ROW_PIXELS * (len(rows) + 1) + 3),
+        column_config={
+            "With": st.column_config.CheckboxColumn(width=64),
+            "Turn": st.column_config.NumberColumn(width=64),
+        },
+    )
+    return [row for row, line in zip(rows, edited, strict=True) if not line["With"]]
+
+
+def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected]) -> tuple[str, Receipt | str]:
+    """Forget, then search; return what was done, and the receipt or why there is none."""
+    # A running turn could learn again from the words while they are forgotten.
+    if not engine().stop(memory.session_id):
+        return "Nothing was changed.", "A turn is still being written: try again when it has ended."
+    with st.spinner("Forgetting"):
+        try:
+            impact = memory.session.forget(chosen, keep=unticked)
+        except MemoryInspectorError as error:
+            return "Not all was forgotten.", str(error)
+    with st.spinner("Searching for what is left"):
+        try:
+            receipt: Receipt | str = receipt_for(memory, impact.target.searched)
+        except ConfigError as error:
+            receipt = str(error)
+    return f"Forgot {count(len(impact.erased), 'thing')}.", receipt
+
+
+def _draw_receipt(done: str, receipt: Receipt | str) -> None:
+    if isinstance(receipt, str):
+        st.warning(f"{plain(done)} {plain(receipt)}")
+        return
+    if receipt.clean:
+        st.success(f"{plain(done)} A search of all files finds the words nowhere.")
+    else:
+        st.warning(f"{plain(done)} The words still stand in what is listed here.")
+    st.code(receipt.page(), language=None, wrap_lines=True)
+    with st.container(horizontal=True):
+        st.download_button(
+            "Receipt",
+            receipt.to_json(),
+            "receipt.json",
+            "application/json",
+            key="forget__json",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+        st.download_button(
+            "Page to print", receipt.page(), "receipt.txt", "text/plain", key="forget__page", on_click="ignore"
+        )
+    st.markdown(":small[:gray[The receipt holds no words. `memory-inspector verify receipt.json` searches again.]]")
