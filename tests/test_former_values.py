@@ -11,6 +11,7 @@ from memory_core import (
     GraphMemoryBlock,
     Memory,
     Services,
+    SummaryMemoryBlock,
     VectorMemoryBlock,
 )
 from memory_core.events import Ref, Retrieved
@@ -424,3 +425,43 @@ def test_the_words_of_a_marked_fact_are_to_be_had_without_the_mark():
     entries = {entry.words: entry.unmarked for part in memory.log.prompt(record).parts for entry in part.entries}
     assert entries[f"{PORTO} (said otherwise in turn 2)"] == PORTO
     assert entries[LISBON] is None
+
+
+def summarised(**values):
+    memory = Memory.from_defaults(
+        "summarised",
+        memory_blocks=[
+            FactExtractionMemoryBlock(name="Facts", on_change="decide"),
+            SummaryMemoryBlock(name="Summary", **values),
+        ],
+        services=Services(embedder=FakeEmbedder()),
+    )
+    for text in ("I live in Porto. I like tea.", "I moved to Lisbon."):
+        memory.put(ChatMessage(role="user", content=text))
+        memory.put(ChatMessage(role="assistant", content="All right."))
+        memory.flush(all=True)
+        memory.deliver()
+    return memory
+
+
+def test_a_sentence_of_a_summary_that_repeats_a_former_value_carries_the_present_one():
+    memory = summarised()
+    sent = memory.get("Where do I live?")
+    lines = sent[0].content.splitlines()
+    assert "The user lives in Porto. <former>until turn 2; now: The user moved to Lisbon</former>" in lines
+    assert "The user likes tea." in lines
+    record = memory.events(kinds=("context_built",))[-1]
+    assert memory.log.prompt(record).messages[0].content == sent[0].content
+    trace = memory.trace("lives in Porto")
+    assert "until turn 2" in str(trace)
+    bundle = read_bundle(write_bundle(memory.session.database, "summarised"), "s.zip")
+    assert bundle.turns == 2
+
+
+def test_a_summary_leaves_such_a_sentence_out_where_it_is_set_so_and_a_trace_says_why():
+    memory = summarised(former_values="leave_out")
+    assert "Porto" not in memory.get("Where do I live?")[0].content
+    [track] = [track for track in memory.trace("lives in Porto").tracks if track.carrier.kind == "text"]
+    assert track.stages[-1].rule == "replaced"
+    assert "Porto" in summarised(former_values="show").get("Where do I live?")[0].content
+    assert "<former>" not in summarised(former_values="show").get("Where do I live?")[0].content

@@ -21,6 +21,7 @@ from memory_core.planning.former_values import (
     Statement,
     former_values,
     mark_for,
+    mark_for_sentence,
     with_preview,
 )
 from memory_core.store.former_rows import read_statements, statements_revision
@@ -36,6 +37,14 @@ class Marks:
     messages: Mapping[Source, Mark] = field(default_factory=dict)
     facts: Mapping[int, Mark] = field(default_factory=dict)
     """Marks by fact id, of active facts that were contradicted since; what was replaced is in no prompt."""
+    values: Sequence[tuple[FormerValue, Mark]] = ()
+    """All former values in the order in which they were replaced, for sentences of summaries."""
+
+    def of_sentence(self, sentence: str) -> Mark | None:
+        """Return the mark of a sentence of a summary that repeats a former value; None for any other."""
+        marks = {id(value): mark for value, mark in self.values}
+        value = mark_for_sentence([value for value, _ in self.values], frozenset(stems(sentence)))
+        return None if value is None else marks[id(value)]
 
 
 class FormerMarks:
@@ -112,6 +121,7 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             for value in values
             if value.kind == "later"
         },
+        values=tuple((value, mark(value, None)) for value in values),
     )
 
 

@@ -58,6 +58,11 @@ def _former(mark: str, safe: Safe) -> str:
     return f" <former>{_BREAK.sub(' ', safe(mark))}</former>" if mark else ""
 
 
+def sentence_parts(text: str, safe: Safe, mark: str = "") -> tuple[Part, ...]:
+    """Return the parts of a sentence of a summary; `mark` as for `turn_parts`."""
+    return (TextPart(text=f"{safe(text)}{_former(mark, safe)}"),)
+
+
 def static_parts(content: str | tuple[Part, ...], safe: Safe) -> tuple[Part, ...]:
     parts = (TextPart(text=content),) if isinstance(content, str) else content
     return tuple(TextPart(text=safe(part.text)) if isinstance(part, TextPart) else part for part in parts)

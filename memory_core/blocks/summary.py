@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,8 @@ from memory_core.blocks.base import (
     ReadContext,
     call_pieces,
 )
-from memory_core.blocks.markup import static_parts
+from memory_core.blocks.former_marks import FormerMarks
+from memory_core.blocks.markup import marked_text, sentence_parts
 from memory_core.blocks.nothing_learned import (
     NothingRead,
     reasons_given,
@@ -29,6 +30,7 @@ from memory_core.errors import ModelAnswerError
 from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory
 from memory_core.models.protocols import ChatModel, ModelCall, Summariser, model_name
+from memory_core.planning.former_values import Mark
 from memory_core.planning.reasons import Outcome, Reason, plan_reasons
 from memory_core.planning.running_summary import cut_order, fit, losses, sentences
 from memory_core.services import Services
@@ -74,9 +76,12 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     llm: Any = Field(default=None, exclude=True)
     max_tokens: int = Field(default=300, ge=1)
     """Maximum tokens of the text."""
+    former_values: Literal["mark", "leave_out", "show"] = "mark"
+    """Treatment of sentences that repeat what a fact or relation has replaced since: `mark` them with the present
+    value, `leave_out` them, or `show` them as they are."""
 
     def settings(self) -> dict[str, Any]:
-        return super().settings() | {"max_tokens": self.max_tokens}
+        return super().settings() | {"max_tokens": self.max_tokens, "former_values": self.former_values}
 
     def learner(self, services: Services) -> str | None:
         return model_name(self.summariser(services))
@@ -94,11 +99,24 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     def read(self, reading: ReadContext, state: str | None) -> Content:
         # Pieces are named by the hash of their words, so two equal sentences would be one piece.
         shown = list(dict.fromkeys(sentences(reading.quarantine.shown(state or ""))))
+        marks: dict[str, Mark] = {}
+        if shown and self.former_values != "show":
+            former = FormerMarks.read(reading)
+            marks = {one: mark for one in shown if (mark := former.of_sentence(one)) is not None}
+        if self.former_values == "leave_out":
+            shown, marks = [sentence for sentence in shown if sentence not in marks], {}
+        refs = {sentence: Ref.of("text", content_hash(sentence)) for sentence in shown}
+        texts = {sentence: marks[sentence].text() if sentence in marks else "" for sentence in shown}
         items = tuple(
-            Item(Ref.of("text", content_hash(sentence)), sentence, static_parts(sentence, reading.safe))
-            for sentence in shown
+            Item(refs[sentence], marked_text(sentence, mark), sentence_parts(sentence, reading.safe, mark))
+            for sentence, mark in texts.items()
         )
-        return Content(items=items, cut_order=cut_order(shown, reading.question), keep=tuple(shown))
+        return Content(
+            items=items,
+            cut_order=cut_order(shown, reading.question),
+            keep=tuple(shown),
+            marks=tuple(mark.as_stored(refs[sentence]) for sentence, mark in marks.items()),
+        )
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
         summariser, heard, text = self.summariser(batch.services), _heard(batch), batch.state or ""

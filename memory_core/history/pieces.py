@@ -16,6 +16,7 @@ from memory_core.blocks.markup import (
     line_parts,
     marked_text,
     relation_parts,
+    sentence_parts,
     static_parts,
     turn_parts,
     unit_words,
@@ -217,7 +218,10 @@ class PieceReader:
             stored = self.text(ref.hash)
             return None if stored is None else stored_item(ref, stored, self._safe)
         if ref.kind == "text":
-            stored = self.text(ref.hash)
+            stored, of_text = self.text(ref.hash), stored_marks(part).get(ref)
+            if stored is not None and of_text is not None:
+                mark = self._mark(of_text)
+                return Item(ref, marked_text(stored, mark), sentence_parts(stored, self._safe, mark))
             return None if stored is None else self._static(ref, decode(stored))
         # 2. What is numbered has the words that the log gave it by that position. A user's fact is looked up in `facts`
         #    first: another session may have changed it, and this one's log does not tell of that.

@@ -17,7 +17,7 @@ MarkKind = Literal["changed", "ended", "later"]
 decided between the two."""
 
 StoredMark = tuple[str, MarkKind, str | None, int]
-"""A mark in an event: ref of the message or fact it stands beside, kind, ref of the present value, turn."""
+"""A mark in an event: ref of the message, fact or sentence it stands beside, kind, ref of the present value, turn."""
 
 Source = tuple[str, int]
 """Session and sequence number of a message."""
@@ -72,6 +72,12 @@ class FormerValue:
     now: Statement | None
     """Statement with the present value; None if there is none."""
     turn: int
+    whole: frozenset[str] = frozenset()
+    """Stems of the whole former wording."""
+
+    def repeated_in(self, sentence: Collection[str]) -> bool:
+        """Return whether a sentence with these stems says the whole former wording and not the present value."""
+        return bool(self.former) and self.whole <= frozenset(sentence) and self.present.isdisjoint(sentence)
 
     def said_in(self, message: Collection[str]) -> bool:
         """Return whether a message with these stems says the former value and not the present one."""
@@ -102,9 +108,9 @@ class Mark:
         """
         if self.kind == "later":
             return f"later, in turn {self.turn}: {self.words}" if self.words else f"said otherwise in turn {self.turn}"
-        if self.kind == "ended" or not self.words:
+        if self.kind == "ended":
             return "no longer true"
-        return f"until turn {self.turn}; now: {self.words}"
+        return f"until turn {self.turn}; now: {self.words}" if self.words else f"until turn {self.turn}"
 
 
 def stored_marks(part: Mapping[str, Any]) -> dict[Ref, Mark]:
@@ -154,18 +160,23 @@ def mark_for(values: Sequence[FormerValue], message: Collection[str]) -> FormerV
     return next((value for value in reversed(values) if value.said_in(message)), None)
 
 
+def mark_for_sentence(values: Sequence[FormerValue], sentence: Collection[str]) -> FormerValue | None:
+    """Return the value that marks a sentence of a summary, which has no source of its own: the last one replaced."""
+    return next((value for value in reversed(values) if value.repeated_in(sentence)), None)
+
+
 def _former_of(statement: Statement, by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
     """Return the former values of a single statement: its earlier wordings, or all of it where it ended."""
     successor = _successor(statement, by_ref)
     if successor is None and statement.ended:
         former = frozenset(stems(statement.text))
-        return [FormerValue("ended", statement, former, frozenset(), None, statement.turn)]
+        return [FormerValue("ended", statement, former, frozenset(), None, statement.turn, former)]
     now, earlier = (statement, statement.wordings[:-1]) if successor is None else (successor, statement.wordings)
     turn = statement.turn
     differences = [(old, *_differences(old, now.text)) for old in dict.fromkeys(earlier)]
     # A wording that only says less is no former value: what it says still holds.
     return [
-        FormerValue("changed", statement, former, present, now, turn)
+        FormerValue("changed", statement, former, present, now, turn, frozenset(stems(old)))
         for old, former, present in differences
         if former and old != now.text
     ]
@@ -197,7 +208,9 @@ def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
             former, present = _differences(old.text, new.text)
             # Either may have been reworded since.
             if former and bearing(new.text, old.text, same_slot=True) in CONTRADICTING:
-                values.append(FormerValue("changed" if old.decided else "later", old, former, present, new, new.turn))
+                kind: MarkKind = "changed" if old.decided else "later"
+                whole = frozenset(stems(old.text))
+                values.append(FormerValue(kind, old, former, present, new, new.turn, whole))
     return values
 
 

@@ -466,6 +466,10 @@ class Tracing:
         end = granted(self.moment, name, ref, f"{how} {name}")
         if end is None and self.moment.quarantine:
             end = self._text_with_quarantine(name, ref)
+        block = self.moment.blocks.get(name)
+        if end is None and block is not None and block.settings.get("former_values") == "leave_out":
+            text = f"{name} leaves out sentences that repeat what was replaced since."
+            return stage("prompt", "lost", text, self.moment.record, rule="replaced")
         return end or stage(
             "prompt", "lost", f"{name} gave nothing to {self.moment.prompt}.", self.moment.record, rule="not_asked"
         )

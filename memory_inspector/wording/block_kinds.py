@@ -341,6 +341,17 @@ SUMMARY = Kind(
             "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
             "whole",
         ),
+        Field(
+            "former_values",
+            "Former values",
+            "`former_values`: a sentence that repeats what a fact or relation has replaced since.",
+            "choice",
+            choices={
+                "mark": "Marked with the present value",
+                "leave_out": "Left out",
+                "show": "As they are",
+            },
+        ),
         _DELIVER_ON,
     ),
 )

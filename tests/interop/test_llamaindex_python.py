@@ -215,7 +215,7 @@ def test_a_summary_and_a_graph_are_left_out_with_their_settings():
     assert "The block 'Relations' (graph) has no counterpart and is left out: " in told
     assert "hops=2, most_relations=20." in told
     assert "The block 'Summary' (summary) has no counterpart and is left out: " in told
-    assert "max_tokens=300." in told
+    assert "max_tokens=300, former_values='mark'." in told
     assert pasted(code).memory_blocks == []
 
 
