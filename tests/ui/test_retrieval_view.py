@@ -342,9 +342,9 @@ def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_each_mark_carries_its_number_and_each_outcome_its_own_shape(mode):
     every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
-    figure = map_figure(drawn(range(1, 11)), every, mode, picked=3).to_dict()
+    figure = map_figure(drawn(range(1, len(ZERO) + 1)), every, mode, picked=3).to_dict()
     marks = [trace for trace in figure["data"] if "customdata" in trace]
-    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 11))
+    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, len(ZERO) + 1))
     looks = [(trace["marker"]["symbol"], trace["marker"]["color"], trace["marker"]["size"]) for trace in marks]
     assert len(set(looks)) == len(ZERO)
     names = [trace["name"] for trace in figure["data"]]
