@@ -379,6 +379,16 @@ def test_with_approval_new_facts_wait_and_reach_no_prompt():
     assert [f.text for f in desk.review().facts] == ["likes tea"]
 
 
+def test_with_approval_what_an_agent_adds_waits_whichever_way_it_adds_it():
+    memory = make(approval=True)
+    memory.facts.add("likes tea", actor="agent")
+    memory.facts.add("likes jazz")
+    assert [(f.text, f.state) for f in memory.facts.desk().facts()] == [
+        ("likes tea", "proposed"),
+        ("likes jazz", "active"),
+    ]
+
+
 def test_what_waits_is_not_found_again():
     extractor = SayingExtractor()
     memory, desk = known("likes tea", approval=True, extractor=extractor)

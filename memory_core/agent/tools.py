@@ -238,7 +238,7 @@ class MemoryTools:
         tags = tuple(dict.fromkeys(tag for given_tag in arguments.tags if (tag := " ".join(given_tag.split()))))
         asked = w.session.newest_turn  # the turn in which the agent archives it
         sources = ((w.session.id, asked),) if asked is not None else ()
-        new = New(content, state="proposed" if block.approval else "active", topics=tags, sources=sources)
+        new = New(content, topics=tags, sources=sources)
         scope = scope_key(self._session, archive)
         transaction = FactChangeSetTransaction(w, scope, archive.name, "agent", self._session.counter.text)
         transaction.apply(ChangeSet("add", (new,)))

@@ -31,6 +31,7 @@ from memory_core.planning.curation import (
 )
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
+from memory_core.store.block_rows import read_blocks
 from memory_core.store.delivery_rows import still_there
 from memory_core.store.erasing.fact_erasing import erase_facts
 from memory_core.store.fact_rows import (
@@ -91,7 +92,15 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         clash = find_clash(plan, present.values())
         if clash is not None:
             raise MessageError(f"{clash.sentence} already, word for word. Merge the two instead?")
+        if self.actor == "agent" and self._needs_approval():
+            # Whichever way an agent adds it, by its tools or an adapter: a person decides.
+            added = (replace(new, state="proposed") if new.state == "active" else new for new in plan.added)
+            plan = replace(plan, added=tuple(added))
         return self.store(present, plan, change.action, change.reason)
+
+    def _needs_approval(self) -> bool:
+        blocks = read_blocks(self.w.connection, self.w.session.id)
+        return any(block.name == self.block and block.settings.get("approval") for block in blocks)
 
     def put(self, kept: Mapping[str, Kept | None]) -> AppliedChangeSet | None:
         """See `Curation.put`."""
