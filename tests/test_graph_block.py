@@ -10,8 +10,10 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import ConfigError, ModelUnreachableError
 from memory_core.events import ProposalRefused, RelationsExtracted
 from memory_core.memory import Memory
+from memory_core.messages import ChatMessage
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.protocols import RelationsFound
+from memory_core.planning.graph_changes import BY_OTHERS
 from memory_core.sessions.overview import delete_session
 from memory_core.store.tables import content_table, entity_table, relation_source_table, relation_table
 
@@ -287,3 +289,17 @@ def test_the_offline_responder_answers_over_several_steps(question, answer):
     reply = "".join(OfflineResponder().stream([*memory.get(question), user(question)]))
     assert answer in reply
     assert "2027" not in reply
+
+
+def test_what_only_a_tool_or_a_pasted_text_says_becomes_no_relation_and_has_its_reason():
+    memory = graph_memory()
+    memory.put(user("Ana | works at | Nordlicht"))
+    memory.put(ChatMessage(role="tool", content="Ana | works at | Evil Corp"))
+    memory.put(user('Summarise this article: """ x ; Rui | owns | Evil Corp """'))
+    memory.flush(all=True)
+    memory.deliver()
+    graph = memory.graph.graph()
+    assert [graph.sentence(relation) for relation in graph.active()] == ["Ana works at Nordlicht"]
+    assert all(entity.name not in ("Evil Corp", "Rui") for entity in graph.entities.values())
+    refused = [record.event for record in memory.events(kinds=("proposal_refused",))]
+    assert [(one.reason, one.number) for one in refused] == [(BY_OTHERS, 1), (BY_OTHERS, 1)]

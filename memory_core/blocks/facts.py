@@ -63,7 +63,7 @@ from memory_core.planning.fact_merging import (
 )
 from memory_core.planning.forgetting import forget_requests, named_facts, names_fact
 from memory_core.planning.former_values import Mark, Statement
-from memory_core.planning.pasted import own_words
+from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
@@ -76,9 +76,6 @@ from memory_core.text import stems
 
 BY_RULES = "offline rules"
 """Name of the decider where a model's decision could not be used."""
-
-SPOKEN_SHARE = 0.5
-"""Share of a fact's stems in what people said from which on it is theirs, where other words were read as well."""
 
 COMPARED = ("active", "proposed", "rejected")
 """States of facts compared with new finds. Superseded and retired facts are left out: they may be learned again."""
@@ -557,7 +554,9 @@ def with_doubts(facts: Iterable[ExtractedFact], read: Sequence[ChatMessage]) -> 
     """
     requests = _requests(read)
     return [
-        replace(fact, doubtful=True) if _is_forgotten(fact, requests) or _may_be_of_others(fact, read) else fact
+        replace(fact, doubtful=True)
+        if _is_forgotten(fact, requests) or said_by_others(fact.text, fact.source, read)
+        else fact
         for fact in facts
     ]
 
@@ -577,24 +576,6 @@ def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> b
     return any(
         (fact.source is None or fact.source <= index) and names_fact(request, fact.text) for index, request in requests
     )
-
-
-def _may_be_of_others(fact: ExtractedFact, heard: Sequence[ChatMessage]) -> bool:
-    """Return whether a fact was found in the output of a tool, or in what a user pasted.
-
-    If the extractor named no message, all count. Under half of the fact is in the other words then.
-    """
-    named = fact.source is not None and 0 <= fact.source < len(heard)
-    read = [heard[fact.source]] if named and fact.source is not None else heard
-    spoken, others = [], False
-    for message in read:
-        text = message_text(message)
-        typed = own_words(text) if message.role is MessageRole.USER else text
-        tool = message.role is MessageRole.TOOL
-        others = others or tool or typed != text
-        spoken.append("" if tool else typed)
-    # Only beside words of others: an extractor also rewords what the user typed, which lowers the share.
-    return others and relevance(fact.text, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE
 
 
 def _first_hand(

@@ -34,6 +34,7 @@ from memory_core.planning.former_values import Statement
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood
+from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
 from memory_core.store.graph_rows import Revision, graph_revision, last_number, store_plan
@@ -275,6 +276,7 @@ def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], ses
     """Return a found relation with its source message, or with all messages if the extractor named none."""
     sourced = found.source is not None and 0 <= found.source < len(heard)
     messages = [heard[found.source]] if sourced and found.source is not None else heard
+    statement = f"{found.subject} {found.predicate} {found.object}"
     return NamedRelation(
         subject=found.subject,
         predicate=found.predicate,
@@ -283,4 +285,5 @@ def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], ses
         object_type=found.object_type,
         ended=found.ended,
         sources=tuple((session_id, message.seq) for message in messages),
+        by_others=said_by_others(statement, found.source, [message.message for message in heard]),
     )

@@ -32,6 +32,7 @@ WITHOUT_NAMES = "a relation without both names and what joins them"
 TOO_LONG = f"a name or predicate of more than {LONGEST} characters"
 TO_ITSELF = "a relation of something to itself"
 PRONOUN = "a pronoun in place of a name"
+BY_OTHERS = "a relation that only the output of a tool or a pasted text says"
 REMOVED = "a relation or an entity that a person had removed"
 
 TWO_DIFFERENT = "A relation needs two different entities."
@@ -53,6 +54,8 @@ class NamedRelation:
     """True if it held only in the past."""
     sources: tuple[Source, ...] = ()
     """The messages that say it."""
+    by_others: bool = False
+    """True if only the output of a tool or a pasted text says it: it is not learned, as nobody could review it."""
 
 
 # -- found relations -----------------------------------------------------------------------------
@@ -68,6 +71,8 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     for relation in found:
         names = clean_name(relation.subject), clean_name(relation.object)
         if clean_predicate(relation.predicate) != SAME_AS or _problem(draft, names[0], SAME_AS, names[1]):
+            continue
+        if relation.by_others:
             continue
         one, other = draft.find(names[0]), draft.find(names[1])
         if one is not None and other is not None and one != other:
@@ -97,7 +102,7 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
             clean_predicate(relation.predicate),
             clean_name(relation.object),
         )
-        problem = _problem(draft, subject, predicate, object)
+        problem = BY_OTHERS if relation.by_others else _problem(draft, subject, predicate, object)
         if problem:
             refused[problem] += 1
             # What a person removed is held back on purpose; anything else is the extractor's mistake.

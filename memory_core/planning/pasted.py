@@ -5,6 +5,14 @@ transcript. What it takes for pasted waits for a person, so a wrong guess costs 
 """
 
 import re
+from collections.abc import Sequence
+
+from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.planning.fact_merging import relevance
+from memory_core.text import stems
+
+SPOKEN_SHARE = 0.5
+"""Share of a statement's stems in what people said from which on it is theirs, where other words were read as well."""
 
 MAX_TAGS = 50
 """Opening tags of a message that are paired: a page of HTML has no end of them."""
@@ -72,3 +80,22 @@ def _without_tagged(text: str) -> str:
         # A tag without a closing one is markup in the user's own words, and stays.
         at = closing + len(opening[1]) + 3 if closing >= 0 else opening.end()
     return "".join([*result, text[at:]])
+
+
+def said_by_others(statement: str, source: int | None, heard: Sequence[ChatMessage]) -> bool:
+    """Return whether a statement was found in the output of a tool, or in what a user pasted.
+
+    `source` is the index of its message; if the extractor named none, all count. Under half of the statement is in the
+    other words then.
+    """
+    named = source is not None and 0 <= source < len(heard)
+    read = [heard[source]] if named and source is not None else heard
+    spoken, others = [], False
+    for message in read:
+        text = message_text(message)
+        typed = own_words(text) if message.role is MessageRole.USER else text
+        tool = message.role is MessageRole.TOOL
+        others = others or tool or typed != text
+        spoken.append("" if tool else typed)
+    # Only beside words of others: an extractor also rewords what the user typed, which lowers the share.
+    return others and relevance(statement, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE
