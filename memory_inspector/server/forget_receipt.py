@@ -4,22 +4,22 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memory_core import Memory
+from memory_core import Database
 from memory_core.config import Settings
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import Receipt
 from memory_core.verification.searching import search
 
 
-def receipt_for(memory: Memory, phrases: Collection[str]) -> Receipt:
-    """Return the receipt of a search for phrases in the app's folder, and in the session's database outside of it.
+def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
+    """Return the receipt of a search for phrases in the app's folder, and in a database outside of it.
 
     Raises:
         ConfigError: a phrase has under 4 characters, which stand in other words by chance; or there is none, as for a
             message that is too short to be looked for.
     """
     texts = wanted(phrases)
-    home, file = Settings.of_the_app().home, memory.session.database.file
+    home, file = Settings.of_the_app().home, database.file
     places = [home] if home is not None and home.is_dir() else []
     # A database inside of the folder is searched with it already.
     if file is not None and file.is_file() and not any(place in file.resolve().parents for place in _resolved(places)):

@@ -3,12 +3,13 @@
 import json
 import re
 import sqlite3
+from uuid import uuid4
 
 import pytest
 from app_server import behind, healthy, idle
 from playwright.sync_api import expect
 
-from memory_core import ChatMessage, Memory
+from memory_core import ChatMessage, Memory, list_sessions
 from memory_core.verification.receipts import read_receipt
 
 pytestmark = pytest.mark.browser
@@ -52,3 +53,29 @@ def test_a_phrase_is_forgotten_from_the_impact_to_the_receipt(served, chromium, 
     assert faults == []
     healthy(tab)
     context.close()
+
+
+def test_a_user_is_forgotten_with_all_their_sessions_from_the_list(served, visitor):
+    user = f"marta-{uuid4().hex[:6]}"
+    shared = behind(served)
+    for number in (1, 2):
+        memory = Memory.from_recipe(
+            "blocks", f"{user}-{number}", user_id=user, database=shared.database, services=shared.services
+        )
+        memory.put(ChatMessage(role="user", content=f"My boat is called Zephyrine of {user} number {number}."))
+        memory.put(ChatMessage(role="assistant", content="All right."))
+    tab = visitor.open(f"{served.url}/sessions")
+    idle(tab)
+    tab.get_by_role("combobox", name="User").click()
+    tab.get_by_role("option", name=user).click()
+    idle(tab)
+    tab.get_by_role("button", name="Forget this user").click()
+    dialog = tab.get_by_role("dialog")
+    dialog.get_by_role("button", name="Forget 2 sessions").click()
+    expect(dialog.get_by_text("finds the words nowhere")).to_be_visible()
+    tab.keyboard.press("Escape")
+    idle(tab)
+    assert list_sessions(shared.database, user_id=user) == []
+    with sqlite3.connect(served.database_url.removeprefix("sqlite:///")) as connection:
+        assert "Zephyrine" not in "\n".join(connection.iterdump())
+    healthy(tab)

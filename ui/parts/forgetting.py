@@ -137,7 +137,7 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
     # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
     done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
     if done is not None:
-        _draw_receipt(*done)
+        draw_receipt(*done)
         return
     chosen = _chosen(memory, what)
     impact = _read(lambda: memory.session.forget(chosen, preview=True))
@@ -215,13 +215,13 @@ def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected]) -> tupl
             return "Not all was forgotten.", str(error)
     with st.spinner("Searching for what is left"):
         try:
-            receipt: Receipt | str = receipt_for(memory, impact.target.searched)
+            receipt: Receipt | str = receipt_for(memory.session.database, impact.target.searched)
         except ConfigError as error:
             receipt = str(error)
     return f"Forgot {count(len(impact.erased), 'thing')}.", receipt
 
 
-def _draw_receipt(done: str, receipt: Receipt | str) -> None:
+def draw_receipt(done: str, receipt: Receipt | str) -> None:
     if isinstance(receipt, str):
         st.warning(f"{plain(done)} {plain(receipt)}")
         return

@@ -16,7 +16,7 @@ from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import count, plain, short
 from ui.parts.components import filled_rows, heading, unseen_heading
 from ui.parts.saved_page import page_dialog
-from ui.sessions import session_dialogs
+from ui.sessions import session_dialogs, user_dialog
 from ui.sessions.connect import CONNECT, draw_card, draw_live_links, live_sessions
 from ui.sessions.exporting import export_dialog
 from ui.sessions.health import LABELS, draw_health, latest
@@ -60,7 +60,10 @@ def draw() -> None:
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
         dialog_open = _begin()
-        shown = of_user(sessions, _filter(sessions))
+        user = _filter(sessions)
+        shown = of_user(sessions, user)
+    if user not in (EVERYONE, NOBODY):
+        dialog_open = user_dialog.draw_button(user) or dialog_open
     picked = _picked(sessions)
     _table(shown, picked, agents)
     if picked is not None:

@@ -1,0 +1,73 @@
+"""Forget a user: their sessions and shared facts, and nothing of anybody else."""
+
+import pytest
+from fakes import FakeEmbedder
+
+from memory_core import (
+    ChatMessage,
+    Database,
+    FactExtractionMemoryBlock,
+    Memory,
+    NotFoundError,
+    Services,
+    VectorMemoryBlock,
+    data_of_user,
+    forget_user,
+    list_sessions,
+)
+from memory_core.verification.fingerprints import wanted
+from memory_core.verification.receipts import receipt_of
+
+ANA = ["My dentist in Coimbra is Doctor Vantongeren.", "I work as a carpenter at Holzmann."]
+
+
+def talked(database, session_id, user_id, *texts):
+    memory = Memory.from_defaults(
+        session_id,
+        user_id,
+        database=database,
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", scope="user"), VectorMemoryBlock(name="Earlier")],
+        services=Services(embedder=FakeEmbedder()),
+    )
+    for text in texts:
+        memory.put(ChatMessage(role="user", content=text))
+        memory.put(ChatMessage(role="assistant", content="Noted."))
+    memory.flush(all=True)
+    memory.deliver()
+    memory.get("Who is my dentist?")
+    return memory
+
+
+def test_all_sessions_and_shared_facts_of_a_user_go_and_no_byte_of_their_words_stays(tmp_path):
+    database = Database.open(f"sqlite:///{tmp_path / 'memory.db'}")
+    talked(database, "one", "ana-costa", ANA[0])
+    talked(database, "two", "ana-costa", ANA[1])
+    other = talked(database, "three", "rui", "I live in Porto.")
+    data = data_of_user(database, "ana-costa")
+    assert ({status.session_id for status in data.sessions}, data.messages) == ({"one", "two"}, 4)
+    assert len(data.facts) >= 2
+    gone = forget_user(database, "ana-costa")
+    assert set(ANA) <= set(gone.searched)
+    assert [status.session_id for status in list_sessions(database)] == ["three"]
+    receipt = receipt_of(tmp_path, wanted([*gone.searched, *gone.facts, "ana-costa", "Vantongeren"]))
+    assert receipt.clean, receipt.page()
+    assert [fact.text for fact in other.facts.read("Facts")] == ["The user lives in Porto"]
+    with pytest.raises(NotFoundError):
+        forget_user(database, "ana-costa")
+
+
+def test_a_session_of_that_user_that_is_open_elsewhere_is_told():
+    database = Database.open()
+    memory = talked(database, "one", "ana", ANA[0])
+    forget_user(database, "ana")
+    with pytest.raises(NotFoundError):
+        memory.put(ChatMessage(role="user", content="Hello"))
+
+
+def test_a_user_whose_name_begins_alike_keeps_theirs():
+    database = Database.open()
+    talked(database, "one", "ana", ANA[0])
+    other = talked(database, "two", "ana-maria", ANA[1])
+    forget_user(database, "ana")
+    assert other.facts.read("Facts") != []
+    assert [status.session_id for status in list_sessions(database, user_id="ana-maria")] == ["two"]

@@ -1,0 +1,85 @@
+"""The dialog that forgets a user: what is stored of them, and the receipt of the search afterwards."""
+
+import streamlit as st
+
+from memory_core import ConfigError, MemoryInspectorError, data_of_user, forget_user
+from memory_core.sessions.forget_user import UserData
+from memory_core.verification.receipts import Receipt
+from memory_inspector.server.forget_receipt import receipt_for
+from memory_inspector.wording.formatting import count, plain, short
+from ui.parts.components import ROW_PIXELS, error_inside
+from ui.parts.forgetting import draw_receipt
+from ui.tab.services import engine
+
+_DONE = "forget_user__done"
+TABLE_PIXELS = 280
+
+
+def draw_button(user_id: str) -> bool:
+    """Draw the button that opens the dialog; return whether it was clicked."""
+    clicked = st.button("Forget this user", key="sessions__forget_user", type="tertiary", icon=":material/person_off:")
+    if clicked:
+        st.session_state.pop(_DONE, None)
+        forget_user_dialog(user_id)
+    return clicked
+
+
+@st.dialog("Forget this user", width="large", icon=":material/person_off:", on_dismiss="rerun")
+@error_inside
+def forget_user_dialog(user_id: str) -> None:
+    """Ask before all sessions and facts of a user are erased; afterwards show what a search for them finds."""
+    # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
+    done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
+    if done is not None:
+        draw_receipt(*done)
+        return
+    try:
+        data = data_of_user(engine().database, user_id)
+    except MemoryInspectorError as error:
+        st.markdown(plain(str(error)))
+        return
+    st.markdown(f"Everything that is stored of **{plain(short(user_id, 80))}**: {plain(_line(data))}.")
+    st.dataframe(
+        [
+            {
+                "Session": status.title or status.session_id,
+                "Messages": status.queue_messages + status.archived_messages,
+                "Turns": status.turns,
+            }
+            for status in data.sessions
+        ],
+        hide_index=True,
+        width="stretch",
+        height=min(TABLE_PIXELS, ROW_PIXELS * (len(data.sessions) + 1) + 3),
+    )
+    st.markdown(":small[:gray[This cannot be undone. What sessions of others say about them stays.]]")
+    label = f"Forget {count(len(data.sessions), 'session')}" + f" and {count(len(data.facts), 'fact')}" * bool(
+        data.facts
+    )
+    if st.button(label, key="forget_user__do", type="primary", icon=":material/person_off:"):
+        st.session_state[_DONE] = _forgotten(data)
+        st.rerun(scope="fragment")
+
+
+def _line(data: UserData) -> str:
+    parts = [(len(data.sessions), "session"), (data.messages, "message"), (len(data.facts), "shared fact")]
+    return ", ".join(count(number, noun) for number, noun in parts if number)
+
+
+def _forgotten(data: UserData) -> tuple[str, Receipt | str]:
+    """Forget, then search; return what was done, and the receipt or why there is none."""
+    # A running turn could go on writing while its session is erased.
+    if not all(engine().stop(status.session_id) for status in data.sessions):
+        return "Nothing was changed.", "A turn is still being written: try again when it has ended."
+    database = engine().database
+    with st.spinner("Forgetting"):
+        try:
+            gone = forget_user(database, data.user_id)
+        except MemoryInspectorError as error:
+            return "Not all was forgotten.", str(error)
+    with st.spinner("Searching for what is left"):
+        try:
+            receipt: Receipt | str = receipt_for(database, gone.searched)
+        except ConfigError as error:
+            receipt = str(error)
+    return f"Forgot {_line(gone)}.", receipt
