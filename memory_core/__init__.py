@@ -59,7 +59,7 @@ from memory_core.messages import (
 from memory_core.models.protocols import ChatModel, Embedder
 from memory_core.planning.rendering import InsertMethod
 from memory_core.services import Services
-from memory_core.sessions.forget_user import UserData, data_of_user, forget_user
+from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import Status, delete_session, list_sessions
 from memory_core.store.block_rows import Holding, TextRevision
 from memory_core.store.database import Database
@@ -127,11 +127,9 @@ __all__ = [
     "ThinkingPart",
     "ToolCallBlock",
     "ToolCallPart",
-    "UserData",
     "VectorIndexError",
     "VectorMemoryBlock",
     "VideoBlock",
-    "data_of_user",
     "delete_session",
     "forget_user",
     "list_sessions",

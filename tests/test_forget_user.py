@@ -11,10 +11,10 @@ from memory_core import (
     NotFoundError,
     Services,
     VectorMemoryBlock,
-    data_of_user,
     forget_user,
     list_sessions,
 )
+from memory_core.sessions.forget_user import data_of_user
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import receipt_of
 

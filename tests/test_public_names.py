@@ -18,7 +18,8 @@ PUBLIC = [
     "ModelKeyError", "ModelRateLimitError", "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError",
     "NotFoundError", "Receipt", "Services", "Settings", "StaticMemoryBlock", "Status", "StoreError", "StoredMessage",
     "SummaryMemoryBlock", "TextBlock", "TextPart", "TextRevision", "ThinkingBlock", "ThinkingPart", "ToolCallBlock",
-    "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "VideoBlock", "delete_session", "list_sessions",
+    "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "VideoBlock", "delete_session", "forget_user",
+    "list_sessions",
 ]  # fmt: skip
 
 SLOW = ("chromadb", "openai", "onnxruntime", "tokenizers", "tiktoken", "streamlit", "plotly", "snowballstemmer")

@@ -24,7 +24,7 @@ MOST_SEARCHED = 200
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """What is stored of a user."""
+    """Sessions, messages and facts of a user, counted and named."""
 
     user_id: str
     sessions: tuple[Status, ...]

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from memory_core import ConfigError, MemoryInspectorError, data_of_user, forget_user
-from memory_core.sessions.forget_user import UserData
+from memory_core import ConfigError, MemoryInspectorError, forget_user
+from memory_core.sessions.forget_user import UserData, data_of_user
 from memory_core.verification.receipts import Receipt
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.wording.formatting import count, plain, short
@@ -53,10 +53,12 @@ def forget_user_dialog(user_id: str) -> None:
         height=min(TABLE_PIXELS, ROW_PIXELS * (len(data.sessions) + 1) + 3),
     )
     st.markdown(":small[:gray[This cannot be undone. What sessions of others say about them stays.]]")
-    label = f"Forget {count(len(data.sessions), 'session')}" + f" and {count(len(data.facts), 'fact')}" * bool(
-        data.facts
-    )
-    if st.button(label, key="forget_user__do", type="primary", icon=":material/person_off:"):
+    if st.button(
+        f"Forget {count(len(data.sessions), 'session')}",
+        key="forget_user__do",
+        type="primary",
+        icon=":material/person_off:",
+    ):
         st.session_state[_DONE] = _forgotten(data)
         st.rerun(scope="fragment")
 
