@@ -465,3 +465,64 @@ def test_a_summary_leaves_such_a_sentence_out_where_it_is_set_so_and_a_trace_say
     assert track.stages[-1].rule == "replaced"
     assert "Porto" in summarised(former_values="show").get("Where do I live?")[0].content
     assert "<former>" not in summarised(former_values="show").get("Where do I live?")[0].content
+
+
+@pytest.mark.parametrize("recipe", ["decide", "add"])
+def test_of_values_that_change_within_one_delivery_the_former_ones_are_marked_as_foretold(recipe):
+    memory = Memory.from_defaults(
+        "at once",
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", on_change=recipe), VectorMemoryBlock(name="Earlier")],
+        services=Services(embedder=FakeEmbedder()),
+    )
+    for text in ("I live in Porto.", "I moved to Lisbon.", "I live in Faro now."):
+        memory.put(ChatMessage(role="user", content=text))
+        memory.put(ChatMessage(role="assistant", content="All right."))
+    memory.flush(all=True)
+    memory.deliver()
+    shown = memory.get("Where do I live?")[0].content
+    former = [line for line in shown.splitlines() if "<former>" in line and line.startswith("user: ")]
+    assert [line.split(" <former>")[0] for line in former] == ["user: I live in Porto.", "user: I moved to Lisbon."]
+    assert "user: I live in Faro now." in shown.splitlines()
+
+
+def test_a_value_that_changes_within_one_delivery_has_its_history_and_the_sources_of_each():
+    memory = Memory.from_defaults(
+        "history",
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", on_change="decide")],
+        services=Services(embedder=FakeEmbedder()),
+    )
+    for text in ("I live in Porto.", "I moved to Lisbon.", "I live in Porto again."):
+        memory.put(ChatMessage(role="user", content=text))
+    memory.flush(all=True)
+    memory.deliver()
+    [fact] = memory.facts.read("Facts")
+    assert [version.text for version in memory.facts.history(fact)][-1] == fact.text
+    assert "Porto" in fact.text
+    assert "The user moved to Lisbon" in [version.text for version in memory.facts.history(fact)]
+    assert {seq for _, seq in fact.sources} >= {2, 3}
+
+
+@pytest.mark.parametrize("mode", ["decide", "add"])
+def test_the_marks_of_values_that_change_within_the_next_flush_are_foretold(mode):
+    memory = Memory.from_defaults(
+        "foretold",
+        token_limit=300,
+        chat_history_token_ratio=0.1,
+        token_flush_size=20,
+        memory_blocks=[
+            FactExtractionMemoryBlock(name="Facts", on_change=mode),
+            VectorMemoryBlock(name="Earlier"),
+            SummaryMemoryBlock(name="Summary"),
+        ],
+        services=Services(embedder=FakeEmbedder()),
+    )
+    for text in ("I live in Porto.", "I moved to Lisbon.", "I live in Faro now."):
+        memory.put(ChatMessage(role="user", content=text))
+        memory.put(ChatMessage(role="assistant", content="All right."))
+    question = ChatMessage(role="user", content="Where do I live now, and where did I live before all that?")
+    foretold = memory.preview.next_prompt(message=question)
+    assert len(foretold.flush.leave) == 6
+    memory.put(question)
+    memory.deliver()
+    assert "<former>" in str(foretold.context.messages)
+    assert memory.build_context().messages == foretold.context.messages

@@ -444,7 +444,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         # An offline decider is the rules. Beside a model they are the fallback, and the log has to tell the two apart.
         rules = decider.name if decider.offline else BY_RULES
         return Finding(
-            steps=(*done.settled, *repeated),
+            steps=(
+                *(replace(step, replaces=prepared.replaced.get(step.index, ())) for step in done.settled),
+                *repeated,
+            ),
             held_back=prepared.held_back,
             refused=Counter(decisions.refused) + Counter(done.refused),
             calls=decisions.calls,

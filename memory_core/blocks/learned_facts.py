@@ -27,9 +27,18 @@ from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
 from memory_core.planning.former_values import ENDED, Statement
 from memory_core.planning.reasons import Reason
-from memory_core.store.fact_rows import add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
+from memory_core.store.fact_rows import (
+    add_fact,
+    confirm_fact,
+    hand_on_sources,
+    read_by_ids,
+    read_facts,
+    revise,
+    scope_revision,
+)
 from memory_core.store.word_vectors import keep_word_vectors
 from memory_core.store.writing import Writing
+from memory_core.text import similarity
 from memory_core.tokens import TokenCounter
 from memory_core.vectors.vector_index import Vector
 
@@ -94,6 +103,8 @@ class LearnedFacts:
     embedder: str | None = None
     vectors: Mapping[str, Vector] = field(default_factory=dict)
     """Vectors of facts' texts, by text."""
+    new_ids: dict[int, int] = field(default_factory=dict)
+    """Ids of new facts in a preview, by -1 - index of the find."""
     texts: list[str] = field(default_factory=list)
     """Texts of the active facts after storing."""
 
@@ -115,7 +126,7 @@ class LearnedFacts:
         return [fact for fact in facts.values() if fact.state == "active" and self._why_retired(fact) is None]
 
     def after(self, numbers: Iterator[int]) -> list[Fact]:
-        """Return active facts after storing, oldest first; `numbers` yields ids for new ones."""
+        """Return active facts after storing, oldest first; `numbers` yields ids for new ones, which `new_ids` keeps."""
         facts, plan = self.active_before_condensing, self.condense
         if plan is not None and not plan.refused:
             # A merge that begins with a kept fact adds to it; any other becomes a new sentence.
@@ -123,10 +134,15 @@ class LearnedFacts:
             gone = {*plan.vanished, *(id for ids, _ in plan.merged for id in ids)} - into
             made = [*(index for ids, index in plan.merged if ids[0] not in into), *plan.new]
             facts = [*(fact for fact in facts if fact.id not in gone), *(self._sentence(index) for index in made)]
-        return [fact if fact.id > 0 else replace(fact, id=next(numbers)) for fact in facts]
+        self.new_ids = {fact.id: next(numbers) for fact in facts if fact.id < 0}
+        ids = self.new_ids
+        return [fact if fact.id > 0 else replace(fact, id=ids.get(fact.id) or next(numbers)) for fact in facts]
 
     def statements(self, batch: Batch) -> tuple[Statement, ...]:
-        """Return the facts that are added, changed, ended or contradicted, as they are after storing. For previews."""
+        """Return the facts that are added, changed, ended or contradicted, as they are after storing.
+
+        For previews, after `after`, so that new facts have the same ids in both.
+        """
         facts_by_id = {fact.id: fact for fact in self.place.known}
         result: dict[int, Statement] = {}
 
@@ -137,13 +153,15 @@ class LearnedFacts:
             )
 
         for step in self.finding.steps:
-            sources = tuple((batch.session_id, seq) for seq in sources_of(self.found[step.index], self.seqs))
+            former = self._replaced(step)
+            read = [self.found[step.index], *former]
+            sources = tuple((batch.session_id, seq) for fact in read for seq in sources_of(fact, self.seqs))
             turn = batch.messages[-1].turn
             if step.target is not None and step.target in facts_by_id and step.act != "add":
                 old, text = statement(step.target), step.text if step.act == "update" else None
                 result[step.target] = replace(
                     old,
-                    wordings=old.wordings if text is None else (*old.wordings, text),
+                    wordings=old.wordings if text is None else (*old.wordings, *(f.text for f in former), text),
                     turn=turn if step.act != "none" else old.turn,
                     sources=(*old.sources, *(sources if step.act != "delete" else ())),
                     ended=step.act == "delete",
@@ -153,11 +171,16 @@ class LearnedFacts:
                 others = [id for id in step.conflicts_with if id in facts_by_id]
                 result |= {id: statement(id) for id in others}
                 # A find of this delivery has no id yet; if it waits for a person, it is not among them.
-                others += [-1 - index for index in step.found_before if -1 - index in result]
+                before = (self._preview_id(index) for index in step.found_before)
+                others += [id for id in before if id in result]
                 refs = tuple(Ref.of("fact", id) for id in others)
-                new = Ref.of("fact", -1 - step.index)
-                result[new.number] = Statement(new, (step.text,), turn, sources, confirmed_at=inf, contradicts=refs)
+                new = Ref.of("fact", self._preview_id(step.index))
+                wordings = (*(fact.text for fact in former), step.text)
+                result[new.number] = Statement(new, wordings, turn, sources, confirmed_at=inf, contradicts=refs)
         return tuple(result.values())
+
+    def _preview_id(self, index: int) -> int:
+        return self.new_ids.get(-1 - index, -1 - index)
 
     def _settled(self, fact: Fact, step: Settled) -> Fact:
         """Return a known fact after the decision on a find."""
@@ -210,6 +233,15 @@ class LearnedFacts:
     def _waits(self, step: Settled) -> bool:
         """Return whether a person has to accept the added fact."""
         return self.place.approval or self.found[step.index].doubtful
+
+    def _replaced(self, step: Settled) -> list[ExtractedFact]:
+        """Return what was found earlier in the delivery and whose value this step replaces, in order.
+
+        It becomes a former wording of the fact. What waits for a person replaces nothing.
+        """
+        if step.act not in ("add", "update") or self._waits(step):
+            return []
+        return [self.found[index] for index in step.replaces if not self.found[index].doubtful]
 
     def _confirms(self, step: Settled) -> bool:
         """Return whether a find confirms the fact that it says again: a doubtful one, as of a pasted text, does not."""
@@ -294,10 +326,21 @@ class LearnedFacts:
                     tokens = self.place.counter.text(target.text)
                     revise(w, target, metadata=without_ask(target.metadata), tokens=tokens, actor="engine")
             return None
+        former = self._replaced(step)
         if step.act == "update":
-            self._update(w, by_id[step.target or 0], step, fact, sources)
+            target = by_id[step.target or 0]
+            for earlier in former:
+                self._reword(w, target.id, earlier, earlier.text)
+            self._update(w, read_by_ids(w.connection, [target.id])[0] if former else target, step, fact, sources)
             return None
         before = [ids[-1 - index] for index in step.found_before if -1 - index in ids]
+        if former and step.text is not None:
+            # Added as it was said first, so that the fact has its former value in its history.
+            first = sources_of(former[0], self.seqs)
+            id: int | None = self._add(w, former[0].text, step, former[0], first, before)
+            for later, words in [*((one, one.text) for one in former[1:]), (fact, step.text)]:
+                self._reword(w, id or 0, later, words)
+            return id
         id = None if step.text is None else self._add(w, step.text, step, fact, sources, before)
         if step.act == "delete":
             revise(w, by_id[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
@@ -325,6 +368,15 @@ class LearnedFacts:
         place, tokens = self.place, self.place.counter.text(text)
         conflicts = (*step.conflicts_with, *before)
         return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=conflicts)
+
+    def _reword(self, w: Writing, id: int, found: ExtractedFact, text: str) -> None:
+        """Give a fact the words of a later find of the delivery, with the messages of that as new sources."""
+        fact = read_by_ids(w.connection, [id])[0]
+        topics = tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS]
+        tokens = self.place.counter.text(text)
+        if text != fact.text:
+            revise(w, fact, text=text, tokens=tokens, topics=topics, slot=found.slot, actor="engine")
+        confirm_fact(w, fact, similarity=similarity(fact.text, text), sources=sources_of(found, self.seqs))
 
     def _update(self, w: Writing, fact: Fact, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> None:
         """Change a known fact's text, with the messages as new sources."""

@@ -71,6 +71,8 @@ class Prepared:
     """Like a fact that a person rejected."""
     repeated: Mapping[int, int]
     """Redundant facts of the same batch, each with the one that says as much or replaces it."""
+    replaced: Mapping[int, tuple[int, ...]]
+    """Facts of the batch whose value a later one replaces, in order, by the index of the later one."""
     owners: Mapping[str, int]
     """The known fact that has some words (`same_words`) already; rejected ones aside."""
 
@@ -105,6 +107,8 @@ class Settled:
     """Another one found at the same time that says as much, where no known fact does."""
     found_before: tuple[int, ...] = ()
     """Indexes of those found at the same time, earlier, that an added one contradicts."""
+    replaces: tuple[int, ...] = ()
+    """Indexes of those found at the same time, earlier, whose value this one replaces; in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,10 @@ def prepare(
     compared: dict[int, tuple[Candidate, ...]] = {}
     # Within one batch first: only the last word on each matter is compared with what is known.
     repeated = _overtaken(list(wordings), found)
+    replaced: dict[int, tuple[int, ...]] = {}
+    for index, by in sorted(repeated.items()):
+        if index < by and _bearing(found[by].text, found[by].slot, found[index]) in CONTRADICTING:
+            replaced[by] = (*replaced.get(by, ()), index)
     for index in [index for index in wordings if index not in repeated]:
         near_ones = []
         for fact, score in zip(known, wordings[index], strict=True):
@@ -148,7 +156,7 @@ def prepare(
                 near_ones.append(Candidate(fact.id, fact.text, likeness, fact.slot, fact.protected))
         compared[index] = tuple(sorted(near_ones, key=_nearness(found[index].text))[:nearest])
     owners = {same_words(fact.text): fact.id for fact in known if not fact.rejected}
-    return Prepared(compared, tuple(held_back), repeated, owners)
+    return Prepared(compared, tuple(held_back), repeated, replaced, owners)
 
 
 def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Decision:
