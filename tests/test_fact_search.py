@@ -1,10 +1,15 @@
 """Finding facts by a question, and the vectors of their words: kept once, erased with the words."""
 
+from types import SimpleNamespace
+
+import hypothesis
 import pytest
 from engine_fakes import assistant, block, user
 from fakes import FakeEmbedder, FakeExtractor
+from hypothesis import strategies as st
 from sqlalchemy import func, select
 
+from memory_core.blocks.fact_search import FactHit, behind_later
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.errors import ConfigError, EmbedderError, NotFoundError
@@ -282,3 +287,25 @@ def test_found_facts_carry_the_blocks_categories_and_topics():
     memory.put_messages([user("I visited Rome in 2019. I like tea. I always back up first")], end_turn=True)
     assert [fact.category for fact in memory.facts.read("Facts")] == ["episodic", "semantic", "procedural"]
     assert block(memory, "Facts").facts[1] == "The user like tea"
+
+
+def test_a_fact_that_a_later_one_contradicts_comes_right_behind_it():
+    memory = Memory.from_defaults(
+        "contradicted", memory_blocks=[FactExtractionMemoryBlock(name="Facts")], services=Services()
+    )
+    for text in ("I live in Porto.", "I like living by the sea.", "I live in Lisbon.", "I live in Faro."):
+        memory.put(user(text))
+        memory.flush(all=True)
+        memory.deliver()
+    hits = [hit.fact.text for hit in memory.facts.search("Where in Porto do I live?")]
+    homes = [text for text in hits if "lives in" in text]
+    assert homes[0] == "The user lives in Faro"
+    assert set(homes[1:]) == {"The user lives in Lisbon", "The user lives in Porto"}
+    assert [hit.fact.text for hit in memory.facts.search("Where in Porto do I live?", top_k=1)] == homes[:1]
+
+
+@hypothesis.given(st.permutations(range(6)), st.dictionaries(st.integers(0, 7), st.integers(0, 7), max_size=6))
+def test_reordering_keeps_every_hit_once(order, later):
+    hits = [FactHit(SimpleNamespace(id=id), 0.5, None, 0.5) for id in order]
+    ordered = [hit.fact.id for hit in behind_later(hits, later)]
+    assert sorted(ordered) == sorted(order)

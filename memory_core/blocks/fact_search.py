@@ -30,6 +30,9 @@ KEYWORD_WEIGHT = 0.15
 THRESHOLD = 0.1
 """Minimum score, 0 to 1, of a result."""
 
+MAX_REORDERED = 100
+"""Results among which facts that a later one contradicts are put behind that, before the best are returned."""
+
 _COMPARISONS = ("in", "ne", "gt", "gte", "lt", "lte", "prefix")
 _FIELDS = (
     "state", "pinned", "origin", "category", "topics", "block", "turn", "created_at", "confirmed_at", "session", "key",
@@ -186,6 +189,20 @@ def search_facts(
     if not query.strip():
         facts = []
     return rank_facts(facts, query, database=database, services=services, top_k=top_k, threshold=threshold)
+
+
+def behind_later(hits: Sequence[FactHit], later: Mapping[int, int]) -> list[FactHit]:
+    """Return the hits with each fact that a later one contradicts right behind that; `later` is by id."""
+    by_id = {hit.fact.id: hit for hit in hits}
+    ordered: dict[int, FactHit] = {}
+    for hit in hits:
+        # From the fact to what was said last about the same; a chain that comes round ends where it began.
+        chain = [hit.fact.id]
+        while (after := later.get(chain[-1])) in by_id and after not in chain:
+            chain.append(after)
+        for id in reversed(chain):
+            ordered.setdefault(id, by_id[id])
+    return list(ordered.values())
 
 
 def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:

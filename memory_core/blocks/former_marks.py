@@ -37,6 +37,8 @@ class Marks:
     messages: Mapping[Source, Mark] = field(default_factory=dict)
     facts: Mapping[int, Mark] = field(default_factory=dict)
     """Marks by fact id, of active facts that were contradicted since; what was replaced is in no prompt."""
+    later: Mapping[int, int] = field(default_factory=dict)
+    """The fact that contradicts a marked one, by the id of the marked one."""
     values: Sequence[tuple[FormerValue, Mark]] = ()
     """All former values in the order in which they were replaced, for sentences of summaries."""
 
@@ -120,6 +122,11 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             value.of.ref.number: replace(mark(value, None), now=None, words="")
             for value in values
             if value.kind == "later"
+        },
+        later={
+            value.of.ref.number: value.now.ref.number
+            for value in values
+            if value.kind == "later" and value.now is not None and value.now.ref.kind == "fact"
         },
         values=tuple((value, mark(value, None)) for value in values),
     )

@@ -6,8 +6,10 @@ from typing import Any, TypedDict, Unpack
 
 from memory_core.blocks import fact_search
 from memory_core.blocks.fact_search import FactHit
+from memory_core.blocks.former_marks import FormerMarks
 from memory_core.curation.change_sets import Change
 from memory_core.curation.fact_desk import Curation, Review
+from memory_core.engine.context import reading_of
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, NotFoundError
@@ -102,7 +104,7 @@ class SessionFacts:
     ) -> list[FactHit]:
         """Return active facts that match the question, best first, of one block or (None) of all enabled ones.
 
-        Facts in quarantine are not among them.
+        A fact that a later one contradicts comes right behind that. Facts in quarantine are not among them.
 
         `threshold` is the minimum score, 0 to 1. `categories` and `topics` narrow the choice to facts under one of
         them, ignoring case; `filters` by any field: see `memory_core.blocks.fact_search.fits`. Changes nothing.
@@ -116,20 +118,20 @@ class SessionFacts:
         chosen = on if block is None else [self._session.block(block)]
         if block is not None and chosen[0].kind != "facts":
             raise ConfigError(f'the block "{block}" holds no facts')
-        with self._session.database.read() as connection:
-            withheld = self._session.quarantine(connection).facts
-        return fact_search.search_facts(
+        reading = reading_of(self._session, query)
+        hits = fact_search.search_facts(
             query,
             [(scope_key(self._session, b), b.name) for b in chosen if b.kind == "facts"],
             database=self._session.database,
             services=self._session.services,
-            top_k=top_k,
+            top_k=max(top_k, fact_search.MAX_REORDERED) if top_k > 0 else top_k,
             threshold=threshold,
             categories=categories,
             topics=topics,
             filters=filters,
-            withheld=withheld,
+            withheld=reading.quarantine.facts,
         )
+        return fact_search.behind_later(hits, FormerMarks.read(reading).later)[:top_k]
 
     # -- changing: `block` names the facts block, None: that of the facts given, else the session's first one. With
     # `preview` nothing is stored, and the change has the next prompt as it would be. Each raises `NotFoundError` if

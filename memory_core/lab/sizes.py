@@ -17,6 +17,7 @@ from memory_core.lab.variants import Variant, variant_of
 from memory_core.memory import Memory
 from memory_core.messages import MessageRole, TextPart, message_text
 from memory_core.planning.flush import SizedMessage, Trigger
+from memory_core.planning.quarantine import changes_quarantine
 from memory_core.tokens import TokenCounter, counter_for
 
 
@@ -283,6 +284,7 @@ def _first_edit(records: Sequence[EventRecord]) -> int | None:
         for record in later
         if record.event.family == "settings"
         or record.kind == "session_reset"
+        or changes_quarantine(record.event)
         or (record.actor == "user" and record.event.family in by_hand)
     )
     return next(edits, None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from memory_core.events import Actor, EventRecord, QuarantineChanged, ranges
 from memory_core.planning.quarantine import Quarantine, QuarantinedSet, quarantine_of, sets_in_force
@@ -66,8 +66,9 @@ def end_set(w: Writing, number: int, *, actor: Actor) -> None:
 
 def _changes(connection: Connection, session_id: str, user_id: str | None = None) -> list[EventRecord]:
     events, sessions = event_table.c, session_table.c
-    of_session = events.session_id == session_id
+    # One condition, not two joined by OR, for which SQLite would read the whole log of all sessions.
+    of_session: ColumnElement[bool] = events.session_id == session_id
     if user_id is not None:
-        of_session = or_(of_session, events.session_id.in_(select(sessions.id).where(sessions.user_id == user_id)))
+        of_session = events.session_id.in_(select(sessions.id).where(sessions.user_id == user_id))
     query = select(*RECORD_COLUMNS).where(of_session, events.kind == QuarantineChanged.kind).order_by(events.id)
     return as_records(connection.execute(query).all())

@@ -87,7 +87,8 @@ def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
         who = source_line(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
         state = plain(state_line(desk.graph, relation))
         mark = "" if relation.state == "active" else f":material/{BADGES[relation.state][1]}: "
-        st.markdown(f":small[:gray[{plain(who)} · {mark}{state}]]")
+        held = " · :orange[:material/block: in quarantine]" if relation.id in desk.withheld else ""
+        st.markdown(f":small[:gray[{plain(who)} · {mark}{state}]{held}]")
 
 
 def _open(place: graph_tab.ListPosition, relation: int) -> None:
@@ -119,6 +120,8 @@ def draw_relation(desk: Desk, relation: Relation) -> None:
             st.badge(plain(label), icon=f":material/{icon}:", color="green" if relation.state == "active" else "gray")
             if relation.state == "ended":
                 st.markdown(f":small[:gray[{plain(state_line(graph, relation))}]]", width="content")
+            if relation.id in desk.withheld:
+                st.badge("Quarantined", icon=":material/block:", color="orange")
         _sources(desk, relation)
         _ends(desk, relation)
         if not desk.read_only:

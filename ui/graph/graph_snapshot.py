@@ -31,6 +31,8 @@ class Desk:
     read_only: bool = False
     changes: tuple[AppliedChangeSet, ...] = ()
     """Change sets, newest first."""
+    withheld: frozenset[int] = frozenset()
+    """Relations in quarantine."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -74,7 +76,15 @@ def read_desk(view: View, block: str) -> Desk:
     if view.past:
         return Desk(view.memory, block, past_graph(view, block), heard, read_only=True)
     desk, read_only = view.memory.blocks.graph(block), view.read_only is not None
-    return Desk(view.memory, block, desk.graph(), heard, read_only=read_only, changes=tuple(desk.changes()))
+    return Desk(
+        view.memory,
+        block,
+        desk.graph(),
+        heard,
+        read_only=read_only,
+        changes=tuple(desk.changes()),
+        withheld=view.memory.session.withheld().relations,
+    )
 
 
 def past_graph(view: View, block: str) -> Graph:
