@@ -27,6 +27,7 @@ from memory_core.errors import MessageError, NotFoundError
 from memory_core.events import Ref
 from memory_core.interop.bundle import write_bundle
 from memory_core.lab.probes import InPrompt, keep_probes, kept_probes
+from memory_core.lab.script import script_of
 from memory_core.messages import ToolCallPart
 from memory_core.planning.impact import Target, says
 from memory_core.verification.fingerprints import wanted
@@ -366,3 +367,10 @@ def test_a_message_or_fact_of_another_session_is_refused(tmp_path):
     for ref in (Ref.of("fact", fact.id), Ref.of("message", 99), Ref.of("unit", 1)):
         with pytest.raises(NotFoundError):
             first.session.forget(ref, preview=True)
+
+
+def test_what_was_said_before_a_phrase_was_forgotten_is_played_again_in_the_lab(tmp_path):
+    memory = filled(tmp_path, *SAID, user=None)
+    memory.session.forget("Tucson")
+    said = [message.content for message in script_of(memory).messages if message.role == "user"]
+    assert said == ["I am allergic to nuts."]

@@ -159,6 +159,13 @@ def test_a_fact_takes_the_messages_that_state_it_but_not_what_else_they_say():
     assert any("Tucson" in fact.text for fact in memory.facts.read("Facts"))
 
 
+def test_a_fact_does_not_take_another_one_about_the_same_person_from_its_message():
+    memory = filled("My sister Ana works at Nordlicht.")
+    fact = next(fact for fact in memory.facts.read("Facts") if "Nordlicht" in fact.text)
+    rows = memory.session.quarantine(Ref.of("fact", fact.id), preview=True).rows
+    assert [row.words for row in rows if row.kind in ("fact", "relation")] == [fact.text, "Ana works at Nordlicht"]
+
+
 def test_an_entity_goes_by_all_its_names_as_whole_words():
     memory = filled("My sister Ana works at Nordlicht.", "I ate a banana.")
     graph = memory.graph.graph()

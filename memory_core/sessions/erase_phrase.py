@@ -9,6 +9,7 @@ from memory_core.errors import MessageError, NotFoundError
 from memory_core.events import Ref, is_ref
 from memory_core.history.fact_evidence import is_supported
 from memory_core.messages import message_text
+from memory_core.planning.fact_merging import relevance
 from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import TELLING, Affected, Impact, Target
 from memory_core.planning.running_summary import sentences
@@ -17,9 +18,13 @@ from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, 
 from memory_core.store.fact_rows import read_by_ids, read_history
 from memory_core.store.message_rows import read_messages
 from memory_core.store.vector_rows import collections_of
+from memory_core.text import stems
 
 SHORTEST = 3
 """Characters of a phrase: a shorter one stands in other words by chance."""
+
+SAME_SHARE = 0.6
+"""Share of a statement's stems in a fact from which on it says the same: "Ana is my sister" is not "Ana works here"."""
 
 Forgettable = str | Ref | Entity
 """A phrase, the ref of a message (`m3`) or of a fact (`f12`), or an entity with all its names."""
@@ -41,7 +46,7 @@ def impact_of(session: Session, what: Forgettable, keep: Collection[Affected] = 
         alone = [row for row in impact.rows if row.why == "learned from it alone"]
         # Of what the messages of a fact have taught, only what says the same belongs to it.
         if target.facts:
-            impact = impact.without([row for row in alone if not _said_in(row.words, target.phrases)])
+            impact = impact.without([row for row in alone if row.kind != "summary" and not _same(row.words, target)])
         facts = [row for row in alone if row.kind == "fact"]
         if facts:
             others = _texts(session, connection, impact, erased=False)
@@ -108,11 +113,16 @@ def stale_sentences(session: Session, connection: Connection, impact: Impact) ->
     listed, others = (_texts(session, connection, impact, erased=either) for either in (True, False))
 
     def is_stale(sentence: str) -> bool:
-        if impact.target.facts and not _said_in(sentence, impact.target.phrases):
+        if impact.target.facts and not _same(sentence, impact.target):
             return False
         return _said_in(sentence, listed) and not _said_in(sentence, others)
 
     return is_stale
+
+
+def _same(statement: str, target: Target) -> bool:
+    """Return whether a statement says the same as one of the wordings of a chosen fact: most of its own words."""
+    return any(relevance(statement, frozenset(stems(wording))) >= SAME_SHARE for wording in target.phrases)
 
 
 def _texts(session: Session, connection: Connection, impact: Impact, *, erased: bool) -> list[str]:

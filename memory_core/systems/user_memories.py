@@ -141,7 +141,9 @@ class UserMemories:
     def get_messages_from_last_n_runs(
         self, n: int | None = None, skip_role: MessageRole | str | None = None
     ) -> list[ChatMessage]:
-        """The messages of the newest `n` runs of this session (None: all), oldest first, without those of one role.
+        """Messages of the newest `n` runs of this session (None: all), oldest first, without those of one role.
+
+        Messages in quarantine are left out.
 
         Raises:
             ConfigError: `n` is below 1, or there is no such role.
@@ -149,7 +151,8 @@ class UserMemories:
         if n is not None and n < 1:
             raise ConfigError(f"n must be at least 1 run, not {n}")
         skipped = None if skip_role is None else _role(skip_role)
-        stored = self.memory.session.messages()
+        withheld = self.memory.session.withheld().seqs(self.memory.session_id)
+        stored = [message for message in self.memory.session.messages() if message.seq not in withheld]
         runs = sorted({message.turn for message in stored if message.turn})
         # System messages are of no turn, and of no run.
         wanted = set(runs if n is None else runs[-n:])

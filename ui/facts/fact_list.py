@@ -170,6 +170,8 @@ def _states(row: Row, effect: Effect | None) -> list[str]:
     elif put_aside:
         # "Superseded in turn 31" says it already: the bare state beside it would only repeat it.
         labels = [label for label in labels if label not in STATES.values()]
+    if effect.stage.rule == "quarantined":  # the chip says it as well
+        labels = [label for label in labels if label != "Quarantined"]
     return [brief(effect.stage), *labels]
 
 

@@ -10,8 +10,8 @@ from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
 from memory_core.verification.receipts import Receipt
 from memory_inspector.server.forget_receipt import receipt_for
-from memory_inspector.wording.formatting import count, plain
-from memory_inspector.wording.impact_text import beside, impact_rows, set_line, set_name
+from memory_inspector.wording.formatting import count, plain, short
+from memory_inspector.wording.impact_text import WORDS_SHOWN, beside, impact_rows, set_line, set_name
 from ui.parts import toasts
 from ui.parts.components import ROW_PIXELS, closing_button, error_inside, heading
 from ui.parts.effect import effect_sentence
@@ -168,7 +168,6 @@ def _chosen(memory: Memory, what: Chosen) -> Chosen:
         st.markdown(f"Everything that names {plain(', '.join((what.name, *what.aliases)))}")
         return what
     if isinstance(what, Ref):
-        st.markdown(f"{what.kind.capitalize()} {what.number:,}, with what belongs to it")
         return what
     return st.text_input("Phrase", value=what, key=_PHRASE, max_chars=MAX_CHARACTERS).strip()
 
@@ -189,6 +188,9 @@ def _read(preview: Callable[[], Impact]) -> Impact | None:
 def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
     """Draw the rows as a table, and return those that are unticked. Rows of other sessions cannot be ticked."""
     rows = impact.erased
+    if isinstance(chosen, Ref):
+        words = next((row.words for row in rows if row.why == "chosen"), "")
+        st.markdown(f"{chosen.kind.capitalize()} “{plain(short(words, WORDS_SHOWN))}” with what belongs to it")
     edited = st.data_editor(
         impact_rows(rows),
         # What was chosen is part of the key: ticks of another phrase's rows must not apply to these.
