@@ -285,6 +285,9 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
     """Convert the graph of MCP's reference memory server; its observations are imported as facts instead.
 
     Missing ends of relations become entities; self-relations and overlong names are dropped.
+
+    Raises:
+        FormatError: it holds more entities and relations than a graph can.
     """
     entities: dict[str, FileEntity] = {}
     for name_there, kind in memory.entities:
@@ -294,8 +297,10 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
         ends = [_add_entity(entities, end) for end in (subject, object)]
         # Another program's store is taken as it is: only what does not fit is left out.
         fits = 0 < len(predicate) <= LONGEST and None not in ends and ends[0] != ends[1]
-        if fits and len(entities) + len(relations) <= MAX_ROWS:
+        if fits:
             relations[FileRelation(str(ends[0]), _plain(predicate), str(ends[1]))] = None
+    if len(entities) + len(relations) > MAX_ROWS:
+        raise problem(name, f"there are more than {MAX_ROWS:,} entities and relations.")
     return GraphFile(name, tuple(entities.values()), tuple(relations))
 
 
@@ -372,7 +377,7 @@ def _write_cypher(file: GraphFile) -> str:
     for relation in file.relations:
         ends = f"(a:Entity {{name: {_quoted(relation.subject)}}}), (b:Entity {{name: {_quoted(relation.object)}}})"
         values = f"{{predicate: {_quoted(relation.predicate)}, state: '{relation.state}'}}"
-        lines.append(f"MATCH {ends} CREATE (a)-[:{_relationship(relation.predicate)} {values}]->(b);")
+        lines.append(f"MATCH {ends} MERGE (a)-[:{_relationship(relation.predicate)} {values}]->(b);")
     return "\n".join([*lines, ""])
 
 

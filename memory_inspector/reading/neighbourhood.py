@@ -89,8 +89,10 @@ def find(graph: Graph, asked: str) -> int | None:
     # A longer number is no id, and int() refuses very long ones.
     if asked.isdecimal() and len(asked) < 16:
         entity = graph.entities.get(int(asked))
-        # A merged entity leads to the one it was merged into, so that old links keep working.
-        if entity is not None and entity.state == "merged" and entity.merged_into is not None:
+        # A merged entity leads to the one it was merged into, and on, so that old links keep working.
+        passed: set[int] = set()
+        while entity is not None and entity.merged_into is not None and entity.id not in passed:
+            passed.add(entity.id)
             entity = graph.entities.get(entity.merged_into)
         if entity is not None and entity.state == "active":
             return entity.id

@@ -142,7 +142,7 @@ def test_cypher_makes_each_entity_once_and_each_relation_between_two_of_them():
         "MERGE (a:Entity {name: 'March 2026'}) SET a.type = 'date', a.aliases = [];",
         *(
             f"MATCH (a:Entity {{name: '{subject}'}}), (b:Entity {{name: '{object}'}}) "
-            f"CREATE (a)-[:{type} {{predicate: '{predicate}', state: '{state}'}}]->(b);"
+            f"MERGE (a)-[:{type} {{predicate: '{predicate}', state: '{state}'}}]->(b);"
             for subject, object, type, predicate, state in [
                 ("Alice", "Project Alpha", "MANAGES", "manages", "active"),
                 ("Project Alpha", "March 2026", "DEADLINE", "deadline", "active"),

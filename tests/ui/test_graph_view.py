@@ -131,6 +131,17 @@ def test_an_address_names_an_entity_by_number_name_or_other_name(asked, found):
     assert neighbourhood.find(FAMILY, asked) == found
 
 
+def test_an_address_of_an_entity_that_was_merged_twice_leads_to_what_is_left():
+    chain = Graph(
+        {
+            1: entity(1, "A", state="merged", merged_into=2),
+            2: entity(2, "B", state="merged", merged_into=3),
+            3: entity(3, "C"),
+        }
+    )
+    assert neighbourhood.find(chain, "1") == 3
+
+
 def test_around_the_focus_is_what_a_step_reaches_ended_relations_among_it():
     shown = neighbourhood.around(FAMILY, ANA)
     assert set(shown.distances) == {ANA, RUI, LISBON, PORTO, NUTS}
