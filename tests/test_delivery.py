@@ -29,6 +29,7 @@ from memory_core.engine import delivery
 from memory_core.engine.delivery import LONGEST_BACKOFF_SECONDS, backoff_seconds
 from memory_core.errors import ConfigError, StoreError
 from memory_core.events import DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped
+from memory_core.messages import ChatMessage
 from memory_core.models.protocols import Condensation, CondensedFact
 from memory_core.store.fact_rows import revise
 from memory_core.store.leases import LEASE_SECONDS, claim, lease_key, new_owner, release, renew
@@ -775,3 +776,17 @@ def test_what_came_while_removed_messages_were_learned_from_is_served_by_the_sam
         time.sleep(0.05)
     assert [delivery.state for delivery in memory.session.deliveries()] == ["done"] * len(memory.session.deliveries())
     assert fact_numbers(memory) == sorted(number_of(m.content) for m in memory.get_all("archived"))
+
+
+def test_what_was_delivered_meanwhile_is_neither_retried_nor_skipped(monkeypatch):
+    memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="Facts")], services=Services())
+    memory.put(ChatMessage(role="user", content="I like tea."))
+    memory.flush(all=True)
+    memory.deliver()
+    [done] = memory.session.deliveries(states=("done",))
+    # As if it had been read just before another process acknowledged it.
+    monkeypatch.setattr(delivery, "_by_block", lambda *_, **__: {"Facts": [done.id]})
+    memory.session.skip([done.id])
+    memory.session.retry([done.id])
+    assert [one.state for one in memory.session.deliveries()] == ["done"]
+    assert memory.events(kinds=("delivery_skipped", "delivery_retried")) == []

@@ -41,6 +41,7 @@ from memory_core.store.delivery_rows import (
     read_deliveries,
     set_state,
     still_there,
+    unfinished,
 )
 from memory_core.store.leases import LEASE_SECONDS, claim, holds, lease_key, new_owner, release, renew
 from memory_core.store.model_outputs import StoredOutput, keep_outputs
@@ -105,7 +106,7 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
         attached = by_name.get(name)
         off = attached is None or attached.block is None or not attached.settings.get("enabled", True)
         # Asked first, as it is the reason to show: another model would learn differently for this block.
-        if attached is not None and (model := _waits_for(session, attached)) is not None:
+        if attached is not None and (model := model_waited_for(session, attached)) is not None:
             results[name] = Served(name, "waiting", error=f"Waits for {model}, which learns for this block.")
         elif attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
@@ -130,8 +131,10 @@ def retry(session: Session, ids: Sequence[int] | None = None) -> None:
     # Pending ones as well: a person may not want to wait for their next attempt.
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
-            set_state(w, chosen, "pending", attempts=0)
-            w.record(DeliveryRetried(deliveries=tuple(chosen), block=block), actor="user")
+            # Some may have been finished since they were read.
+            if still := unfinished(w.connection, chosen):
+                set_state(w, still, "pending", attempts=0)
+                w.record(DeliveryRetried(deliveries=still, block=block), actor="user")
 
 
 def free(session: Session, names: Collection[str]) -> None:
@@ -147,8 +150,9 @@ def skip(session: Session, ids: Sequence[int]) -> None:
     """Skip deliveries: the block never receives those messages. They stay in the archive."""
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
-            set_state(w, chosen, "skipped")
-            w.record(DeliverySkipped(deliveries=tuple(chosen), block=block), actor="user")
+            if still := unfinished(w.connection, chosen):
+                set_state(w, still, "skipped")
+                w.record(DeliverySkipped(deliveries=still, block=block), actor="user")
 
 
 def backoff_seconds(attempts: int) -> float:
@@ -399,7 +403,7 @@ def stored_outputs(calls: Sequence[ModelCall]) -> list[StoredOutput]:
     ]  # fmt: skip
 
 
-def _waits_for(session: Session, attached: SessionBlock) -> str | None:
+def model_waited_for(session: Session, attached: SessionBlock) -> str | None:
     """Model that the block waits for; None too where a foreign model fails to give its name: the attempt records it."""
     try:
         return attached.waits_for(session.services)

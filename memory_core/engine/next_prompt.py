@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import Imagined
 from memory_core.engine.context import Context, build_context
+from memory_core.engine.delivery import model_waited_for
 from memory_core.engine.queue import plan_under
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.messages import ChatMessage, MessageRole
@@ -123,7 +124,7 @@ def _due(
 
 def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
     """Return the block after learning from these messages; None where that cannot be predicted."""
-    if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MAX_LEARNED:
+    if attached.block is None or model_waited_for(session, attached) is not None or len(seqs) > MAX_LEARNED:
         return None
     with session.database.read() as connection:
         messages = read_messages(connection, session.id, session.services.messages, seqs=seqs)

@@ -94,9 +94,12 @@ def check(
     services = services or Services()
     recorded = read_recorded(conversation, services)
     variant = _variant(configuration, recorded, Path(conversation).name)
-    # Probes given explicitly replace those of the bundle.
-    wanted = tuple(read_probes_file(probes) if isinstance(probes, str | Path) else probes) or recorded.probes
+    # Probes given explicitly replace those of the bundle: a file without any is no wish to check those.
+    from_file = isinstance(probes, str | Path)
+    wanted = tuple(read_probes_file(probes) if isinstance(probes, str | Path) else probes or recorded.probes)
     # Refused, as a run without probes would pass in a test suite without having checked anything.
+    if not wanted and from_file:
+        raise FormatError(f"There is no probe to check: {Path(str(probes)).name} has none.")
     if not wanted:
         raise FormatError(f"There is no probe to check: {Path(conversation).name} has none, and none was given.")
     return check_variant(Player(services), recorded.script, variant, wanted)

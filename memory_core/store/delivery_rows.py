@@ -186,6 +186,12 @@ def set_state(
     return w.connection.execute(update(delivery_table).where(where).values(values)).rowcount
 
 
+def unfinished(connection: Connection, ids: Sequence[int]) -> tuple[int, ...]:
+    """Return those of the deliveries that are not finished, in order."""
+    query = select(_d.id).where(_d.id.in_(list(ids)), _d.state.in_(("pending", "parked"))).order_by(_d.id)
+    return tuple(connection.execute(query).scalars())
+
+
 def in_transit(connection: Connection, session_id: str) -> tuple[int, int]:
     """Count flushed messages not yet delivered to every block; return messages and tokens."""
     m = message_table.c

@@ -1,5 +1,6 @@
 """Differences between two texts, as a unified diff. Pure; no Streamlit."""
 
+import re
 from difflib import unified_diff
 
 MAX_LINES = 2_000
@@ -16,4 +17,4 @@ def difference(before: str, after: str) -> str | None:
     lines = list(unified_diff(old, new, lineterm="", n=CONTEXT_LINES))[2:]  # without the names of the two
     shown = [" …" if line.startswith("@@") else line for line in lines]  # where lines were left out
     # At the top of the text nothing was left out before the first lines shown.
-    return "\n".join(shown[1:] if lines and lines[0].startswith("@@ -1") else shown)
+    return "\n".join(shown[1:] if lines and re.match(r"@@ -[01][ ,]", lines[0]) else shown)

@@ -106,6 +106,8 @@ def _done(before: FactRevision | None, now: FactRevision) -> str:
             done.append(f"Labelled {', '.join(labels)}")
     if before.pinned != now.pinned:
         done.append("Pinned" if now.pinned else "Unpinned")
+    if before.metadata != now.metadata:
+        done.append("Changed beside its words")
     # Nothing shown here changed: usually a person reviewed the fact and kept it.
     label = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Reviewed"
     return label + why

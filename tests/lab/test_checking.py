@@ -196,6 +196,7 @@ def test_messages_alone_are_played_under_the_given_configuration(files, tmp_path
     [
         (["check", "missing.zip"], "missing.zip cannot be read"),
         (["check", "{bundle}"], "There is no probe to check"),
+        (["check", "{bundle}", "--probes", "{empty}"], "empty.json has none"),
         (["check", "{config}", "--probes", "{probes}"], "config.json is a configuration"),
         (["check", "{bundle}", "--config", "{probes}", "--probes", "{probes}"], "probes.json"),
         (["check", "{half}", "--probes", "{probes}"], "half.zip"),
@@ -211,7 +212,8 @@ def test_messages_alone_are_played_under_the_given_configuration(files, tmp_path
 def test_what_cannot_be_used_is_one_sentence_and_status_2(files, tmp_path, capsys, arguments, said):
     bundle, config, probes = files
     made = {"half": tmp_path / "half.zip", "newer": tmp_path / "newer.json", "unknown": tmp_path / "unknown.json"}
-    made |= {"silent": tmp_path / "silent.json", "talk": tmp_path / "talk.json"}
+    made |= {name: tmp_path / f"{name}.json" for name in ("silent", "talk", "empty")}
+    made["empty"].write_text(write_probes(()), encoding="utf-8")
     made["half"].write_bytes(bundle.read_bytes()[: bundle.stat().st_size // 2])
     value = json.loads(config.read_text(encoding="utf-8"))
     made["newer"].write_text(json.dumps(value | {"version": 99}), encoding="utf-8")

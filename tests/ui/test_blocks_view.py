@@ -218,6 +218,13 @@ def test_a_difference_shows_removed_and_added_lines_with_their_neighbours():
     assert far == " …\n h\n i\n-j\n+X"
 
 
+def test_lines_left_out_before_the_tenth_are_shown_as_left_out():
+    lines = [str(number) for number in range(30)]
+    later = difference("\n".join(lines), "\n".join([*lines[:15], "x", *lines[16:]]))
+    assert later is not None
+    assert later.startswith(" …")
+
+
 @given(st.text())
 def test_nothing_differs_from_itself(text):
     assert difference(text, text) == ""

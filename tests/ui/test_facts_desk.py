@@ -254,8 +254,8 @@ def test_an_edit_shows_what_went_and_what_came():
 # -- history ---------------------------------------------------------------------------------------
 
 
-def revision(version, text="Ana likes jazz", state="active", pinned=False, actor="user", reason=None):
-    return FactRevision(version, text, state, pinned, actor, reason, 12, 100.0 + version)
+def revision(version, text="Ana likes jazz", state="active", pinned=False, actor="user", reason=None, **values):
+    return FactRevision(version, text, state, pinned, actor, reason, 12, 100.0 + version, **values)
 
 
 def test_a_history_tells_what_was_done_by_whom():
@@ -267,6 +267,7 @@ def test_a_history_tells_what_was_done_by_whom():
             revision(4, text="Ana loves jazz", pinned=True, state="retired", reason="outdated"),
             revision(5, text="Ana loves jazz", pinned=True),
             revision(6, text="Ana loves jazz", pinned=True),
+            revision(7, text="Ana loves jazz", pinned=True, metadata={"ask": True}),
         ]
     )
     assert [(step.what, step.who) for step in told_steps] == [
@@ -276,6 +277,7 @@ def test_a_history_tells_what_was_done_by_whom():
         ("Retired: outdated", "a person, turn 12"),
         ("Restored", "a person, turn 12"),
         ("Reviewed", "a person, turn 12"),
+        ("Changed beside its words", "a person, turn 12"),
     ]
     assert markdown(told_steps[1].pieces) == "Ana :orange[~~likes~~] :blue[**loves**] jazz"
 
