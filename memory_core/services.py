@@ -75,7 +75,12 @@ class Services:
         return other
 
     def close(self) -> None:
-        """Close the vector index if it is open; it reopens on the next use."""
+        """Close the vector index if it is open; it reopens on the next use.
+
+        A copy closes nothing: the index is the original's, which goes on with it.
+        """
+        if self._base is not None:
+            return
         with self._lock:
             # Swapped under the lock but closed outside of it, as closing may wait for a server.
             index, self._index = self._index, self._given_index

@@ -16,6 +16,19 @@ def test_services_with_another_extractor_share_the_index_and_the_embedder(tmp_pa
     services.close()
 
 
+def test_a_copy_closes_nothing_that_the_original_goes_on_with(tmp_path):
+    folder = tmp_path / "vectors"
+    services = Services(index=folder, embedder=HashEmbedder(), extractor=NoteExtractor())
+    memory = open_memory(memory_blocks=blocks(), services=services)
+    for number in range(12):
+        memory.put(note(number))
+    memory.get("What was note 3?")
+    services.with_extractor(NoteExtractor()).close()
+    assert not free(folder)
+    services.close()
+    assert free(folder)
+
+
 def test_closing_lets_the_vector_folder_go_and_it_opens_again_when_it_is_needed(tmp_path):
     folder = tmp_path / "vectors"
     services = Services(index=folder, embedder=HashEmbedder(), extractor=NoteExtractor())

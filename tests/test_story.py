@@ -271,6 +271,11 @@ def test_cut_facts_are_named():
     ]
 
 
+def test_facts_above_the_share_of_their_block_are_said_to_be():
+    (line,) = told(built(cuts=(cut("Facts", 14, rule="over_share", refs=["f1"]),)))
+    assert line.text == "The prompt was 34 tokens over, so 14 tokens that Facts asked for above its share were left out"
+
+
 def test_a_block_left_out_whole_is_said_to_be():
     assert told(built(cuts=(cut("Notes", 90, rule="dropped"),)))[0].text == (
         "The prompt was 34 tokens over, so all of Notes (90 tokens) was left out"

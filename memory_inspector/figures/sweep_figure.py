@@ -34,10 +34,12 @@ def sweep_figure(
     fills, inks = [], []
     for cell in sweep.cells:
         measured = cell.measures.get(measure)
-        # If all values are equal, there is no difference to show.
-        share = (measured.low - least) / (most - least) if measured is not None and most > least else 1.0
-        # Stronger means better, so measures where less is better run the other way.
-        fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
+        share = 1.0  # if all values are equal, none is worse than another
+        if measured is not None and most > least:
+            share = (measured.low - least) / (most - least)
+            # Stronger means better, so measures where less is better run the other way.
+            share = share if measure in BETTER_HIGH else 1 - share
+        fill = _between(palette.free, palette.queue, share)
         fills.append(fill if measured is not None and measured.exact else palette.page)
         inks.append(ink_on(fill) if measured is not None and measured.exact else palette.text)
     best = {(cell.x, cell.y) for cell in front}

@@ -189,6 +189,9 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
     # Lowest score first, as they were cut; a score that was not recorded is below all recorded ones.
     gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
+    if cut["rule"] == "over_share":
+        above = f"{size} that {short(part)} asked for above its share"
+        return Line("content_cut", f"{why} {above} were left out", "loss", _cut_words(refs, words))
     if not gone:
         # Pieces that are no stored turns: facts, relations or sentences.
         far = ", farthest from the question first" if any(ref.kind == "relation" for ref in refs) else ""
