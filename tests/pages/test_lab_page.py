@@ -7,11 +7,12 @@ import pytest
 from models.scripted_server import ScriptedServer, learned, refusal
 from pages_driver import button, drawn_until, joined, opened, said
 
-from memory_core import ChatMessage, Memory
+from memory_core import ChatMessage, ConflictError, Memory
 from memory_core.lab.playing import Player
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
+from memory_core.lab.variants import Change
 from memory_core.planning import curation as plans
-from ui.lab import sweeping
+from ui.lab import lab_page, sweeping
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -185,6 +186,15 @@ def test_what_was_tried_is_used_from_the_next_turn_and_taken_back(memory):
     memory.session.refresh()
     assert memory.session.config.token_limit == 1_200
     assert memory.blocks.settings("Facts")["priority"] == 1
+
+
+def test_of_what_was_tried_nothing_is_used_if_a_part_was_changed_elsewhere_meanwhile(memory, monkeypatch):
+    monkeypatch.setattr(lab_page, "memory_of", lambda session_id: memory)
+    limit, name = memory.session.config.token_limit, memory.blocks[0].name
+    changes = (Change("token_limit", limit, limit + 100), Change(f"{name}.priority", 99, 3))
+    with pytest.raises(ConflictError):
+        lab_page._set(memory.session_id, changes)
+    assert memory.session.config.token_limit == limit
 
 
 def test_an_earlier_turn_shows_that_turns_prompts_and_changes_nothing(memory):

@@ -337,7 +337,13 @@ def _set(session_id: str, changes: tuple[Change, ...]) -> Any:
     if settings:
         memory.configure(opened=was, **settings)
     if blocks:
-        memory.blocks.configure_all(blocks, opened=opened)
+        try:
+            memory.blocks.configure_all(blocks, opened=opened)
+        except MemoryInspectorError:
+            # Both or neither: what was tried was tried together.
+            if settings:
+                memory.configure(opened=settings, **was)
+            raise
     # Undo is the same change the other way round, with the same check.
     back = tuple(Change(change.setting, change.after, change.before) for change in changes)
     return partial(_set, session_id, back)
