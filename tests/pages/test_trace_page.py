@@ -2,7 +2,7 @@
 
 import pytest
 from engine_fakes import user
-from pages_driver import button, joined, message_texts, opened, press, said
+from pages_driver import button, dialog, joined, message_texts, opened, press, said
 
 from memory_core.events import Ref
 from memory_core.planning import curation as plans
@@ -397,3 +397,35 @@ def test_the_drawer_of_an_event_leads_to_the_trace_of_what_it_is_about(memory):
     cut = memory.log.history().turns[12].built
     app = opened(page="timeline", session="demo", event=str(cut.position))
     assert button(app, "Follow this cut")
+
+
+def page_links(app):
+    return [each.proto.label for each in app.get("page_link")]
+
+
+def test_what_is_in_quarantine_is_listed_and_released_here_and_named_on_other_pages(memory):
+    app = page(words="allergic to nuts")
+    assert button(app, "Quarantine")
+    memory.session.quarantine("allergic to nuts")
+    app = page(words="allergic to nuts")
+    assert ":orange[1 set in quarantine]" in page_links(app)
+    assert any(each.value.startswith(":small[Message") and "allergic to nuts" in each.value for each in app.markdown)
+    [number] = [one.number for one in memory.session.quarantined()]
+    assert any(each.key == f"quarantine__release_{number}" for each in app.button)
+    assert any("In quarantine" in label for label in page_links(opened(session="demo")))
+    app = press(app, "Release")
+    assert memory.session.quarantined() == []
+    assert said(app) == ["Released."]
+    button(app, "Undo").click().run()
+    assert len(memory.session.quarantined()) == 1
+
+
+def test_the_dialog_foretells_the_next_prompt_and_takes_only_ticked_rows(memory):
+    shown = dialog("ui.parts.forgetting", "quarantine_dialog", "demo", "allergic to nuts")
+    text = joined(shown)
+    foretold = memory.preview.quarantine(memory.session.quarantine("allergic to nuts", preview=True)).context
+    assert f"**{foretold.plan.total:,}** tokens" in text or f"{foretold.plan.total:,} tokens" in text
+    button(shown, "Quarantine").click().run()
+    assert memory.preview.next_prompt().context.plan.total == foretold.plan.total
+    none = dialog("ui.parts.forgetting", "quarantine_dialog", "demo", "zz")
+    assert "at least 3 characters" in joined(none)

@@ -22,6 +22,7 @@ from memory_core import (
     ToolCallPart,
 )
 from memory_core.agent.loop import STEP
+from memory_core.events import Ref
 from memory_core.models.offline.responder import NAME
 from memory_inspector.server.chat_turns import answers
 from memory_inspector.server.new_session import TRIP
@@ -31,7 +32,7 @@ from memory_inspector.wording.tool_call_text import Told, chat_line
 from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.parts.components import heading
 from ui.sessions.connect import draw_card
-from ui.tab import state
+from ui.tab import nav, state
 from ui.tab.view import View
 
 SHOWN_MESSAGES = 40
@@ -79,9 +80,11 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
         events = memory.events(kinds=SUMMARY_KINDS, from_turn=messages[0].turn)
         # Events after this moment must not show in a summary of the past.
         lines_by_turn = summaries([record for record in events if record.position <= view.position])
-        groups = spoken_together(messages)
+        groups, withheld = spoken_together(messages), memory.session.withheld().seqs(memory.session_id)
         for group, following in zip(groups, [*groups[1:], None], strict=True):
             draw_group(group)
+            if not withheld.isdisjoint(stored.seq for stored in group):
+                nav.follow_link(Ref.of("message", group[-1].seq), ":small[:orange[In quarantine]]")
             turn = group[-1].turn
             if following is None:
                 ending()
