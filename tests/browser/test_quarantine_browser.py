@@ -58,10 +58,6 @@ def test_a_phrase_is_kept_out_of_prompts_as_foretold_and_released(served, chromi
     expect(tab.get_by_role("link", name="1 set in quarantine").first).to_be_visible()
     idle(tab)
     assert memory.preview.next_prompt().context.plan.total == foretold
-    fact = next(fact for fact in memory.facts.read("Facts", states=None) if word in fact.text)
-    tab.goto(f"{served.url}/facts?session={memory.session_id}&fact={fact.id}")
-    idle(tab)
-    expect(tab.get_by_text("Quarantined", exact=True).first).to_be_visible()
     assert faults == []
     healthy(tab)
     context.close()

@@ -152,6 +152,7 @@ def test_an_order_does_not_depend_on_the_order_before(rows, order):
 def test_the_state_column_says_nothing_of_a_fact_that_is_only_active():
     assert [chips(row) for row in ROWS] == [["Pinned"], ["Not the user"], ["Superseded"], ["Proposed", "Conflict"]]
     assert chips(Row(5, "x", "active")) == []
+    assert chips(Row(6, "x", "active", pinned=True, quarantined=True)) == ["Quarantined", "Pinned"]
     assert states_of(ROWS[0]) == ["Pinned", "Active"]
 
 
