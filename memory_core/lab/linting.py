@@ -280,6 +280,8 @@ def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
     blocks = {block.name: block for block in measured.blocks}
     several = len(largest) + bool(measured.pinned) > 1
     names = ["the system messages"] if measured.pinned else []
+    # A larger limit may show that a text that is cut whole does not fit either: then both have to.
+    whole = [measured.size(b) for b in measured.blocks if isinstance(b, StaticMemoryBlock) and b.priority]
     who = listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
     yield _report(
         "over_limit",
@@ -289,6 +291,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
         {"needed": needed, "limit": limit, "priority": 0},
         measured.limit_leaving(needed),
         measured.set_limit(needed + 1),
+        measured.set_limit(needed + max(whole, default=0) + 1),
         *([_set(blocks[name], "priority", 1) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
         *([_set(blocks[name], "enabled", False) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
     )

@@ -377,3 +377,13 @@ def test_facts_that_people_wrote_and_that_fill_the_limit_are_found_with_the_limi
     assert [(dict(each.evidence), each.block) for each in found] == [({"protected": 8, "max_facts": 10}, "Facts")]
     mended = variant_of(memory).with_changes("mended", found[0].changes)
     assert not [each for each in findings(mended, script_of(memory)) if each.rule == "facts_limit"]
+
+
+def test_a_limit_that_is_too_small_for_all_is_raised_until_a_text_that_is_cut_whole_fits_too():
+    small, whole = text(1).model_copy(update={"priority": 0}), text(400).model_copy(update={"priority": 1})
+    config = any_variant(
+        {"token_limit": 1, "chat_history_token_ratio": 0.001, "token_flush_size": None}, [small, whole]
+    )
+    (found,) = [finding for finding in findings(config, None) if finding.rule == "over_limit"]
+    assert found.changes
+    assert [finding.rule for finding in findings(mended(config, found), None) if finding.severity == "error"] == []
