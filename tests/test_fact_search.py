@@ -9,7 +9,7 @@ from fakes import FakeEmbedder, FakeExtractor
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from memory_core.blocks.fact_search import FactHit, behind_later
+from memory_core.blocks.fact_search import FactHit, order_contradicted
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.errors import ConfigError, EmbedderError, NotFoundError
@@ -307,5 +307,5 @@ def test_a_fact_that_a_later_one_contradicts_comes_right_behind_it():
 @hypothesis.given(st.permutations(range(6)), st.dictionaries(st.integers(0, 7), st.integers(0, 7), max_size=6))
 def test_reordering_keeps_every_hit_once(order, later):
     hits = [FactHit(SimpleNamespace(id=id), 0.5, None, 0.5) for id in order]
-    ordered = [hit.fact.id for hit in behind_later(hits, later)]
+    ordered = [hit.fact.id for hit in order_contradicted(hits, later)]
     assert sorted(ordered) == sorted(order)

@@ -281,7 +281,7 @@ def test_a_reason_that_a_person_typed_is_cleared(tmp_path):
 @given(st.lists(st.sampled_from(["Ana sings", "No emoji", "Ben lives in Ghent", "ghent is wet"]), max_size=6))
 def test_a_text_without_the_phrase_has_its_other_sentences_in_order(parts):
     text = " ".join(f"{part}." for part in parts)
-    remaining = Target(("Ghent",)).taken_out_of(text)
+    remaining = Target(("Ghent",)).removed_from(text)
     assert not says(remaining, "ghent")
     assert remaining == " ".join(f"{part}." for part in parts if "hent" not in part)
 
@@ -290,7 +290,7 @@ def test_a_text_without_the_phrase_has_its_other_sentences_in_order(parts):
 @settings(max_examples=200)
 def test_no_text_says_a_phrase_after_it_was_taken_out(text, phrase):
     target = Target((phrase,))
-    assert not " ".join(phrase.split()) or not target.said_in(target.taken_out_of(text))
+    assert not " ".join(phrase.split()) or not target.said_in(target.removed_from(text))
 
 
 @pytest.mark.slow

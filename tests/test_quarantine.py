@@ -214,6 +214,16 @@ def test_a_summary_keeps_withheld_sentences_unread_until_they_are_released():
     assert "Tucson" in prompt(memory, "Hello")
 
 
+def test_a_summary_that_takes_nothing_new_keeps_its_version_while_sentences_are_withheld():
+    memory = filled("I live in Porto.", "My sister Ana works at Nordlicht.")
+    memory.session.quarantine("Nordlicht")
+    memory.session.refresh()
+    before = next(block.record.revision for block in memory.blocks if block.name == "Summary")
+    say(memory, "Thanks.")
+    memory.session.refresh()
+    assert next(block.record.revision for block in memory.blocks if block.name == "Summary") == before
+
+
 def test_tools_and_searches_of_an_agent_do_not_find_it():
     memory = filled(*SAID)
     tools = MemoryTools(memory)

@@ -191,7 +191,7 @@ def search_facts(
     return rank_facts(facts, query, database=database, services=services, top_k=top_k, threshold=threshold)
 
 
-def behind_later(hits: Sequence[FactHit], later: Mapping[int, int]) -> list[FactHit]:
+def order_contradicted(hits: Sequence[FactHit], later: Mapping[int, int]) -> list[FactHit]:
     """Return the hits with each fact that a later one contradicts right behind that; `later` is by id."""
     by_id = {hit.fact.id: hit for hit in hits}
     ordered: dict[int, FactHit] = {}

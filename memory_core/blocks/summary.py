@@ -135,10 +135,11 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         if not heard:
             return NothingRead(self.name, summariser.name, batch)
         # Sentences in quarantine are neither read nor lost: they stand before the new text until they are released.
-        withheld = batch.quarantine.held_back(before.text)
-        written = self.write(batch.quarantine.shown(before.text), heard, summariser, batch.counter)
+        withheld, read = batch.quarantine.held_back(before.text), batch.quarantine.shown(before.text)
+        written = self.write(read, heard, summariser, batch.counter)
         if withheld:
-            written = replace(written, text=" ".join([*withheld, written.text]))
+            text = before.text if written.text == read else " ".join(filter(None, [*withheld, written.text]))
+            written = replace(written, text=text)
         # An unchanged text has taken nothing from any of them.
         taken = [message.seq for message in heard if message.seq not in written.reasons]
         outcomes = [Outcome(tuple(taken))] if written.text != before.text else []

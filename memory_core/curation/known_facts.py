@@ -131,7 +131,7 @@ class SessionFacts:
             filters=filters,
             withheld=reading.quarantine.facts,
         )
-        return fact_search.behind_later(hits, FormerMarks.read(reading).later)[:top_k]
+        return fact_search.order_contradicted(hits, FormerMarks.read(reading).later)[:top_k]
 
     # -- changing: `block` names the facts block, None: that of the facts given, else the session's first one. With
     # `preview` nothing is stored, and the change has the next prompt as it would be. Each raises `NotFoundError` if

@@ -64,7 +64,7 @@ class Target:
         telling = [line[:LONGEST_SEARCHED] for line in lines if len(line) >= TELLING]
         return telling or [phrase for phrase in self.phrases if "\n" not in phrase]
 
-    def taken_out_of(self, text: str) -> str:
+    def removed_from(self, text: str) -> str:
         """Return a text without the sentences that say it; empty where it goes across two of them."""
         remaining = without_sentences(text, self.said_in)
         return "" if self.said_in(remaining) else remaining

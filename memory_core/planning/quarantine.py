@@ -13,7 +13,7 @@ from memory_core.messages import PARTS_MARK, content_hash
 from memory_core.planning.impact import json_in, without_sentences
 from memory_core.planning.running_summary import sentences
 
-REACHED = ("message", "fact", "relation", "summary", "text")
+PROMPT_KINDS = ("message", "fact", "relation", "summary", "text")
 """Kinds of rows of an impact that a prompt may hold."""
 
 Source = tuple[str, int]

@@ -12,7 +12,7 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, SessionImported, SessionRenamed
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.planning.impact import Affected, Impact
-from memory_core.planning.quarantine import REACHED, Quarantine, QuarantinedSet
+from memory_core.planning.quarantine import PROMPT_KINDS, Quarantine, QuarantinedSet
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
 from memory_core.sessions import agents, erase_phrase, quarantining, switch_recipe
@@ -239,7 +239,7 @@ class SessionHandle:
             NotFoundError: the session has no such message or fact.
         """
         impact = erase_phrase.impact_of(self._session, what, keep)
-        impact = replace(impact, rows=tuple(row for row in impact.rows if row.kind in REACHED))
+        impact = replace(impact, rows=tuple(row for row in impact.rows if row.kind in PROMPT_KINDS))
         if not preview:
             quarantining.quarantine(self._session, impact, actor)
         return impact
@@ -257,9 +257,9 @@ class SessionHandle:
         """Return the items of a set with their words; those that were erased since are missing."""
         return quarantining.rows_of(self._session, withheld)
 
-    def put_back(self, released: QuarantinedSet, *, actor: Actor = "user") -> QuarantinedSet:
+    def quarantine_again(self, released: QuarantinedSet, *, actor: Actor = "user") -> QuarantinedSet:
         """Put the items of a released set into quarantine again, and return the new set."""
-        return quarantining.put_back(self._session, released, actor)
+        return quarantining.quarantine_again(self._session, released, actor)
 
     def release(self, number: int, *, actor: Actor = "user") -> QuarantinedSet:
         """Let prompts hold the items of a set again, by its number, and return the set.

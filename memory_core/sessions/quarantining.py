@@ -62,7 +62,7 @@ def session_without(session: Session, number: int) -> Session:
     return session.with_quarantine(quarantine_of([one for one in sets if one.key != (session.id, number)]))
 
 
-def put_back(session: Session, released: QuarantinedSet, actor: Actor = "user") -> QuarantinedSet:
+def quarantine_again(session: Session, released: QuarantinedSet, actor: Actor = "user") -> QuarantinedSet:
     """Put the items of a released set into quarantine again, as another set."""
     with session.writing() as w:
         return add_set(

@@ -152,7 +152,7 @@ def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
     if fix.number is not None:
         handle = SessionHandle(session)
         released = handle.release(fix.number)
-        return lambda: handle.put_back(released)
+        return lambda: handle.quarantine_again(released)
     if fix.change is not None and fix.block is not None:
         desk = SessionFacts(session).desk(fix.block)
         number = desk.apply(fix.change).number

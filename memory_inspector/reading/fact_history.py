@@ -107,7 +107,7 @@ def _done(before: FactRevision | None, now: FactRevision) -> str:
     if before.pinned != now.pinned:
         done.append("Pinned" if now.pinned else "Unpinned")
     if before.metadata != now.metadata:
-        done.append("Changed beside its words")
+        done.append("Changed its metadata")
     # Nothing shown here changed: usually a person reviewed the fact and kept it.
     label = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Reviewed"
     return label + why

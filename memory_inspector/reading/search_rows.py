@@ -4,7 +4,7 @@ Sentences are markdown; quoted words are escaped.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from memory_core import Context
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
@@ -34,16 +34,7 @@ NAMED = 3
 
 _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
     "stored": None,
-    "candidates": (
-        *ASKED,
-        "no_room",
-        "postprocessed",
-        "beyond_top_k",
-        "replaced",
-        "in_queue",
-        "below_threshold",
-        "quarantined",
-    ),
+    "candidates": tuple(outcome for outcome in get_args(CandidateOutcome) if outcome != "not_proposed"),
     "quarantined": ("quarantined",),
     "below": ("below_threshold",),
     "queued": ("in_queue",),

@@ -30,7 +30,7 @@ def impact_rows(rows: Sequence[Affected]) -> list[dict[str, Any]]:
     """Rows of the table, all ticked. Texts are plain cells."""
     return [
         {
-            "With": True,
+            "Include": True,
             "What": KINDS[row.kind],
             "Why": row.why.capitalize(),
             "Turn": row.turn,

@@ -278,7 +278,7 @@ def test_a_history_tells_what_was_done_by_whom():
         ("Retired: outdated", "a person, turn 12"),
         ("Restored", "a person, turn 12"),
         ("Reviewed", "a person, turn 12"),
-        ("Changed beside its words", "a person, turn 12"),
+        ("Changed its metadata", "a person, turn 12"),
     ]
     assert markdown(told_steps[1].pieces) == "Ana :orange[~~likes~~] :blue[**loves**] jazz"
 

@@ -115,7 +115,7 @@ def _release(session_id: str, number: int) -> None:
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
-    toasts.done("Released.", undo=lambda: session.put_back(released), session_id=session_id)
+    toasts.done("Released.", undo=lambda: session.quarantine_again(released), session_id=session_id)
 
 
 def draw_count(view: View) -> None:
@@ -198,11 +198,11 @@ def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
         disabled=["What", "Why", "Turn", "Text"],
         height=min(TABLE_PIXELS, ROW_PIXELS * (len(rows) + 1) + 3),
         column_config={
-            "With": st.column_config.CheckboxColumn(width=64),
+            "Include": st.column_config.CheckboxColumn(width=64),
             "Turn": st.column_config.NumberColumn(width=64),
         },
     )
-    return [row for row, line in zip(rows, edited, strict=True) if not line["With"]]
+    return [row for row, line in zip(rows, edited, strict=True) if not line["Include"]]
 
 
 def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected]) -> tuple[str, Receipt | str]:

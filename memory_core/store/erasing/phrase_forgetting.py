@@ -359,7 +359,7 @@ def _shorten(w: Writing, record: BlockRecord, target: Target, stale: Callable[[s
     of_block = (revision.session_id == w.session.id) & (revision.block == record.name)
     past = w.connection.execute(select(revision.revision, revision.content).where(of_block)).all()
     words = read_texts(w.connection, w.session.scope, [content for _, content in past])
-    shorter = target.taken_out_of(text)
+    shorter = target.removed_from(text)
     if stale is not None:
         shorter = without_sentences(shorter, stale)
     # An earlier version of a summary may have the same sentences in other words.
@@ -435,13 +435,13 @@ def _shortened(text: str, target: Target) -> str:
     """Return a text without the sentences that say a phrase; of JSON, without those of its texts."""
     values = json_in(text)
     if values is None:
-        return target.taken_out_of(text)
+        return target.removed_from(text)
     return json.dumps(_each_shortened(values, target), ensure_ascii=False, sort_keys=True)
 
 
 def _each_shortened(value: object, target: Target) -> object:
     if isinstance(value, str):
-        return target.taken_out_of(value)
+        return target.removed_from(value)
     if isinstance(value, list):
         return [_each_shortened(item, target) for item in value]
     if isinstance(value, dict):
