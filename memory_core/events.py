@@ -7,7 +7,7 @@ position belong to the record around an event.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
@@ -62,6 +62,8 @@ Operation = Literal["create", "update", "delete", "search", "upsert", "create_st
 
 KINDS: dict[str, type["Event"]] = {}
 """Event classes by stored name."""
+
+_NO_SETTINGS: Mapping[str, Any] = {}
 
 _ITEMS: dict[Literal["fact", "entity", "relation"], str] = {"fact": "f", "entity": "e", "relation": "r"}
 """First letter of an item's name, by kind."""
@@ -167,6 +169,11 @@ class Event:
         """The block that the event concerns, if any."""
         block: str | None = getattr(self, "block", None)
         return block
+
+    @property
+    def changed_settings(self) -> Mapping[str, Any]:
+        """New values of the settings that it changes: those of its block (`about`), or without one of the session."""
+        return _NO_SETTINGS
 
     @property
     def empties_session(self) -> bool:
@@ -493,6 +500,10 @@ class ConfigurationChanged(Event, family="settings", free_text=("before", "after
     source: Literal["constructor", "app"]
     ignored: dict[str, Any] = field(default_factory=dict)
     """Values that were overridden by these."""
+
+    @property
+    def changed_settings(self) -> Mapping[str, Any]:
+        return self.after
 
 
 # -- the queue -----------------------------------------------------------------------------------
@@ -1175,6 +1186,10 @@ class BlockAdded(Event, family="blocks", operation="create_store", free_text=("s
     type: str
     settings: dict[str, Any]
 
+    @property
+    def changed_settings(self) -> Mapping[str, Any]:
+        return self.settings
+
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
         return values | {"settings": current_settings(values["settings"])}
@@ -1209,6 +1224,10 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
     """Time the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
     note: str | None = None
     """Hash of who wrote it elsewhere, and why."""
+
+    @property
+    def changed_settings(self) -> Mapping[str, Any]:
+        return self.settings
 
     @property
     def operation(self) -> Operation | None:

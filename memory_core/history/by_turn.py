@@ -13,7 +13,6 @@ from memory_core.config import MemoryConfig
 from memory_core.events import (
     AgentAttached,
     BlockFailed,
-    ConfigurationChanged,
     EventRecord,
     FactErased,
     FlushPlanned,
@@ -260,9 +259,9 @@ class Folding:
         return total_tokens(*sums, self._config.accounting) + self._correction
 
     def _apply_settings(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, ConfigurationChanged) and event.after:
-            values = {**(self._configs[-1][1] if self._configs else {}), **event.after}
+        changed = record.event.changed_settings
+        if changed and record.event.about is None:
+            values = {**(self._configs[-1][1] if self._configs else {}), **changed}
             self._configs.append((record.position, values))
             self._config = MemoryConfig(**values)
 

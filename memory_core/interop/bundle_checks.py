@@ -21,9 +21,6 @@ from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, MessageError
 from memory_core.events import (
     KINDS,
-    BlockAdded,
-    BlockEdited,
-    ConfigurationChanged,
     ContextBuilt,
     DeliveryQueued,
     EntityChanged,
@@ -254,13 +251,14 @@ class RowChecks:
             # Applies the event as the history does: what raises here would raise on every page that shows the past.
             self._blocks.apply(record)
             del self._blocks.states[:-1]  # only the latest state is needed here
-            if isinstance(event, BlockAdded | BlockEdited):
-                for block in self._blocks.now:
-                    if block.name == event.block:
-                        _check_settings(block.name, block.type, block.settings)
-            elif isinstance(event, ConfigurationChanged):
-                self._config |= event.after
+            if event.about is None and event.changed_settings:
+                self._config |= event.changed_settings
                 _possible("data.after", lambda: MemoryConfig(**self._config))
+            # A block that is added without settings is checked too, as its class may insist on some.
+            elif event.changed_settings or event.operation == "create_store":
+                for block in self._blocks.now:
+                    if block.name == event.about:
+                        _check_settings(block.name, block.type, block.settings)
         except _UNFIT as error:
             raise WrongRowError("data: it does not fit to what the log says before it") from error
 
