@@ -60,6 +60,9 @@ Knowledge = Literal["built", "observed", "reported"]
 Operation = Literal["create", "update", "delete", "search", "upsert", "create_store", "delete_store"]
 """Operation on memory. `delete`: the item is no longer in any prompt; `upsert`: a delivery to a block."""
 
+DeliveryState = Literal["pending", "done", "failed", "parked", "skipped"]
+"""State of a delivery after an event about it; `failed`: it will be tried again."""
+
 KINDS: dict[str, type["Event"]] = {}
 """Event classes by stored name."""
 
@@ -100,6 +103,8 @@ class Event:
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
     _bookkeeping: ClassVar[bool]
+    delivery_state: ClassVar[DeliveryState | None]
+    """State of the deliveries that it names, after it; None if it names none."""
     free_text: ClassVar[tuple[str, ...]]
     """Fields with words that a person or a model wrote, or with settings; the others hold codes, numbers, hashes."""
 
@@ -115,6 +120,7 @@ class Event:
         text: str | None = None,
         supports: bool = False,
         bookkeeping: bool = False,
+        delivery_state: DeliveryState | None = None,
         free_text: tuple[str, ...] = (),
     ) -> None:
         """Register a kind of event with the properties by which readers of the log select it.
@@ -129,11 +135,12 @@ class Event:
             text: field with the hash of the item's words.
             supports: its `sources` are messages that state the item.
             bookkeeping: see the property.
+            delivery_state: see the attribute.
             free_text: see the attribute.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
-        cls.free_text = free_text
+        cls.free_text, cls.delivery_state = free_text, delivery_state
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
         # A field named like a kind holds the number of the event's item, `fact` say.
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
@@ -169,6 +176,11 @@ class Event:
         """The block that the event concerns, if any."""
         block: str | None = getattr(self, "block", None)
         return block
+
+    @property
+    def called_tool(self) -> str | None:
+        """Name of the memory tool of which it reports a call, if any."""
+        return None
 
     @property
     def changed_settings(self) -> Mapping[str, Any]:
@@ -562,7 +574,7 @@ class QueueRecounted(Event, family="messages"):
 # -- deliveries ----------------------------------------------------------------------------------
 
 
-class DeliveryQueued(Event, family="deliveries", gives="delivery", bookkeeping=True):
+class DeliveryQueued(Event, family="deliveries", gives="delivery", bookkeeping=True, delivery_state="pending"):
     delivery: DeliveryId
     block: str
     trigger: str
@@ -570,14 +582,14 @@ class DeliveryQueued(Event, family="deliveries", gives="delivery", bookkeeping=T
     tokens: int
 
 
-class DeliveryDone(Event, family="deliveries", bookkeeping=True):
+class DeliveryDone(Event, family="deliveries", bookkeeping=True, delivery_state="done"):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
     seconds: float
 
 
-class DeliveryFailed(Event, family="deliveries", operation="upsert", free_text=("error",)):
+class DeliveryFailed(Event, family="deliveries", operation="upsert", delivery_state="failed", free_text=("error",)):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
@@ -585,19 +597,19 @@ class DeliveryFailed(Event, family="deliveries", operation="upsert", free_text=(
     retry_in_seconds: float
 
 
-class DeliveryParked(Event, family="deliveries", free_text=("error",)):
+class DeliveryParked(Event, family="deliveries", delivery_state="parked", free_text=("error",)):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempts: int
     error: str
 
 
-class DeliveryRetried(Event, family="deliveries"):
+class DeliveryRetried(Event, family="deliveries", delivery_state="pending"):
     deliveries: tuple[DeliveryId, ...]
     block: str
 
 
-class DeliverySkipped(Event, family="deliveries"):
+class DeliverySkipped(Event, family="deliveries", delivery_state="skipped"):
     deliveries: tuple[DeliveryId, ...]
     block: str
 
@@ -1289,6 +1301,10 @@ class ToolCalled(Event, family="blocks"):
     """Hash of its arguments, as JSON."""
     result: str
     """Hash of the result returned to the model."""
+
+    @property
+    def called_tool(self) -> str:
+        return self.tool
 
 
 # -- the memory of an attached agent, as its spans report it ----------------------------------------

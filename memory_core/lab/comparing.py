@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
-from memory_core.events import DeliveryDone, ToolCalled, expand
+from memory_core.events import expand
 from memory_core.history.by_turn import TurnRecord, flush_of
 from memory_core.history.prompt import Prompt, PromptCut
 from memory_core.history.prompt_diff import Difference, diff_prompts, shared_prefix_tokens
@@ -111,15 +112,15 @@ def model_calls(memory: Memory) -> dict[int, list[int]]:
     # Sizes are stored with the delivery; its event only names it.
     sizes = {delivery.id: delivery.tokens for delivery in memory.session.deliveries(states=("done",))}
     called: dict[int, list[int]] = {}
-    for record in memory.events(kinds=(DeliveryDone.kind, ToolCalled.kind)):
-        made = called.setdefault(record.turn, [])
-        if isinstance(record.event, DeliveryDone):
+    for record in memory.log.history().records:
+        event: Any = record.event
+        if event.delivery_state == "done":
             # One attempt may serve several deliveries: the model reads all of them in one call.
-            read = sum(sizes.get(id, 0) for id in record.event.deliveries)
-            made += [read] * costs.get(record.event.block, 0)
-        else:
-            # An edit by an agent's tool reads no delivery.
-            made.append(0)
+            read = sum(sizes.get(id, 0) for id in event.deliveries)
+            called.setdefault(record.turn, []).extend([read] * costs.get(event.block, 0))
+        # An edit by an agent's tool reads no delivery.
+        elif event.called_tool is not None:
+            called.setdefault(record.turn, []).append(0)
     return called
 
 

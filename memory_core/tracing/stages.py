@@ -165,21 +165,21 @@ def delivery(
     if not due:
         return _not_due(history, life, moment, block, added, removal)
     # A message may have been due to a block more than once: one delivery that was made is enough.
-    done = [events for events in due if events[-1].kind == "delivery_done"]
+    done = [events for events in due if events[-1].event.delivery_state == "done"]
     events = (done or due)[-1]
     last = events[-1]
     event: Any = last.event
-    if last.kind == "delivery_done":
+    if event.delivery_state == "done":
         tries = "at the first try" if event.attempt == 1 else f"at try {event.attempt}"
         return stage("delivery", "passed", f"Given to {name} in turn {last.turn:,}, {tries}.", last,
                      turn=last.turn, attempt=event.attempt)  # fmt: skip
-    if last.kind == "delivery_failed":
+    if event.delivery_state == "failed":
         text = f"Delivery to {name} failed in turn {last.turn:,}, try {event.attempt}: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_failed", attempt=event.attempt)
-    if last.kind == "delivery_parked":
+    if event.delivery_state == "parked":
         text = f"Delivery to {name} failed {event.attempts} times and is parked: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_parked", attempts=event.attempts)
-    if last.kind == "delivery_skipped":
+    if event.delivery_state == "skipped":
         text = f"Delivery to {name} was skipped in turn {last.turn:,}."
         return stage("delivery", "lost", text, last, rule="delivery_skipped")
     text = f"Due to {name} since turn {events[0].turn}, and not given to it yet."
@@ -201,9 +201,8 @@ def _not_due(
         budget = history.config_at(moment.position).history_budget
         return stage("delivery", "waiting", f"{text} The queue has {tokens:,} tokens of {budget:,.0f}.", moment.record,
                      rule="queued", queue_tokens=tokens, history_budget=budget)  # fmt: skip
-    added = [
-        record for record in life.blocks[name] if record.kind == "block_added" and record.position > removal.position
-    ]
+    made = (record for record in life.blocks[name] if record.event.operation == "create_store")
+    added = [record for record in made if record.position > removal.position]
     if added:
         text = f"{name} was never given it: the block was added in turn {added[0].turn}, after it had left the queue."
         return stage("delivery", "lost", text, added[0], rule="added_later")
