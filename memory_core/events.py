@@ -95,14 +95,18 @@ class Event:
     family: ClassVar[Family]
     becomes: ClassVar[str | None]
     adds: ClassVar[Literal["facts", "relations"] | None]
-    writes: ClassVar[bool]
     gives: ClassVar[str | None]
     item: ClassVar[Literal["fact", "entity", "relation"] | None]
     """Kind of the single item that the event names; the field with its number has the same name."""
     _operation: ClassVar[Operation | None]
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
+    _writes: ClassVar[bool]
     _bookkeeping: ClassVar[bool]
+    forgets: ClassVar[bool]
+    """Messages are no longer the session's after it, nor is what was learned from them alone."""
+    rewrites_log: ClassVar[bool]
+    """Earlier events of the log may differ after it: words were erased, or another session has the id."""
     delivery_state: ClassVar[DeliveryState | None]
     """State of the deliveries that it names, after it; None if it names none."""
     free_text: ClassVar[tuple[str, ...]]
@@ -121,6 +125,8 @@ class Event:
         supports: bool = False,
         bookkeeping: bool = False,
         delivery_state: DeliveryState | None = None,
+        forgets: bool = False,
+        rewrites_log: bool = False,
         free_text: tuple[str, ...] = (),
     ) -> None:
         """Register a kind of event with the properties by which readers of the log select it.
@@ -129,18 +135,21 @@ class Event:
             family: what the event is about.
             becomes: state of a fact after the event, if it changes that.
             adds: kind of item that the event adds one of.
-            writes: the event changes the contents of its block.
+            writes: see the property.
             gives: field of the item that gets its number from this event.
             operation: see the property.
             text: field with the hash of the item's words.
             supports: its `sources` are messages that state the item.
             bookkeeping: see the property.
             delivery_state: see the attribute.
+            forgets: see the attribute.
+            rewrites_log: see the attribute.
             free_text: see the attribute.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
-        cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
+        cls.family, cls.becomes, cls.adds, cls._writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
         cls.free_text, cls.delivery_state = free_text, delivery_state
+        cls.forgets, cls.rewrites_log = forgets, rewrites_log
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
         # A field named like a kind holds the number of the event's item, `fact` say.
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
@@ -152,6 +161,11 @@ class Event:
     def bookkeeping(self) -> bool:
         """True for operational events, which decide nothing; their effects have their own events."""
         return self._bookkeeping
+
+    @property
+    def writes(self) -> bool:
+        """True if it changes the contents of its block."""
+        return self._writes
 
     @property
     def operation(self) -> Operation | None:
@@ -428,7 +442,7 @@ def _tuples(values: list[Any]) -> tuple[Any, ...]:
 # -- the session ---------------------------------------------------------------------------------
 
 
-class SessionCreated(Event, family="session", free_text=("title",)):
+class SessionCreated(Event, family="session", rewrites_log=True, free_text=("title",)):
     title: str
     user_id: str | None
 
@@ -442,7 +456,7 @@ class SessionClosed(Event, family="session"):
     """The session was closed by `flush(all=True)`: everything left the queue, and all deliveries became due."""
 
 
-class SessionReset(Event, family="session"):
+class SessionReset(Event, family="session", forgets=True, rewrites_log=True):
     """Messages, and what was learned from them alone, were removed."""
 
     status: str | None
@@ -797,7 +811,7 @@ class FactRejected(Event, family="facts", becomes="rejected", writes=True, opera
     reason: str
 
 
-class FactErased(Event, family="facts", writes=True, operation="delete"):
+class FactErased(Event, family="facts", writes=True, operation="delete", rewrites_log=True):
     """A tombstone: the words are erased."""
 
     fact: FactId
@@ -1246,6 +1260,10 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
         if self.after is None or self.after == self.before:
             return None  # settings alone are not memory
         return "create" if self.before is None else "update"
+
+    @property
+    def writes(self) -> bool:
+        return self.operation is not None
 
     @property
     def items(self) -> tuple[Item, ...]:

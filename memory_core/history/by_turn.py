@@ -14,11 +14,8 @@ from memory_core.events import (
     AgentAttached,
     BlockFailed,
     EventRecord,
-    FactErased,
     FlushPlanned,
     Retrieved,
-    SessionCreated,
-    SessionReset,
 )
 from memory_core.history.slices.block_slice import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, is_context
@@ -123,10 +120,10 @@ class History:
         failures: dict[str, EventRecord] = {}
         # They were written in one transaction with the context, so the first other event ends them.
         for earlier in reversed(self.upto(context.position - 1)):
-            if isinstance(earlier.event, Retrieved):
-                searches.setdefault(earlier.event.block, earlier)
-            elif isinstance(earlier.event, BlockFailed):
-                failures.setdefault(earlier.event.block, earlier)
+            if (search := search_of(earlier)) is not None:
+                searches.setdefault(search.block, earlier)
+            elif (failure := failure_of(earlier)) is not None:
+                failures.setdefault(failure.block, earlier)
             else:
                 break
         return searches, failures
@@ -178,7 +175,7 @@ class Folding:
     def apply(self, records: Iterable[EventRecord]) -> "History":
         """Apply new records and return the resulting history."""
         new = list(records)
-        if self._records and any(isinstance(r.event, SessionCreated | SessionReset | FactErased) for r in new):
+        if self._records and any(record.event.rewrites_log for record in new):
             # Words were erased from older events too, or the id was reused by another session: discard everything read.
             raise StaleLogError
         for record in new:
@@ -284,6 +281,11 @@ def flush_of(record: EventRecord) -> FlushPlanned:
 def search_of(record: EventRecord) -> Retrieved | None:
     """Return the search of stored turns that a record contains; None if it is of another event."""
     return record.event if isinstance(record.event, Retrieved) else None
+
+
+def failure_of(record: EventRecord) -> BlockFailed | None:
+    """Return the failure to read a block that a record contains; None if it is of another event."""
+    return record.event if isinstance(record.event, BlockFailed) else None
 
 
 def history_of(records: Iterable[EventRecord]) -> History:

@@ -5,25 +5,15 @@ Pure over events. Counting is incremental: `UsageCounter` applies new events, `U
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
-from typing import Any
 
-from memory_core.events import (
-    Actor,
-    BlockEdited,
-    BlockFailed,
-    ContextBuilt,
-    Event,
-    EventRecord,
-    RefKind,
-    SessionReset,
-    runs,
-)
-from memory_core.history.by_turn import History
+from memory_core.events import Actor, ContextBuilt, Event, EventRecord, RefKind, runs
+from memory_core.history.by_turn import History, failure_of
+from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.projection import Projection
 from memory_core.process import collector_paused
 
@@ -167,11 +157,15 @@ class UsageCounter:
             self.position = record.position
             self._usage = None
             self._past.apply(record)
-            if record.event.writes and record.event.about is not None:
-                self._wrote(record.event.about, record)
-            handler = _HANDLERS.get(type(record.event))
-            if handler is not None:
-                handler(self, record, record.event)
+            event = record.event
+            if event.writes and event.about is not None:
+                self._wrote(event.about, record)
+            elif is_context(event):
+                self._built(record, event)
+            elif (failure := failure_of(record)) is not None:
+                self._unread[failure.block] = failure.error
+            elif event.forgets:
+                self._reset(event)
 
     def usage(self) -> Usage:
         """Return the counts so far."""
@@ -240,17 +234,7 @@ class UsageCounter:
             "relation": {id for id, relation in past.graph.relations.items() if relation.state == "active"},
         }
 
-    # -- blocks ----------------------------------------------------------------------------------
-
-    def _edited(self, record: EventRecord, event: BlockEdited) -> None:
-        # A change of settings alone is no write of contents.
-        if event.after is not None and event.after != event.before:
-            self._wrote(event.block, record)
-
     # -- prompts ---------------------------------------------------------------------------------
-
-    def _failed_to_read(self, record: EventRecord, event: BlockFailed) -> None:
-        self._unread[event.block] = event.error
 
     def _built(self, record: EventRecord, event: ContextBuilt) -> None:
         for part in event.parts:
@@ -275,19 +259,11 @@ class UsageCounter:
             if cut["refs"]:
                 self._cut[tuple(cut["refs"])] += 1
 
-    def _reset(self, record: EventRecord, event: SessionReset) -> None:
+    def _reset(self, event: Event) -> None:
         for block in self._blocks.values():
             block.read_error = None  # it may quote forgotten messages
         if event.empties_session:  # turns are counted from 1 again
             self._blocks = {key: _Block() for key in self._blocks}
-
-
-_HANDLERS: dict[type[Event], Callable[[UsageCounter, EventRecord, Any], None]] = {
-    BlockEdited: UsageCounter._edited,
-    BlockFailed: UsageCounter._failed_to_read,
-    ContextBuilt: UsageCounter._built,
-    SessionReset: UsageCounter._reset,
-}
 
 
 def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:

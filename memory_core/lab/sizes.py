@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
-from memory_core.history.by_turn import flush_of, search_of
+from memory_core.history.by_turn import failure_of, flush_of, search_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.fact_slice import FactState
@@ -216,8 +216,8 @@ class _Reading:
         # Searches and failures directly precede the prompt that they belong to.
         if (search := search_of(record)) is not None:
             self._searches[search.block] = search
-        elif record.kind == "block_failed":
-            self._failed.add(getattr(event, "block", ""))
+        elif (failure := failure_of(record)) is not None:
+            self._failed.add(failure.block)
         else:
             if is_context(event):
                 self._prompt(record)
@@ -283,7 +283,7 @@ def _first_edit(records: Sequence[EventRecord]) -> int | None:
         record.position
         for record in later
         if record.event.family == "settings"
-        or record.kind == "session_reset"
+        or record.event.forgets
         or changes_quarantine(record.event)
         or (record.actor == "user" and record.event.family in by_hand)
     )

@@ -106,7 +106,7 @@ def intake(
     gone: Any = removal.event
     flush = getattr(gone, "flush", None)
     # A reset names its messages only where it forgets a phrase.
-    if removal.kind == "session_reset":
+    if gone.forgets:
         when = "when the queue was reset" if gone.seqs is None else "with a phrase that it says"
         text = f"Forgotten in turn {removal.turn:,}, {when}: no block is given what leaves so."
         return [first, queued, stage("flush", "lost", text, removal, rule="forgotten", turn=removal.turn)]
