@@ -101,6 +101,8 @@ class Event:
     _operation: ClassVar[Operation | None]
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
+    confirms: ClassVar[bool]
+    """It states an item again that is there already."""
     _writes: ClassVar[bool]
     _bookkeeping: ClassVar[bool]
     forgets: ClassVar[bool]
@@ -133,7 +135,7 @@ class Event:
 
         Args:
             family: what the event is about.
-            becomes: state of a fact after the event, if it changes that.
+            becomes: state of a fact or relation after the event, if it changes that.
             adds: kind of item that the event adds one of.
             writes: see the property.
             gives: field of the item that gets its number from this event.
@@ -151,6 +153,7 @@ class Event:
         cls.free_text, cls.delivery_state = free_text, delivery_state
         cls.forgets, cls.rewrites_log = forgets, rewrites_log
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
+        cls.confirms = supports and adds is None
         # A field named like a kind holds the number of the event's item, `fact` say.
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
         # Made a dataclass here, so that no kind can forget it. Without slots, for which another class would be made and
@@ -190,6 +193,11 @@ class Event:
         """The block that the event concerns, if any."""
         block: str | None = getattr(self, "block", None)
         return block
+
+    @property
+    def support(self) -> tuple[tuple[int, str, Ranges], ...]:
+        """Messages that it adds as sources of a fact by hand, by session; see `FactsCurated.support`."""
+        return ()
 
     @property
     def called_tool(self) -> str | None:
@@ -977,7 +985,7 @@ class RelationConfirmed(Event, family="relations", writes=True, operation="updat
     sources: Ranges
 
 
-class RelationEnded(Event, family="relations", writes=True, operation="delete"):
+class RelationEnded(Event, family="relations", becomes="ended", writes=True, operation="delete"):
     """A relation no longer holds: it is kept and marked as ended."""
 
     relation: RelationId

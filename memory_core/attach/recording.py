@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal, cast
+from typing import Literal
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -18,8 +18,10 @@ from memory_core.config import MAX_TOKENS
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError
-from memory_core.events import AgentAttached, ContextBuilt, Event, MessageAdded, ModelCalled, Ranges
+from memory_core.events import AgentAttached, ContextBuilt, Event, ModelCalled, Ranges
+from memory_core.history.cost import is_call
 from memory_core.history.slices.contexts import is_context, places_of
+from memory_core.history.slices.message_slice import adds_message
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart, content_hash
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import NewMessage, add_messages, hashes_by_seq
@@ -281,13 +283,13 @@ def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) 
     """Return a session's recent prompts, each followed by its answer, newest first."""
     kinds = ("context_built", "model_called", "message_added")
     prompts: list[list[int]] = []
-    before = ""
+    after_call = False
     for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKBACK_EVENTS, newest_first=True)):
         if is_context(record.event):
             prompts.append([seq for seq in places_of(record.event) if seq in hashes])
-        elif before == "model_called" and record.kind == "message_added" and prompts:  # an answer follows its call
-            prompts[-1].append(cast(MessageAdded, record.event).seq)
-        before = record.kind
+        elif after_call and adds_message(record.event) and prompts:  # an answer follows its call
+            prompts[-1].append(record.event.seq)
+        after_call = is_call(record.event)
     return prompts[::-1]
 
 

@@ -16,13 +16,13 @@ from memory_core.curation.fact_change_sets import FactChangeSetTransaction, read
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
-from memory_core.events import Actor, CondensingRefused, EventRecord, FactChanged, FactHeldBack, FactsCondensed, expand
+from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBack, FactsCondensed, expand
 from memory_core.history import contradictions
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.fact_evidence import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
-from memory_core.history.slices.fact_slice import wordings
+from memory_core.history.slices.fact_slice import rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
 from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
@@ -274,7 +274,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
             records = self._events(connection, *contradictions.KINDS)
             # A contradiction is about the words of its time, so former wordings are needed too.
-            reworded = {r.event.before for r in records if isinstance(r.event, FactChanged)}
+            reworded = {r.event.before for r in records if rewords_fact(r.event)}
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
         conflicts = contradictions.open_contradictions(records, facts, log.changes(), texts.get)

@@ -19,7 +19,7 @@ from memory_core.events import (
 )
 from memory_core.history.slices.block_slice import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, is_context
-from memory_core.history.slices.message_slice import Messages
+from memory_core.history.slices.message_slice import Messages, is_flush
 from memory_core.history.slices.states import state_at
 from memory_core.planning.quarantine import QuarantinedSet, changes_quarantine, sets_in_force
 from memory_core.tokens import total_tokens
@@ -216,15 +216,15 @@ class Folding:
         if turn_fields is None:
             return
         turn_fields["last_position"] = record.position
-        if isinstance(event, FlushPlanned):
+        if is_flush(event):
             turn_fields["flushes"] += (record,)
         elif is_context(event):
             turn_fields["contexts"] += (record,)
         elif event.adds is not None:
             turn_fields[f"{event.adds}_added"] += 1
-        elif isinstance(event, Retrieved):
+        elif (search := search_of(record)) is not None:
             turn_fields["searches"] += (record,)
-            self._recalled[event.block] = int(event.gates.get("granted", 0)) + len(event.elsewhere)
+            self._recalled[search.block] = int(search.gates.get("granted", 0)) + len(search.elsewhere)
             turn_fields["recalled"] = sum(self._recalled.values())
         if record.actor == "user":
             turn_fields["edited"] += (record,)
@@ -273,7 +273,7 @@ def flush_of(record: EventRecord) -> FlushPlanned:
     Raises:
         TypeError: the record is of another event.
     """
-    if isinstance(record.event, FlushPlanned):
+    if is_flush(record.event):
         return record.event
     raise TypeError(f"position {record.position} of the log is no flush but {record.kind}")
 

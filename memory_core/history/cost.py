@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
 from memory_core.config import MemoryConfig
-from memory_core.events import EventRecord
+from memory_core.events import Event, EventRecord, ModelCalled
 from memory_core.history.replay import queued_sizes, replay_flushes
 from memory_core.messages import ChatMessage, MessageRole
 
@@ -41,13 +41,17 @@ def play_cost(
     return PlayCost(len(flushes), len(flushes) * learners, tokens * learners)
 
 
+def is_call(event: Event) -> TypeGuard[ModelCalled]:
+    return isinstance(event, ModelCalled)
+
+
 def known_price(records: Iterable[EventRecord]) -> float | None:
     """Estimate US dollars per million input tokens of the model that was called last, from its recorded calls.
 
     None where fewer than two calls of it, of different sizes, say what they cost: reading and answering have prices of
     their own.
     """
-    called: list[Any] = [record.event for record in records if record.kind == "model_called"]
+    called = [record.event for record in records if is_call(record.event)]
     charged = [call for call in called if None not in (call.cost, call.input_tokens, call.output_tokens)]
     same = [call for call in charged if call.model == charged[-1].model]
     if len(same) < 2:

@@ -13,7 +13,8 @@ from itertools import chain
 from typing import Any, Literal
 
 from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracted, ModelCalled
-from memory_core.history.slices.fact_slice import adds_fact
+from memory_core.history.cost import is_call
+from memory_core.history.slices.fact_slice import adds_fact, condenses
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.pasted import own_words
@@ -292,10 +293,10 @@ def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
             before = first
             while before and _is_call(records[before - 1], added.block):
                 before -= 1
-            calls = tuple(r.event for r in records[before:first] if isinstance(r.event, ModelCalled))
+            calls = tuple(r.event for r in records[before:first] if is_call(r.event))
     # A condensing is logged after the facts that it made.
     if added.origin == "condensed":
-        later = (r.event for r in records[at:] if isinstance(r.event, FactsCondensed) and r.event.block == added.block)
+        later = (r.event for r in records[at:] if condenses(r.event) and r.event.block == added.block)
         condensed = next(later, None)
     return MadeBy(record.position, record.turn, record.at, record.actor, extracted, condensed, calls)
 
@@ -305,7 +306,7 @@ def _begins(record: EventRecord, block: str) -> bool:
 
 
 def _is_call(record: EventRecord, block: str) -> bool:
-    return isinstance(record.event, ModelCalled) and record.event.block == block
+    return is_call(record.event) and record.event.block == block
 
 
 def source_spans(fact: str, message: str) -> tuple[tuple[int, int], ...]:

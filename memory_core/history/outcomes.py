@@ -13,16 +13,14 @@ from typing import Any, Literal
 from memory_core.events import (
     Event,
     EventRecord,
-    FactConfirmed,
     FlushPlanned,
     SummaryRewritten,
-    VectorsStored,
     expand,
     numbers,
 )
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.delivery_slice import Deliveries, State
-from memory_core.history.slices.message_slice import MessagePlace, Messages
+from memory_core.history.slices.message_slice import MessagePlace, Messages, is_flush
 from memory_core.history.slices.projection import Projection
 from memory_core.process import collector_paused
 
@@ -185,7 +183,7 @@ def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome
     """Return the outcome of the flush recorded at `position`, as far as `records` go; None if there is none."""
     after = [record for record in records if record.position >= position]
     flush = after[0].event if after else None
-    if not isinstance(flush, FlushPlanned):
+    if flush is None or not is_flush(flush):
         return None
     flushed = frozenset(expand(flush.seqs))
     # Deliveries ask messages only about flush numbers and resets, which do not matter here.
@@ -211,14 +209,14 @@ def _learned(outcome: Given, seqs: frozenset[int], event: Event) -> Given:
     stated = seqs.intersection(expand(getattr(event, "sources", ())))
     if event.adds == "facts" and stated:
         return replace(outcome, learned=(*outcome.learned, details.fact))
-    if isinstance(event, FactConfirmed) and stated:
-        return replace(outcome, confirmed=(*outcome.confirmed, event.fact))
+    if event.item == "fact" and event.confirms and stated:
+        return replace(outcome, confirmed=(*outcome.confirmed, details.fact))
     if event.adds == "relations" and stated:
         return replace(outcome, related=(*outcome.related, details.relation))
     if isinstance(event, SummaryRewritten):
         # A later rewrite may read the same messages again, so the largest number counts, not the sum.
         return replace(outcome, summarised=max(outcome.summarised, len(seqs.intersection(expand(event.seqs)))))
-    if isinstance(event, VectorsStored):
-        new = tuple(number for number, held, _ in event.nodes if seqs.issuperset(expand(held)))
+    if event.gives == "nodes":
+        new = tuple(number for number, held, _ in details.nodes if seqs.issuperset(expand(held)))
         return replace(outcome, stored=(*outcome.stored, *new))
     return outcome

@@ -20,6 +20,7 @@ from memory_core.events import (
     spread,
 )
 from memory_core.history.by_turn import History, search_of
+from memory_core.history.cost import is_call
 from memory_core.history.pieces import Layout, PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of, is_context
@@ -242,7 +243,7 @@ class _Around:
             if is_context(later.event) or later.turn != record.turn:
                 break
             # Calls of a block are those of learners, not of the reply.
-            if isinstance(later.event, ModelCalled) and later.event.block is None:
+            if is_call(later.event) and later.event.block is None:
                 call = later.event
                 break
         return cls(retrieved, failed, call)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, FactsCondensed
 from memory_core.history.fact_evidence import is_supported
-from memory_core.history.slices.fact_slice import WORDING, Facts
+from memory_core.history.slices.fact_slice import WORDING, Facts, condenses
 from memory_core.planning.fact_merging import Fact
 
 KINDS = (*WORDING, FactsCondensed.kind)
@@ -96,7 +96,7 @@ def find_rewrites(
     for record in sorted(records, key=lambda record: record.position):
         event = record.event
         past.apply(record)
-        if isinstance(event, FactsCondensed):
+        if condenses(event):
             # Facts that it made precede it in the log, so their words are known here, too.
             then = {id: words(fact.content) or "" for id, fact in past.by_id.items()}
             rewrite = _rewrite(record, event, then, facts)

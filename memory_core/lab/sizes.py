@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
-from memory_core.history.by_turn import failure_of, flush_of, search_of
+from memory_core.history.by_turn import failure_of, search_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.fact_slice import FactState
+from memory_core.history.slices.message_slice import is_flush
 from memory_core.history.slices.projection import Projection
 from memory_core.lab.script import Script, script_of
 from memory_core.lab.variants import Variant, variant_of
@@ -221,8 +222,8 @@ class _Reading:
         else:
             if is_context(event):
                 self._prompt(record)
-            elif record.kind == "flush_planned":
-                self.flushes.append(tuple(expand(flush_of(record).seqs)))
+            elif is_flush(event):
+                self.flushes.append(tuple(expand(event.seqs)))
             elif (fact := self._past.facts.by_id.get(getattr(event, "fact", None) or 0)) is not None:
                 self._changed[fact.added.fact] = _then(fact)
             # Any other event ends the run, so what was collected is no prompt's.

@@ -33,6 +33,7 @@ from memory_core.events import (
     numbers,
     spread,
 )
+from memory_core.history.by_turn import search_of
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
 from memory_core.planning.former_values import Mark, Source, stored_marks
@@ -484,7 +485,7 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
         records = read_events(connection, session.id, turn=turn, kinds=("retrieved", "context_built"))
         records = [record for record in records if upto is None or record.position <= upto]
         pairs = [(one, _built_after(one, records)) for one in records if one.event.about == name]
-        searches = [(one.event, built) for one, built in pairs if isinstance(one.event, Retrieved)]
+        searches = [(search, built) for one, built in pairs if (search := search_of(one)) is not None]
         if not searches:
             return []
         hashes = {key for event, _ in searches for key, _ in event.elsewhere}

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from memory_core.blocks.fact_search import THRESHOLD, FactHit, fits
 from memory_core.curation.fact_desk import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
-from memory_core.events import EventRecord, FactAdded, FactChanged, FactDecided, FactsExtracted, expand
+from memory_core.events import EventRecord, FactsExtracted, expand
+from memory_core.history.slices.fact_slice import adds_fact, decides_on_fact, rewords_fact
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel
@@ -273,8 +274,8 @@ class ConsolidatingMemory:
         """Decisions on the facts found in these messages, in order."""
         events = [record.event for record in records]
         # All words in one read: a long run decides on hundreds of facts.
-        hashes = [e.content for e in events if isinstance(e, FactDecided | FactAdded)]
-        hashes += [text for e in events if isinstance(e, FactChanged) for text in (e.before, e.after)]
+        hashes = [e.content for e in events if decides_on_fact(e) or adds_fact(e)]
+        hashes += [text for e in events if rewords_fact(e) for text in (e.before, e.after)]
         words = self.memory.log.texts(hashes)
         texts = {fact.id: fact.text for fact in self.memory.facts.read(self.block, states=None)}
         changes: list[Change] = []
@@ -285,15 +286,15 @@ class ConsolidatingMemory:
                 ours = bool(seqs & set(expand(event.seqs)))
             elif not ours:
                 continue
-            elif isinstance(event, FactDecided):
+            elif decides_on_fact(event):
                 if event.decision == "delete" and event.fact is not None:
                     changes.append(Change("DELETE", event.fact, texts.get(event.fact, "")))
                 elif event.decision == "none":
                     fact_text = words.get(event.content, "") if event.fact is None else texts.get(event.fact, "")
                     changes.append(Change("NONE", event.fact, fact_text))
-            elif isinstance(event, FactAdded) and event.origin == "extracted":
+            elif adds_fact(event) and event.origin == "extracted":
                 changes.append(Change("ADD", event.fact, words.get(event.content, "")))
-            elif isinstance(event, FactChanged):
+            elif rewords_fact(event):
                 changes.append(Change("UPDATE", event.fact, words.get(event.after, ""), words.get(event.before, "")))
         return changes
 

@@ -17,9 +17,9 @@ from memory_core.curation.fact_desk import Curation
 from memory_core.engine.delivery import Served
 from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
-from memory_core.events import Actor, EventRecord, FactDecided, ProposalRefused, expand
+from memory_core.events import Actor, EventRecord, ProposalRefused, expand
 from memory_core.formats.given_message import as_messages
-from memory_core.history.slices.fact_slice import adds_fact
+from memory_core.history.slices.fact_slice import adds_fact, decides_on_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.protocols import ChatModel
@@ -368,7 +368,7 @@ def _acts(records: Iterable[EventRecord], seqs: set[int]) -> list[MemoryAct]:
         if isinstance(event, ProposalRefused):
             # One event tells of all refusals with the same reason.
             acts += [MemoryAct("refuse", event.reason, None, "model")] * event.number
-        elif isinstance(event, FactDecided) and seqs & set(expand(event.sources)):
+        elif decides_on_fact(event) and seqs & set(expand(event.sources)):
             acts.append(MemoryAct(event.decision, event.content, event.fact, event.rule))
         # The fact's id is known only once it is added, right after its decision.
         elif adds_fact(event) and acts and acts[-1].act == "add" and acts[-1].memory is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.block_slice import PastBlock
+from memory_core.history.slices.fact_slice import rewords_fact
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
 from memory_core.tracing.stages import author, granted, in_quarantine, in_turn, search_stage, stage
@@ -40,7 +41,7 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
             state, decided = event.becomes or "erased", record
     turn, event = decided.turn, decided.event
     if state == "active":
-        reworded = [record for record in records if record.kind == "fact_changed"]
+        reworded = [record for record in records if rewords_fact(record.event)]
         since = f"Active since turn {turn:,}" if turn else "Active"
         since = f"Reworded {in_turn(reworded[-1])}, and active" if reworded else since
         return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
@@ -123,9 +124,9 @@ def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage 
     # The latest change of state decides; other changes are of words only.
     for record in reversed(records):
         event: Any = record.event
-        state = "ended" if record.kind == "relation_ended" else getattr(event, "after", {}).get("state")
-        if record.kind == "relation_erased":
-            state = "erased"
+        state = event.becomes or getattr(event, "after", {}).get("state")
+        if event.operation == "delete":
+            state = state or "erased"
         if state == "active":
             return None
         if state is not None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from memory_core.engine.session import Session
 from memory_core.history.by_turn import History
+from memory_core.history.slices.message_slice import adds_message
 from memory_core.messages import ChatMessage, message_text
 from memory_core.sessions.handle import SessionHandle
 from memory_core.sessions.session_log import SessionLog
@@ -41,9 +42,7 @@ def shown_page(
 def _messages(log: SessionLog, history: History, turns: set[int]) -> Mapping[int, list[tuple[str, ChatMessage | None]]]:
     """Return role and message of everything said in these turns; None for erased messages."""
     added: list[tuple[int, Any]] = [
-        (record.turn, record.event)
-        for record in history.records
-        if record.kind == "message_added" and record.turn in turns
+        (record.turn, record.event) for record in history.records if adds_message(record.event) and record.turn in turns
     ]
     texts = log.texts(event.content for _, event in added)
     by_turn: dict[int, list[tuple[str, ChatMessage | None]]] = {}

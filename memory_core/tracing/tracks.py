@@ -329,9 +329,9 @@ class Tracing:
         name, turn, number = event.block, record.turn, self.life.number("fact", id)
         if record.position > self.moment.position:
             return fact_later(self.life, self.moment, id, record)
-        if record.kind == "fact_confirmed":
+        if event.confirms:
             text = f"Known already as fact {number:,} of {name}, confirmed in turn {turn:,}."
-        elif record.kind == "facts_curated":
+        elif event.support:
             text = f"Part of fact {number:,} of {name} since {author(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
             text = f"Written as fact {number:,} of {name} by {author(record)} {in_turn(record)}."
@@ -358,7 +358,7 @@ class Tracing:
         if first.position > self.moment.position:
             return Track(carrier, (*stages, relation_later(self.moment, id, first)))
         text = f"Learned as relation {number:,} of {name} in turn {first.turn:,}."
-        if first.kind == "relation_confirmed":
+        if first.event.confirms:
             text = f"Known already as relation {number:,} of {name}, confirmed in turn {first.turn:,}."
         stages.append(stage("learned", "passed", text, first, relation=id))
         gone = relation_gone(self.life, id, records)

@@ -36,6 +36,18 @@ def adds_fact(event: Event) -> TypeGuard[FactAdded]:
     return isinstance(event, FactAdded)
 
 
+def rewords_fact(event: Event) -> TypeGuard[FactChanged]:
+    return isinstance(event, FactChanged)
+
+
+def decides_on_fact(event: Event) -> TypeGuard[FactDecided]:
+    return isinstance(event, FactDecided)
+
+
+def condenses(event: Event) -> TypeGuard[FactsCondensed]:
+    return isinstance(event, FactsCondensed)
+
+
 def wordings(records: Iterable[EventRecord]) -> set[str]:
     """Return content hashes of all wordings in records of `WORDING`."""
     events = [record.event for record in records]

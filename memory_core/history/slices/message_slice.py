@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from memory_core.events import (
+    Event,
     EventRecord,
     FlushPlanned,
     MessageAdded,
@@ -20,6 +21,14 @@ MessagePlace = Literal["queued", "archived", "replaced", "forgotten"]
 HANDLED = frozenset({MessageAdded, FlushPlanned, QueueReplaced, QueueRecounted, SessionReset})
 
 NOTHING: Collection[int] = ()
+
+
+def adds_message(event: Event) -> TypeGuard[MessageAdded]:
+    return isinstance(event, MessageAdded)
+
+
+def is_flush(event: Event) -> TypeGuard[FlushPlanned]:
+    return isinstance(event, FlushPlanned)
 
 
 @dataclass(slots=True)
