@@ -16,13 +16,13 @@ from memory_core.curation.fact_change_sets import FactChangeSetTransaction, read
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
-from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBack, FactsCondensed, expand
+from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBack, expand
 from memory_core.history import contradictions
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.fact_evidence import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
-from memory_core.history.slices.fact_slice import rewords_fact, wordings
+from memory_core.history.slices.fact_slice import CONDENSING, rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
 from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
@@ -261,7 +261,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """Return all condensings as loss diffs, newest first."""
         with self._session.database.read() as connection:
             # Most blocks never condensed anything; for them no other event is read.
-            if not self._events(connection, FactsCondensed.kind):
+            if not self._events(connection, *CONDENSING):
                 return []
             facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
             records = self._events(connection, *REWRITE_KINDS)

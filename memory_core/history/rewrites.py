@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, FactsCondensed
 from memory_core.history.fact_evidence import is_supported
-from memory_core.history.slices.fact_slice import WORDING, Facts, condenses
+from memory_core.history.slices.fact_slice import CONDENSING, WORDING, Facts, condenses
 from memory_core.planning.fact_merging import Fact
 
-KINDS = (*WORDING, FactsCondensed.kind)
+KINDS = (*WORDING, *CONDENSING)
 """Event kinds that `find_rewrites` reads from the log."""
 
 

@@ -99,7 +99,7 @@ def _versions(records: Iterable[EventRecord]) -> _Versions:
             continue
         at = fact.added.fact, fact.version
         values[at], added[fact.added.fact] = _values(fact), fact.added
-        if record.kind == "fact_superseded" and (by := getattr(record.event, "by", None)) is not None:
+        if record.event.becomes == "superseded" and (by := getattr(record.event, "by", None)) is not None:
             taken_by[at] = by
     return _Versions(values, taken_by, added)
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from memory_core.errors import ConfigError
 from memory_core.events import EventRecord, expand
 from memory_core.history.by_turn import History, flush_of
+from memory_core.history.slices.fact_slice import condenses
+from memory_core.history.slices.message_slice import adds_message, is_flush
 from memory_core.lab.script import Held, Script, Step
 from memory_core.lab.variants import Change, block_values, variant_of
 from memory_core.memory import Memory
@@ -35,9 +37,9 @@ def may_be_struck(record: EventRecord) -> bool:
 def words_of(record: EventRecord) -> str:
     """Describe a struck event briefly: `turn 12's flush of 4 messages`. Plain text."""
     of = f"turn {record.turn:,}'s" if record.turn else "the"
-    if record.kind == "message_added":
+    if adds_message(record.event):
         return f"{of} message {getattr(record.event, 'seq', '')}"
-    if record.kind == "flush_planned":
+    if is_flush(record.event):
         messages = len(expand(flush_of(record).seqs))
         return f"{of} flush of {messages:,} {'message' if messages == 1 else 'messages'}"
     if record.kind == "facts_curated":
@@ -45,9 +47,9 @@ def words_of(record: EventRecord) -> str:
         added = sum(before == 0 for _, before, _ in rows)
         changed = len(rows) - added
         return f"{of} change: {words_for(getattr(record.event, 'action', ''), changed=changed, added=added)}"
-    if record.kind == "facts_condensed":
+    if condenses(record.event):
         return f"{of} condensing of {getattr(record.event, 'before', 0):,} facts"
-    return f"{of} call of {getattr(record.event, 'tool', 'a tool')}"
+    return f"{of} call of {record.event.called_tool or 'a tool'}"
 
 
 def without(script: Script, history: History, positions: Iterable[int]) -> Script:
@@ -78,7 +80,7 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
         return ()
     now, event, history = variant_of(memory), record.event, memory.log.history()
     reset: list[Change] = []
-    if record.kind == "configuration_changed":
+    if event.about is None:  # settings of the session
         settings = now.config.model_dump(mode="json")
         before, after = getattr(event, "before", {}), getattr(event, "after", {})
         # Only where the new value is still in force: a later change of the setting would be lost with this one.
@@ -105,7 +107,7 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
 
 def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
     """Change the steps so that an event does not happen."""
-    if record.kind == "message_added":
+    if adds_message(record.event):
         number = _step_with(steps, record.position)
         step = steps[number]
         at = step.positions.index(record.position)
@@ -121,21 +123,21 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
             del steps[number]
         return
     # A person's or a program's own flush is a step; a flush over budget is the effect of a put and is held back below.
-    if record.kind == "facts_curated" or (record.kind == "flush_planned" and flush_of(record).trigger != "over_budget"):
+    if record.kind == "facts_curated" or (is_flush(record.event) and flush_of(record).trigger != "over_budget"):
         del steps[_step_with(steps, record.position)]
         return
-    if record.kind == "tool_called":
+    if record.event.called_tool is not None:
         # The log records a tool call before the message that makes it, so the next step has the message.
         later = (n for n, step in enumerate(steps) if step.positions and step.positions[0] > record.position)
         number = next(later, -1)
         if number < 0:
             raise ConfigError(f"The call at position {record.position} of the log is in no message yet.")
         calls = [call.tool_name for message in steps[number].messages for call in message.tool_calls]
-        tool = getattr(record.event, "tool", "")
+        tool = record.event.called_tool
         before = max((p for step in steps[:number] for p in step.positions), default=0)
-        made = [r for r in history.after(before) if r.kind == "tool_called" and r.position < record.position]
+        made = [r for r in history.after(before) if r.event.called_tool is not None and r.position < record.position]
         # Calls do not carry their place in the message: it is counted among the calls of the same tool.
-        place = sum(getattr(other.event, "tool", "") == tool for other in made)
+        place = sum(other.event.called_tool == tool for other in made)
         same = [n for n, name in enumerate(calls) if name == tool]
         if place >= len(same):
             raise ConfigError(f"The call at position {record.position} of the log is in no message any more.")
@@ -143,7 +145,7 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         return
     # Until the next of its kind: the very next put would repeat it, and nothing would change.
     until = next((later.position for later in history.after(record.position) if later.kind == record.kind), None)
-    held: Held = "flush" if record.kind == "flush_planned" else "condensing"
+    held: Held = "flush" if is_flush(record.event) else "condensing"
     begun = _last_before(steps, record.position)
     ended = len(steps) if until is None else _last_before(steps, until)
     # At least one step, also if both events were caused by the same put.

@@ -17,6 +17,7 @@ from memory_core.history.by_turn import History, history_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.slices.fact_slice import HANDLED as FACT_EVENTS
+from memory_core.history.slices.fact_slice import adds_fact, rewords_fact
 from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
@@ -744,11 +745,11 @@ class _Gathering:
         own_words = self._pieces.fact_words if self._pieces is not None else {}
         hashes = {id: [(position, words.content) for position, words in worded] for id, worded in own_words.items()}
         for record in self._elsewhere:
-            # `FactChanged` has the words in `after`, `FactAdded` in `content`.
-            words = getattr(record.event, "after", None) or getattr(record.event, "content", None)
-            if record.kind in ("fact_added", "fact_changed") and isinstance(words, str):
-                fact: int = getattr(record.event, "fact", 0)
-                hashes.setdefault(fact, []).append((record.position, words))
+            event = record.event
+            if adds_fact(event):
+                hashes.setdefault(event.fact, []).append((record.position, event.content))
+            elif rewords_fact(event):
+                hashes.setdefault(event.fact, []).append((record.position, event.after))
         return hashes
 
     def _facts_saying(self, wanted: Phrase) -> list[int]:

@@ -31,6 +31,9 @@ Source = tuple[str, int]
 WORDING = (FactAdded.kind, FactChanged.kind)
 """Events that record the words of facts."""
 
+CONDENSING = (FactsCondensed.kind,)
+"""Events that record how a list of facts was condensed."""
+
 
 def adds_fact(event: Event) -> TypeGuard[FactAdded]:
     return isinstance(event, FactAdded)
