@@ -12,18 +12,17 @@ from memory_core.events import (
     Event,
     EventRecord,
     FactHeldBack,
-    FactsCondensed,
     FactsCurated,
     NothingLearned,
+    Operation,
     Ranges,
     SessionImported,
-    SessionReset,
-    SummaryRewritten,
     VectorsRemoved,
     VectorsReplaced,
     VectorsStored,
 )
 from memory_core.history.by_turn import History
+from memory_core.history.slices.fact_slice import condenses
 
 Records = list[EventRecord]
 
@@ -152,8 +151,23 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
             life.blocks[event.block].append(record)
         if reader := _READERS.get(type(event)):
             reader(life, record, event)
+        elif event.family == "vectors":
+            if of_units := _OF_UNITS.get(event.operation):
+                of_units(life, record, event)
         elif event.item in ("fact", "relation") and (number := getattr(event, event.item)) is not None:
             _item(life, record, event.item, number)
+        elif event.gives == "delivery":
+            _due(life, record, event)
+        elif event.family == "summaries":
+            for seq in held(event.seqs, life.seqs):
+                life.summarised[seq].append(record)
+        # Single messages leave no gap before which nothing is known.
+        elif event.forgets and event.seqs is None:
+            life.reset = record
+        elif event.support:
+            _curated(life, record, event)
+        elif condenses(event):
+            life.condensed.append(record)
         elif event.family == "deliveries":
             for delivery in getattr(event, "deliveries", ()):
                 # Deliveries without a followed message were not entered by `_due`.
@@ -181,10 +195,6 @@ def _nothing(life: Life, record: EventRecord, event: NothingLearned) -> None:
     for seq in life.seqs:
         if event.reason_for(seq) is not None:
             life.nothing[seq].append(record)
-
-
-def _condensed(life: Life, record: EventRecord, event: FactsCondensed) -> None:
-    life.condensed.append(record)
 
 
 def _curated(life: Life, record: EventRecord, event: FactsCurated) -> None:
@@ -231,30 +241,19 @@ def _removed(life: Life, record: EventRecord, event: VectorsRemoved) -> None:
         life.removed[number] = record
 
 
-def _summarised(life: Life, record: EventRecord, event: SummaryRewritten) -> None:
-    for seq in held(event.seqs, life.seqs):
-        life.summarised[seq].append(record)
-
-
-def _reset(life: Life, record: EventRecord, event: SessionReset) -> None:
-    if event.seqs is None:  # single messages leave no gap before which nothing is known
-        life.reset = record
-
-
 def _imported(life: Life, record: EventRecord, event: SessionImported) -> None:
     life.imported = record
 
 
 _READERS: dict[type[Event], Callable[[Life, EventRecord, Any], None]] = {
-    DeliveryQueued: _due,
     NothingLearned: _nothing,
-    FactsCondensed: _condensed,
-    FactsCurated: _curated,
     FactHeldBack: _suppressed,
-    VectorsStored: _stored,
-    VectorsRemoved: _removed,
-    VectorsReplaced: _embedded,
-    SummaryRewritten: _summarised,
-    SessionReset: _reset,
     SessionImported: _imported,
 }
+
+_OF_UNITS: dict[Operation | None, Callable[[Life, EventRecord, Any], None]] = {
+    "create": _stored,
+    "delete": _removed,
+    "update": _embedded,
+}
+"""Readers of events about stored units, by operation."""
