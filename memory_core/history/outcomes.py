@@ -14,7 +14,6 @@ from memory_core.events import (
     Event,
     EventRecord,
     FlushPlanned,
-    SummaryRewritten,
     expand,
     numbers,
 )
@@ -22,6 +21,7 @@ from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.delivery_slice import Deliveries, State
 from memory_core.history.slices.message_slice import MessagePlace, Messages, is_flush
 from memory_core.history.slices.projection import Projection
+from memory_core.history.summaries import is_rewriting
 from memory_core.process import collector_paused
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
@@ -141,7 +141,7 @@ class Outcomes:
             units = (self._past.vectors.ever.get(number) for number in recalled)
             # A set: a message that is in two recalled units counts once for the prompt.
             self._recalled.update({seq for unit in units if unit is not None for seq in expand(unit.seqs)})
-        elif isinstance(event, SummaryRewritten):
+        elif is_rewriting(event):
             self._summarised.update(expand(event.seqs))
 
 
@@ -213,7 +213,7 @@ def _learned(outcome: Given, seqs: frozenset[int], event: Event) -> Given:
         return replace(outcome, confirmed=(*outcome.confirmed, details.fact))
     if event.adds == "relations" and stated:
         return replace(outcome, related=(*outcome.related, details.relation))
-    if isinstance(event, SummaryRewritten):
+    if is_rewriting(event):
         # A later rewrite may read the same messages again, so the largest number counts, not the sum.
         return replace(outcome, summarised=max(outcome.summarised, len(seqs.intersection(expand(event.seqs)))))
     if event.gives == "nodes":

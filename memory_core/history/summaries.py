@@ -2,11 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
-from memory_core.events import BlockAdded, BlockEdited, BlockRemoved, EventRecord, SummaryRewritten, expand
+from memory_core.events import KINDS as EVENTS
+from memory_core.events import Event, EventRecord, SummaryRewritten, expand
+from memory_core.history.slices.block_slice import edits_text
 
-KINDS = (BlockAdded.kind, BlockEdited.kind, BlockRemoved.kind, SummaryRewritten.kind)
+KINDS = tuple(kind for kind, event in EVENTS.items() if event.family in ("blocks", "summaries"))
 """Events that concern a summary."""
+
+
+def is_rewriting(event: Event) -> TypeGuard[SummaryRewritten]:
+    return isinstance(event, SummaryRewritten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +51,11 @@ def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[Recor
         event = record.event
         if event.about != block:
             continue
-        if isinstance(event, BlockAdded | BlockRemoved):
+        if event.operation in ("create_store", "delete_store"):
             # A block that was added or removed starts its summary anew.
             revisions = []
         # An edit of settings alone leaves the text, and with it the revision, as it is.
-        elif isinstance(event, BlockEdited) and event.after and event.after != event.before:
+        elif edits_text(event) and event.after is not None:
             # A restored text covers what it covered when it was first written.
             last = revisions[-1] if revisions else None
             base = next((revision for revision in revisions if revision.revision == event.restored), last)
@@ -65,7 +72,7 @@ def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[Recor
                     restored=event.restored,
                 )
             )
-        elif isinstance(event, SummaryRewritten):
+        elif is_rewriting(event):
             revisions = _rewritten(revisions, record, event)
     return revisions
 

@@ -15,21 +15,19 @@ from sqlalchemy import Connection
 from memory_core.engine.session import Session
 from memory_core.errors import NotFoundError
 from memory_core.events import (
-    BlockAdded,
     BlockEdited,
-    BlockRemoved,
     EntityErased,
     Event,
     EventRecord,
     FactErased,
     RelationErased,
     SessionBranched,
-    SummaryRewritten,
 )
 from memory_core.history.by_turn import history_of
 from memory_core.history.rows_at import RowsAt
-from memory_core.history.slices.block_slice import INITIAL, PastBlock
+from memory_core.history.slices.block_slice import INITIAL, PastBlock, edits_text
 from memory_core.history.slices.fact_slice import adds_fact
+from memory_core.history.summaries import is_rewriting
 from memory_core.messages import content_hash
 from memory_core.process import collector_paused
 from memory_core.store.copying.copies import (
@@ -202,19 +200,19 @@ def _blocks_at(
     for record in log:
         event = record.event
         # A block of the same name may have been there before; its texts are not this one's.
-        if isinstance(event, BlockAdded | BlockRemoved):
-            texts.pop(event.block, None)
-            constructors.pop(event.block, None)
+        if event.operation in ("create_store", "delete_store") and event.about is not None:
+            texts.pop(event.about, None)
+            constructors.pop(event.about, None)
         # Added by a constructor: only such a block has constructor's values (see `engine.reconcile`).
-        if isinstance(event, BlockAdded) and record.actor == "engine":
-            constructors[event.block] = {"settings": dict(event.settings), "state": ""}
-        elif isinstance(event, BlockEdited):
+        if event.operation == "create_store" and event.about is not None and record.actor == "engine":
+            constructors[event.about] = {"settings": dict(event.changed_settings), "state": ""}
+        elif event.about is not None and event.about in constructors and record.actor == "engine":
+            constructors[event.about]["settings"] |= event.changed_settings
+        if edits_text(event):
             _apply_text(texts.setdefault(event.block, {}), record, event)
             if record.actor == "engine" and event.block in constructors:
-                constructors[event.block]["settings"] |= event.settings
-                if event.after and event.after != event.before:
-                    constructors[event.block]["state"] = event.after
-        elif isinstance(event, SummaryRewritten) and not event.covers:  # emptied: its former texts are deleted with it
+                constructors[event.block]["state"] = event.after
+        elif is_rewriting(event) and not event.covers:  # emptied: its former texts are deleted with it
             had_texts = texts.get(event.block, {})
             texts[event.block] = {n: text for n, text in had_texts.items() if n == event.revision}
     copies = []
@@ -243,11 +241,10 @@ def _blocks_at(
 
 
 def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdited) -> None:
-    if event.after is not None and event.after != event.before:
-        at = record.at if event.written_at is None else event.written_at
-        had[event.revision] = TextCopy(
-            revision=event.revision, content=event.after, actor=record.actor, turn=record.turn, at=at
-        )
+    at = record.at if event.written_at is None else event.written_at
+    had[event.revision] = TextCopy(
+        revision=event.revision, content=str(event.after), actor=record.actor, turn=record.turn, at=at
+    )
 
 
 def _constructor_at(

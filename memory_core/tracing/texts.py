@@ -7,7 +7,7 @@ from typing import Any
 from memory_core.blocks.base import stored_item
 from memory_core.blocks.static import decode
 from memory_core.events import EventRecord, Ranges, Ref, expand
-from memory_core.history.slices.block_slice import PastBlock
+from memory_core.history.slices.block_slice import PastBlock, edits_text
 from memory_core.messages import TextPart, content_hash
 from memory_core.planning.running_summary import sentences
 from memory_core.text import stems
@@ -45,11 +45,11 @@ def versions(records: Iterable[EventRecord], block: str) -> list[Version]:
         event: Any = record.event
         if event.about != block:
             continue
-        if record.kind == "block_edited" and event.after and event.after != event.before:
+        if edits_text(event) and event.after is not None:
             history.append(Version(event.revision, event.after, record))
-        elif record.kind == "summary_rewritten" and history:
+        elif event.family == "summaries" and history:
             last = history[-1]
-            if last.revision == event.revision and last.record.kind == "block_edited" and last.record.actor == "engine":
+            if last.revision == event.revision and edits_text(last.record.event) and last.record.actor == "engine":
                 history[-1] = replace(last, record=record, seqs=event.seqs)  # its text change came before
             else:
                 history[-1] = replace(last, later=(*last.later, *event.seqs))
@@ -134,7 +134,7 @@ def removed_by(history: Sequence[Version], ref: Ref) -> Version | None:
 def possible_sources(history: Sequence[Version], ref: Ref) -> Iterator[list[int]]:
     """Yield possible source messages of a sentence: those read for its first version, then all earlier ones."""
     came = first_version(history, ref)
-    if came is None or came.record.kind != "summary_rewritten":
+    if came is None or came.record.event.family != "summaries":
         return  # written by hand, or unknown
     if came.seqs:
         yield expand(came.seqs)
@@ -172,10 +172,10 @@ def written_into(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stag
         text = f"Stands in {block.name}, version {block.revision}."
         return stage("learned", "passed", text, knowledge="observed", revision=block.revision)
     record, turn = came.record, came.record.turn
-    if record.kind == "block_edited" and record.actor == "engine":  # it came with the block
+    if edits_text(record.event) and record.actor == "engine":  # it came with the block
         since = f"since turn {turn:,}" if turn else "from the beginning"
         text = f"Stands in {block.name} {since}, version {came.revision}."
-    elif record.kind == "block_edited":
+    elif edits_text(record.event):
         text = f"Written into {block.name} by {author(record)} in turn {turn:,}, version {came.revision}."
     elif came.seqs:
         text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from {stretch(came.seqs)}."

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from memory_core.blocks import BUILT_IN
 from memory_core.events import (
@@ -11,6 +11,7 @@ from memory_core.events import (
     BlockRemoved,
     BlocksOrdered,
     BlockStateSaved,
+    Event,
     EventRecord,
     SessionReset,
 )
@@ -19,6 +20,11 @@ HANDLED = frozenset({BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, Block
 
 INITIAL = "initial"
 """Placeholder for a custom block's fields as given by its constructor, which the log does not record."""
+
+
+def edits_text(event: Event) -> TypeGuard[BlockEdited]:
+    """Return whether an event gives its block another text; an edit of settings alone does not."""
+    return isinstance(event, BlockEdited) and event.writes
 
 
 @dataclass(frozen=True, slots=True)
