@@ -865,6 +865,10 @@ class FactsCurated(Event, family="facts", free_text=("reason",)):
         return tuple((("fact", id), before, after) for id, before, after in self.facts)
 
     @property
+    def number(self) -> None:
+        """None: its position in the log numbers it."""
+
+    @property
     def key(self) -> tuple[int, int]:
         """Key used by `undoes`: no two change sets leave one fact in the same version."""
         fact, _, after = self.facts[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_core.errors import ConflictError, NotFoundError
-from memory_core.events import Actor, Curated, EventRecord, GraphCurated, Thing
+from memory_core.events import Actor, Curated, EventRecord, Thing
 
 Version = tuple[Thing, int]
 """A thing and one of its versions."""
@@ -37,7 +37,7 @@ class AppliedChangeSet:
     @property
     def number(self) -> int:
         """Number within its block: the log position of its event; for a graph, a count from 1."""
-        return self.event.number if isinstance(self.event, GraphCurated) else self.record.position
+        return self.record.position if self.event.number is None else self.event.number
 
     @property
     def action(self) -> str:

@@ -6,7 +6,7 @@ that ended last holds. A failed operation changes nothing.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from memory_core.events import (
     Event,
@@ -82,9 +82,13 @@ class Store:
         return [search for search in self.searches if found_nothing(search.event)]
 
 
+def is_store_search(event: Event) -> TypeGuard[MemorySearched]:
+    return isinstance(event, MemorySearched)
+
+
 def found_nothing(event: Any) -> bool:
     """Return whether a search is known to have found nothing; False if its span reports no count."""
-    return event.kind == MemorySearched.kind and event.error is None and event.count == 0
+    return is_store_search(event) and event.error is None and event.count == 0
 
 
 def store_name(event: Any) -> str:
@@ -111,7 +115,7 @@ class _Folding:
     def apply(self, record: EventRecord) -> None:
         event: Any = record.event
         store = self.stores.setdefault(name := store_name(event), Store(name))
-        if record.kind == MemorySearched.kind:
+        if is_store_search(record.event):
             # Listed even if it failed; only its results are not applied then.
             store.searches.append(record)
         if event.error is None:

@@ -22,13 +22,10 @@ from memory_core.errors import ConfigError, MessageError
 from memory_core.events import (
     KINDS,
     ContextBuilt,
-    DeliveryQueued,
     EntityChanged,
     Event,
     EventRecord,
-    FactsCurated,
     Knowledge,
-    MessageAdded,
     Ref,
     RelationChanged,
     UnknownEvent,
@@ -38,6 +35,8 @@ from memory_core.events import (
     runs,
 )
 from memory_core.history.slices.block_slice import Blocks
+from memory_core.history.slices.contexts import is_context
+from memory_core.history.slices.message_slice import adds_message
 from memory_core.messages import MAX_DEPTH, ChatMessage
 from memory_core.planning.former_values import MarkKind
 from memory_core.planning.rendering import InsertMethod
@@ -243,9 +242,9 @@ class RowChecks:
         event = _checked_event(copy)
         # Positions count from 1 in the order of the file, as they will after import.
         self._position += 1
-        if not isinstance(event, UnknownEvent):
+        if event.family != "unknown":
             self._check_named(event, copy)
-        self.unknown_events += isinstance(event, UnknownEvent)
+        self.unknown_events += event.family == "unknown"
         record = EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event)
         try:
             # Applies the event as the history does: what raises here would raise on every page that shows the past.
@@ -270,18 +269,18 @@ class RowChecks:
         for thing, number in numbered(copy.kind, copy.data):
             numbers[thing].add(number)
         # Messages are numbered without gaps, as everything else names them by number.
-        if isinstance(event, MessageAdded):
+        if adds_message(event):
             self._added += 1
             _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
-        elif isinstance(event, DeliveryQueued):
-            _require(bool(event.seqs), "data.seqs: it queues no message")
-        elif isinstance(event, FactsCurated):  # may name other sessions' messages: only count them
+        elif event.gives == "delivery":
+            _require(bool(spans), "data.seqs: it queues no message")
+        elif event.support:  # may name other sessions' messages: only count them
             self._named += sum(max(0, last - first + 1) for _, _, seqs in event.support for first, last in seqs)
         elif isinstance(event, EntityChanged | RelationChanged):
             spans += _check_changed(event)
         _require(all(1 <= a <= b <= self._added for a, b in spans), "data: it is about messages there never were")
         self._named += sum(last - first + 1 for first, last in spans)
-        if isinstance(event, ContextBuilt):
+        if is_context(event):
             self._named += self._check_context(event, copy)
         # A span of a few bytes can name millions of messages, each of which the app would look up.
         if self._named > MAX_NAMED + MAX_NAMED_EACH * self._position:

@@ -11,6 +11,7 @@ from typing import Any
 
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.slices.contexts import is_context
+from memory_core.history.stores import is_store_search
 from memory_core.tracing.matching import Phrase, folded
 
 
@@ -69,7 +70,7 @@ def omitted_results(
     prompts, omitted = Prompts(records), {}
     for search in searches:
         event: Any = search.event
-        sent = prompts.after(event) if search.kind == MemorySearched.kind and event.results else None
+        sent = prompts.after(event) if is_store_search(search.event) and event.results else None
         if sent is None or (prompt is not None and sent.position != prompt.position):
             continue
         text = said_in(sent)

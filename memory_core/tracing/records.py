@@ -11,7 +11,7 @@ from typing import Any, cast
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Words
-from memory_core.history.stores import Store, StoreRecord, store_name, stores_of
+from memory_core.history.stores import Store, StoreRecord, is_store_search, store_name, stores_of
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment
 from memory_core.tracing.omitted_results import Prompts, says
@@ -45,7 +45,7 @@ class Records:
     def _searches(self, then: Sequence[EventRecord]) -> list[EventRecord]:
         """Return the searches whose next prompt was this one."""
         prompts, prompt = Prompts(then), self.moment.record
-        searches = (record for record in then if record.kind == MemorySearched.kind and prompt is not None)
+        searches = (record for record in then if is_store_search(record.event) and prompt is not None)
         return [record for record in searches if prompts.after(cast(MemorySearched, record.event)) is prompt]
 
     def _track(
