@@ -164,10 +164,12 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
         # Single messages leave no gap before which nothing is known.
         elif event.forgets and event.seqs is None:
             life.reset = record
-        elif event.support:
-            _curated(life, record, event)
-        elif condenses(event):
-            life.condensed.append(record)
+        # Asked last and only of events about facts: this runs over the whole log.
+        elif event.family == "facts":
+            if event.support:
+                _curated(life, record, event)
+            elif condenses(event):
+                life.condensed.append(record)
         elif event.family == "deliveries":
             for delivery in getattr(event, "deliveries", ()):
                 # Deliveries without a followed message were not entered by `_due`.
