@@ -12,7 +12,7 @@ from typing import Any
 from memory_core.config import MAX_TOKENS
 from memory_core.events import ContextBuilt, EventRecord
 from memory_core.history.by_turn import TurnRecord
-from memory_core.planning.priorities import cut_order
+from memory_core.planning.context_plan import cut_order
 from memory_inspector.wording.formatting import count, tokens
 
 MAX_BARS = 120

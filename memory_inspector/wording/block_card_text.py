@@ -11,7 +11,7 @@ from memory_core import Holding
 from memory_core.events import Ref
 from memory_core.history.usage import BlockUse
 from memory_core.messages import content_hash
-from memory_core.planning.priorities import CutOrder
+from memory_core.planning.context_plan import CutOrder
 from memory_core.planning.running_summary import sentences
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of

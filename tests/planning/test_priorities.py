@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.context_plan import Part, cut_first
-from memory_core.planning.priorities import CutOrder, cut_order
+from memory_core.planning.context_plan import CutOrder, Part, cut_first, cut_order
 
 ORDERS = st.sampled_from(["largest_first", "smallest_first"])
 NUMBERS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 4), min_size=1)

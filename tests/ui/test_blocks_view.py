@@ -13,7 +13,7 @@ from memory_core.blocks import BUILT_IN
 from memory_core.blocks.plugins import Plugin
 from memory_core.errors import ConfigError
 from memory_core.history.usage import BlockUse, Write
-from memory_core.planning.priorities import CutOrder
+from memory_core.planning.context_plan import CutOrder
 from memory_core.store.block_rows import Holding
 from memory_inspector.palette import LIGHT
 from memory_inspector.reading.block_differences import MAX_LINES, difference

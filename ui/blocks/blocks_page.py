@@ -12,7 +12,7 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
 from memory_core.events import ContextBuilt, Ref
 from memory_core.history.usage import BlockUse
-from memory_core.planning.priorities import CutOrder, cut_order
+from memory_core.planning.context_plan import CutOrder, cut_order
 from memory_core.tracing.final_stages import AWAY
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.block_card_text import (
