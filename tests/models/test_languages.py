@@ -13,7 +13,7 @@ from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.offline.languages.detection import language_of
 from memory_core.models.offline.languages.readers import LANGUAGES
-from memory_core.models.offline.slots import slot_in
+from memory_core.models.offline.slot_reading import slot_in
 from memory_core.text import keyword_terms, stems
 from memory_core.vectors.keyword import KeywordIndex
 

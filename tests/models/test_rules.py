@@ -9,6 +9,7 @@ from memory_core.models.offline.clauses import clauses, only_asks, sentences
 from memory_core.models.offline.extractor import RuleExtractor, facts_in
 from memory_core.models.offline.grammar import parse
 from memory_core.models.protocols import FactExtractor, NothingFound
+from memory_core.planning.slots import HOME, Slot
 
 
 def learned(text):
@@ -326,7 +327,8 @@ def test_what_can_hold_one_value_has_a_slot():
         "dinner.date",
         "budget",
     ]
-    assert [fact.slot for fact in facts_in("Ana lives in Braga. Ana likes jazz.")] == ["ana.home", None]
+    stated = list(facts_in("Ana lives in Braga. Ana likes jazz."))
+    assert [fact.slot for fact in stated] == [Slot("ana", HOME), None]
 
 
 def test_a_denial_does_not_displace_what_is_stated_beside_it():

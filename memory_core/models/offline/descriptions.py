@@ -8,6 +8,7 @@ same one replaces the value. Only attributes that have one value at a time get a
 from memory_core.models.offline.grammar import NOT_NAMES, word_set
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.wording import YOU, StatedFact
+from memory_core.planning.slots import Slot
 from memory_core.text import words
 
 _CAPITALISED = r"[A-ZÀ-ÖØ-Þ0-9][\w.'’&-]*"
@@ -56,7 +57,7 @@ _COMMON = (NOT_NAMES - word_set("back free past")) | word_set(
 def described(sentence: str) -> StatedFact | None:
     """Return the fact of a sentence that gives an attribute of something named; None for every other sentence.
 
-    >>> described("The capital of Peru is Lima.").slot
+    >>> str(described("The capital of Peru is Lima.").slot)
     'the capital of peru'
     >>> described("The weather is nice.") is None
     True
@@ -90,7 +91,7 @@ def _names_a_value(value: str) -> bool:
     return _A_NAME.fullmatch(value) is not None and first not in _NO_VALUE
 
 
-def _slot(parts: dict[str, str | None]) -> str | None:
+def _slot(parts: dict[str, str | None]) -> Slot | None:
     verb = parts.get("verb")
     single = verb is None or parts.get("kind") is not None or not _SINGLE.isdisjoint(words(verb))
-    return " ".join(words(parts["attribute"] or "")) if single else None
+    return Slot("", " ".join(words(parts["attribute"] or ""))) if single else None

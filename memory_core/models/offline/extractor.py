@@ -35,6 +35,7 @@ from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.planning.reasons import unread
+from memory_core.planning.slots import Slot
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
@@ -64,7 +65,7 @@ class RuleExtractor(RuleBased):
         A value that is said again after another one in its slot is no repetition: it holds once more.
         """
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
-        last_of_slot: dict[str, tuple[str, ...]] = {}
+        last_of_slot: dict[Slot, tuple[str, ...]] = {}
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
         nothing: dict[int, NothingFound] = {}
@@ -76,8 +77,9 @@ class RuleExtractor(RuleBased):
             for part in message.parts:
                 for stated in facts_in(part.text) if isinstance(part, TextPart) else ():
                     key = _key(stated.text)
-                    came_back = stated.slot is not None and last_of_slot.get(stated.slot, key) != key
-                    if stated.slot is not None:
+                    came_back = False
+                    if stated.slot is not None and stated.slot.single:
+                        came_back = last_of_slot.get(stated.slot, key) != key
                         last_of_slot[stated.slot] = key
                     if key not in seen or came_back:
                         seen.setdefault(key, NothingFound("repeated"))
@@ -86,7 +88,7 @@ class RuleExtractor(RuleBased):
                                 stated.text,
                                 stated.category,
                                 index,
-                                stated.slot,
+                                None if stated.slot is None else str(stated.slot),
                                 doubtful=doubt(stated.text) is not None,
                             )
                         )

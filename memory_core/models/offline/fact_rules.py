@@ -30,7 +30,18 @@ from memory_core.models.offline.vocabulary import (
     TIME,
     UNDERWAY,
 )
-from memory_core.models.offline.wording import ALONE, StatedFact, concrete, dated_slot, fact, slot_of, slug
+from memory_core.models.offline.wording import (
+    ALONE,
+    BUDGET,
+    StatedFact,
+    concrete,
+    dated_slot,
+    fact,
+    named_slot,
+    slot_of,
+)
+from memory_core.planning import slots
+from memory_core.planning.slots import of_user
 
 
 def naming(statement: Statement) -> StatedFact | None:
@@ -46,7 +57,7 @@ def naming(statement: Statement) -> StatedFact | None:
     if DATE.search(rest):
         return None
     if statement.subject in (f"{USER}'s name", USER):
-        return StatedFact(f"The user's name is {called[1]}", "personal", "user.name")
+        return StatedFact(f"The user's name is {called[1]}", "personal", of_user(slots.NAME))
     owner = re.fullmatch(rf"{USER}'s ({RELATION})(?:'s name)?", statement.subject)
     if owner:
         return StatedFact(f"{called[1]} is the user's {owner[1].lower()}", "relationship")
@@ -67,7 +78,7 @@ def being(statement: Statement) -> StatedFact | None:
         return fact(statement, "plan") if re.match(r"\d{1,3} (?:people|guests|adults|persons)\b", rest) else None
     possession = re.fullmatch(rf"{USER}'s (.+)", statement.subject)
     if possession and FAVOURITE.fullmatch(possession[1]):
-        return fact(statement, "preference", f"user.{possession[1].lower()}")
+        return fact(statement, "preference", named_slot(statement))
     # "My point is ..." and the like own nothing; what can be owned is listed.
     if possession and not OWN_NOUN.fullmatch(possession[1]):
         return None
@@ -80,33 +91,32 @@ def being(statement: Statement) -> StatedFact | None:
         return fact(statement, "other")
     if statement.kind == "was" and re.match(r"born (?:in|on) ", rest):
         dated = bool(DATE.search(rest) or re.search(r"\d{4}", rest))
-        return fact(statement, "personal", slot_of(statement, "birthday" if dated else "origin"))
+        return fact(statement, "personal", slot_of(statement, slots.BIRTHDAY if dated else slots.ORIGIN))
     # What something was is history, but a date that was set still says when.
     if statement.kind == "was":
         return fact(statement, "plan") if possession and DATE.search(rest) else None
     if FONDNESS.match(rest):
         return fact(statement, "preference")
     if STATUS.match(rest):
-        return fact(statement, "personal", slot_of(statement, "status"))
+        return fact(statement, "personal", slot_of(statement, slots.STATUS))
     if NATIONALITY.match(rest):
         return fact(statement, "personal")
     if re.match(rf"(?:originally )?from {NAME}", rest):
-        return fact(statement, "personal", slot_of(statement, "origin"))
+        return fact(statement, "personal", slot_of(statement, slots.ORIGIN))
     if re.match(r"in love\b|in (?:my|his|her) (?:\w+ )?(?:twenties|thirties|forties|fifties|sixties|year)", rest):
         return fact(statement, "personal")
     if (age := re.match(r"(?:turning )?(\d{1,3})(?: years old)?(?= and\b|,(?!\d)|$)", rest)) and _is_somebody(
         statement
     ):
-        return fact(replace(statement, rest=f"{age[1]} years old"), "personal", slot_of(statement, "age"))
+        return fact(replace(statement, rest=f"{age[1]} years old"), "personal", slot_of(statement, slots.AGE))
     if re.match(rf"(?:(?:my|our) |{NAME}'s ){RELATION}\b", rest):
         return fact(statement, "relationship")
     if possession and re.fullmatch(r"birthday|anniversary", possession[1], re.I) and DATE.search(rest):
-        return fact(statement, "personal", f"user.{possession[1].lower()}")
+        return fact(statement, "personal", named_slot(statement))
     if re.search(r"'s (?:birthday|anniversary)$", statement.subject) and DATE.search(rest):
-        return fact(statement, "relationship", f"{slug(statement.subject)}")
+        return fact(statement, "relationship", named_slot(statement))
     if possession and re.search(r"\b(?:budget|limit)$", possession[1], re.I):
-        # Without its owner, so that "my budget" and "the budget" replace each other.
-        amount = fact(replace(statement, subject="The budget"), "constraint", "budget")
+        amount = fact(replace(statement, subject="The budget"), "constraint", BUDGET)
         return amount if MONEY.search(rest) else None
     # "I am a nurse" says what somebody is; "a bit late" does not.
     if re.match(r"an? ", rest) and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest):
@@ -131,9 +141,9 @@ def _arrangement(statement: Statement) -> StatedFact | None:
         statement = replace(statement, said="is", rest=f"{preposition}{moved[1]}")
         return fact(statement, "plan", dated_slot(statement))
     if re.search(r"\b(?:budget|limit|maximum)$", statement.subject, re.IGNORECASE) and NUMBER.search(rest):
-        return fact(statement, "constraint", "budget" if MONEY.search(rest) else None)
+        return fact(statement, "constraint", BUDGET if MONEY.search(rest) else None)
     if re.match(r"(?:called|named) ", rest) and CAPITAL.search(rest):
-        return fact(statement, "plan", f"{slug(statement.subject)}.name")
+        return fact(statement, "plan", slot_of(statement, slots.NAME))
     if re.match(r"(?:cancelled|canceled|fully booked|confirmed|vegetarian|closed on)\b", rest):
         return fact(statement, "plan")
     opens = re.match(
@@ -229,7 +239,7 @@ def living(statement: Statement) -> StatedFact | None:
         place = re.match(r"(?:in|at|on|near|with|alone|by)\b", statement.rest)
         # "I have lived in Rome" may be over, so it does not replace the home.
         current = statement.kind in ("present", "gerund") and re.match(r"(?:in|at|near)\b", statement.rest)
-        return fact(statement, "personal", slot_of(statement, "home") if current else None) if place else None
+        return fact(statement, "personal", slot_of(statement, slots.HOME) if current else None) if place else None
     if statement.verb == "move" and statement.kind in ("past", "perfect") and statement.rest:
         if not re.match(r"(?:to|into|from|back to|here from|in with)\b", statement.rest):
             return None
@@ -240,19 +250,20 @@ def living(statement: Statement) -> StatedFact | None:
         return fact(
             statement,
             "personal",
-            slot_of(statement, "home") if re.match(r"(?:to|into|back to)\b", statement.rest) else None,
+            slot_of(statement, slots.HOME) if re.match(r"(?:to|into|back to)\b", statement.rest) else None,
         )
     # "I'm coming from work" is a journey; "I come from Porto" an origin.
     origin = statement.verb in ("come", "grow") and statement.kind != "gerund" and _is_somebody(statement)
     if origin and re.match(r"(?:originally )?(?:from|up in)\b", statement.rest):
-        return fact(statement, "personal", slot_of(statement, "origin"))
+        return fact(statement, "personal", slot_of(statement, slots.ORIGIN))
     if statement.verb in ("work", "study", "teach") and statement.kind in ("present", "gerund", "used", "past"):
         if not statement.rest or re.match(r"(?:hard|well|on (?:it|this|that)|out)\b", statement.rest):
             return None
         # One job and one employer at a time: a new one replaces the former.
-        key = {"as": "job", "at": "employer", "for": "employer"}.get(statement.rest.split(" ")[0])
-        holds = key is not None and statement.kind == "present" and statement.verb == "work"
-        return fact(statement, "work", slot_of(statement, str(key)) if holds else None)
+        jobs = {"as": slots.JOB, "at": slots.EMPLOYER, "for": slots.EMPLOYER}
+        attribute = jobs.get(statement.rest.split(" ")[0])
+        holds = statement.kind == "present" and statement.verb == "work"
+        return fact(statement, "work", slot_of(statement, attribute) if attribute and holds else None)
     return None
 
 
@@ -284,8 +295,8 @@ def doing(statement: Statement) -> StatedFact | None:
         # Of things only prices and times are facts: the rest describes them.
         timed = statement.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
         exact = NUMBER.search(statement.rest) or TIME.search(statement.rest)
-        attribute = "price" if statement.verb == "cost" else "time"
-        return fact(statement, "plan", f"{slug(statement.subject)}.{attribute}") if timed and exact else None
+        attribute = slots.PRICE if statement.verb == "cost" else slots.TIME
+        return fact(statement, "plan", slot_of(statement, attribute)) if timed and exact else None
     # Some habits need no object, but only in general: "I smoke".
     if (
         not statement.rest

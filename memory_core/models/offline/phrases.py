@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from memory_core.models.offline.grammar import NAME, NOT_NAMES, RELATION, strip_lead_in
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.vocabulary import MONEY
-from memory_core.models.offline.wording import StatedFact, clean, in_third_person
+from memory_core.models.offline.wording import BUDGET, StatedFact, clean, in_third_person
+from memory_core.planning import slots
+from memory_core.planning.slots import of_user
 
 _BUDGET = pattern(
     r"(?:please )?(?:let's |we (?:have to|need to|must|should) |I (?:have to|need to|must|"
@@ -65,7 +67,7 @@ def budget(clause: str) -> StatedFact | None:
             ) and limit.lower().startswith("more than"):
                 limit = f"at most{limit[9:]}"
             return StatedFact(
-                f"The budget is {limit.removeprefix('within ').removeprefix('to ')}", "constraint", "budget"
+                f"The budget is {limit.removeprefix('within ').removeprefix('to ')}", "constraint", BUDGET
             )
     return None
 
@@ -81,7 +83,7 @@ def called(clause: str) -> StatedFact | None:
     match = _CALL_ME.match(clause)
     name = (match["name"] or match["name2"]) if match else None
     return (
-        StatedFact(f"The user's name is {name}", "personal", "user.name")
+        StatedFact(f"The user's name is {name}", "personal", of_user(slots.NAME))
         if name and name.lower() not in NOT_NAMES
         else None
     )

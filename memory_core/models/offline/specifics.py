@@ -13,6 +13,7 @@ from memory_core.models.offline.grammar import BASE, GERUND, PAST, RELATION, THI
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.vocabulary import DATE
 from memory_core.models.offline.wording import YOU, StatedFact, in_third_person
+from memory_core.planning.slots import Slot, of_user
 from memory_core.text import stems
 
 MIN_STEMS, MAX_CHARACTERS = 3, 240
@@ -120,12 +121,12 @@ def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | Non
     return [*others, StatedFact(whole, category, None if others else _slot(whole))]
 
 
-def _slot(text: str) -> str | None:
+def _slot(text: str) -> Slot | None:
     """Return the attribute of a sentence such as "The user's latest score is 721"; None for people, who may be many."""
     match = _ATTRIBUTE.match(text)
     if match is None or re.search(RELATION, match["noun"]):
         return None
-    return f"user.{' '.join(stems(match['noun'], stop=False))}"
+    return of_user(" ".join(stems(match["noun"], stop=False)))
 
 
 def _whole(sentence: str, person: str | None) -> str | None:

@@ -7,6 +7,8 @@ from memory_core.models.offline.grammar import NAME, PAST, THIRD, USER, Statemen
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.sense import specific, stands_alone
 from memory_core.models.offline.vocabulary import CAPITAL, DATE, MONEY, NUMBER, TASTES, TIME
+from memory_core.planning import slots
+from memory_core.planning.slots import Slot
 
 _CUT = pattern(
     r",? (?:because|since (?:I|it|the|my|we|he|she|they|there)|but|although|though|which|so that|so|"
@@ -68,6 +70,8 @@ _SAME_FOR_ALL = word_set(
     just only still even first last ever recently currently already finally actually not said told knew found gave
     """
 )
+BUDGET = Slot("", slots.BUDGET)
+"""Without its owner, so that "my budget" and "the budget" replace each other."""
 YOU = pattern(r"\b(?:you|your|yours|yourself|you're|you've)\b", re.IGNORECASE)
 
 
@@ -77,11 +81,11 @@ class StatedFact:
 
     text: str
     category: str
-    slot: str | None = None
+    slot: Slot | None = None
     negated: bool = False
 
 
-def fact(statement: Statement, category: str, slot: str | None = None) -> StatedFact | None:
+def fact(statement: Statement, category: str, slot: Slot | None = None) -> StatedFact | None:
     """Return the statement as a fact; None when what is left of it says nothing by itself."""
     rest = clean(statement.rest)
     if rest and statement.subject == USER:
@@ -146,17 +150,24 @@ def slug(subject: str) -> str:
     return subject.removeprefix("The ").lower().replace("'s ", ".")
 
 
-def slot_of(statement: Statement, attribute: str) -> str:
-    return f"{slug(statement.subject)}.{attribute}" if statement.subject != USER else f"user.{attribute}"
+def slot_of(statement: Statement, attribute: str) -> Slot:
+    return Slot(slug(statement.subject), attribute)
 
 
-def dated_slot(statement: Statement) -> str | None:
-    rest = statement.rest
-    if DATE.search(rest):
-        return f"{slug(statement.subject)}.date"
+def named_slot(statement: Statement) -> Slot:
+    """Return the slot that the subject names by itself: "The user's favourite colour"."""
+    return Slot.read(slug(statement.subject))
+
+
+def dated_slot(statement: Statement) -> Slot | None:
     # A date, a time, a price and a place of one thing do not contradict each other, so each has a slot.
-    if TIME.search(rest):
-        return f"{slug(statement.subject)}.time"
-    if MONEY.search(rest):
-        return f"{slug(statement.subject)}.price"
-    return f"{slug(statement.subject)}.place" if re.match(rf"(?:now )?(?:at|in) (?:the )?{NAME}", rest) else None
+    attribute = next((attribute for attribute, shape in _DATED if shape.search(statement.rest)), None)
+    return None if attribute is None else slot_of(statement, attribute)
+
+
+_DATED = (
+    (slots.DATE, DATE),
+    (slots.TIME, TIME),
+    (slots.PRICE, MONEY),
+    (slots.PLACE, pattern(rf"^(?:now )?(?:at|in) (?:the )?{NAME}")),
+)

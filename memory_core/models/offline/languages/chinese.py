@@ -7,6 +7,7 @@ import re
 
 from memory_core.models.offline.languages.reading import Language, Rule, pattern_rule
 from memory_core.models.offline.patterns import pattern
+from memory_core.planning import slots
 
 _KIN = (
     "最好的朋友|妻子|老婆|太太|丈夫|老公|先生|儿子|女儿|孩子|妈妈|母亲|爸爸|父亲|姐姐|妹妹|哥哥|弟弟|奶奶|爷爷|外婆|外公|男朋友|女朋友|"
@@ -34,8 +35,8 @@ def _user(value: str) -> str:
     return re.sub(r"我们?", "用户", value)
 
 
-def _rule(said: str, text: str, category: str, slot: str | None = None) -> Rule:
-    return pattern_rule(pattern(said), text, category, slot, reworded=_user)
+def _rule(said: str, text: str, category: str, attribute: str | None = None, subject: str = "user") -> Rule:
+    return pattern_rule(pattern(said), text, category, attribute, subject, reworded=_user)
 
 
 _NOW = (
@@ -44,17 +45,17 @@ _NOW = (
 )
 """Adverbs between the subject and the verb; they stay in the fact."""
 _FOR_USER = tuple(
-    _rule(f"我们?{_NOW}{form}", f"用户{{when}}{text}", category, slot)
-    for form, text, category, slot in (
-        (r"(?:的名字)?(?:叫|是叫)(?P<v>[\u4e00-\u9fff·A-Za-z ]{1,14})", "叫{v}", "personal", "user.name"),
-        (r"(?P<v>不?住在?(?!一起|得).+)", "{v}", "personal", "user.home"),
-        (r"(?P<v>搬(?:到|去|进)了?.+)", "{v}", "personal", "user.home"),
-        (rf"(?P<v>{_NUMBER}岁)了?", "{v}", "personal", "user.age"),
-        (r"(?P<v>来自.+|是.{1,8}人)", "{v}", "personal", "user.origin"),
+    _rule(f"我们?{_NOW}{form}", f"用户{{when}}{text}", category, attribute)
+    for form, text, category, attribute in (
+        (r"(?:的名字)?(?:叫|是叫)(?P<v>[\u4e00-\u9fff·A-Za-z ]{1,14})", "叫{v}", "personal", slots.NAME),
+        (r"(?P<v>不?住在?(?!一起|得).+)", "{v}", "personal", slots.HOME),
+        (r"(?P<v>搬(?:到|去|进)了?.+)", "{v}", "personal", slots.HOME),
+        (rf"(?P<v>{_NUMBER}岁)了?", "{v}", "personal", slots.AGE),
+        (r"(?P<v>来自.+|是.{1,8}人)", "{v}", "personal", slots.ORIGIN),
         (r"(?P<v>是(?:素食|纯素|糖尿病).{0,4}|吃素)", "{v}", "health", None),
-        (rf"(?P<v>(?:是|当|做)(?:一名|一位|一个|个|名)?{_TRADE})", "{v}", "work", "user.job"),
-        (rf"(?P<v>在.+(?:当|做|担任|任)(?:一名|一位)?{_TRADE})", "{v}", "work", "user.job"),
-        (r"(?P<v>在.+(?:工作|上班)|为.+工作)", "{v}", "work", "user.employer"),
+        (rf"(?P<v>(?:是|当|做)(?:一名|一位|一个|个|名)?{_TRADE})", "{v}", "work", slots.JOB),
+        (rf"(?P<v>在.+(?:当|做|担任|任)(?:一名|一位)?{_TRADE})", "{v}", "work", slots.JOB),
+        (r"(?P<v>在.+(?:工作|上班)|为.+工作)", "{v}", "work", slots.EMPLOYER),
         (r"(?P<v>对.+过敏)", "{v}", "health", None),
         (rf"(?P<v>(?:有|患有|得了){_ILLNESS})", "{v}", "health", None),
         (r"(?P<v>(?:不|不能|不可以|从不|戒)(?:吃|喝|抽|碰).+)", "{v}", "health", None),
@@ -101,7 +102,7 @@ _FOR_USER = tuple(
             "other",
             None,
         ),
-        (r"(?P<v>(?:结婚|离婚|订婚|退休|单身|未婚|已婚)了?)", "{v}", "personal", "user.status"),
+        (r"(?P<v>(?:结婚|离婚|订婚|退休|单身|未婚|已婚)了?)", "{v}", "personal", slots.STATUS),
     )
 )
 _IS = r"(?!.*(?:[的很说想在来去你他她它这那]|真心|第一次|认真))[\u4e00-\u9fffA-Za-z]{2,10}"
@@ -117,18 +118,17 @@ _RULES: tuple[Rule, ...] = (
         "preference",
     ),
     *_FOR_USER,
-    _rule(
-        r"我们?的?最?(?P<noun>喜欢的.{1,6}?|最爱的.{1,6}?)是(?P<v>.+)", "用户最{noun}是{v}", "preference", "user.{noun}"
-    ),
-    _rule(r"我们?的?(?:年龄|岁数)是(?P<v>.+)", "用户的年龄是{v}", "personal", "user.age"),
-    _rule(r"我们?的?生日(?:是|在)(?P<v>.+)", "用户的生日是{v}", "personal", "user.birthday"),
-    _rule(rf"我们?的?(?P<noun>{_THINGS})(?P<v>(?:是|在)?{_DATED})", "用户的{noun}{v}", "plan", "user.{noun}"),
+    _rule(r"我们?的?最?(?P<noun>喜欢的.{1,6}?|最爱的.{1,6}?)是(?P<v>.+)", "用户最{noun}是{v}", "preference", "{noun}"),
+    _rule(r"我们?的?(?:年龄|岁数)是(?P<v>.+)", "用户的年龄是{v}", "personal", slots.AGE),
+    _rule(r"我们?的?生日(?:是|在)(?P<v>.+)", "用户的生日是{v}", "personal", slots.BIRTHDAY),
+    _rule(rf"我们?的?(?P<noun>{_THINGS})(?P<v>(?:是|在)?{_DATED})", "用户的{noun}{v}", "plan", "{noun}"),
     _rule(rf"我们?的?(?P<noun>{_KIN})(?:的名字)?(?:叫|是叫)(?P<v>.+)", "用户的{noun}叫{v}", "relationship"),
     _rule(
         rf"我们?的?(?P<noun>{_KIN})(?P<v>(?:现在|也|今年)?(?:住在.+|搬到了?.+))",
         "用户的{noun}{v}",
         "personal",
-        "user.{noun}.home",
+        slots.HOME,
+        "user.{noun}",
     ),
     _rule(
         rf"我们?的?(?P<noun>{_KIN})(?P<v>.{{0,2}}(?:对.+过敏|有{_ILLNESS}|不能?[吃喝].+))", "用户的{noun}{v}", "health"
@@ -141,13 +141,14 @@ _RULES: tuple[Rule, ...] = (
     ),
     _rule(r"我(?P<also>也)?是(?:一[名位个])?(?P<v>" + _IS + ")", "用户{also}是{v}", "personal"),
     _rule(rf"{_SOMEBODY}(?P<v>对.+过敏)", "{who}{v}", "health"),
-    _rule(rf"{_SOMEBODY}(?P<v>住在.+)", "{who}{v}", "personal", "{who}.home"),
+    _rule(rf"{_SOMEBODY}(?P<v>住在.+)", "{who}{v}", "personal", slots.HOME, "{who}"),
     _rule(rf"{_SOMEBODY}是我们?的?(?P<noun>{_KIN})", "{who}是用户的{noun}", "relationship"),
     _rule(
         rf"(?P<thing>婚礼|会议|聚会|航班|考试|面试|手术|旅行|演唱会|派对|晚餐)(?P<v>(?:是|在|将在|于|改到|改在){_DATED})",
         "{thing}{v}",
         "plan",
-        "{thing}.date",
+        slots.DATE,
+        "{thing}",
     ),
 )
 _VERB_FIRST = pattern(

@@ -5,6 +5,8 @@ import re
 from memory_core.models.offline.languages.reading import VALUE_CHARACTERS, Language, Rule, pattern_rule
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.wording import StatedFact
+from memory_core.planning import slots
+from memory_core.planning.slots import Slot, of_user
 
 _USER = "Der Nutzer"
 _NAME = r"[A-ZÄÖÜ][\wäöüß-]{1,25}(?: [A-ZÄÖÜ][\wäöüß-]{1,25}){0,2}"
@@ -28,7 +30,7 @@ _OWNED = (
     r"E-Mail|Auto|Fahrrad|Haus|Wohnung|Flug|Zug|Termin|Vorstellungsgespräch|Hochzeit|Prüfung|Operation|Allergie|Miete|"
     r"Feier|Party|Reise|Urlaub|Universität|Schule|Schicht|Gehalt|Muttersprache|Hobby"
 )
-_ATTRIBUTES = {"Geburtstag": "birthday", "Name": "name", "Alter": "age", "Adresse": "address"}
+_ATTRIBUTES = {"Geburtstag": slots.BIRTHDAY, "Name": slots.NAME, "Alter": slots.AGE, "Adresse": slots.ADDRESS}
 
 _VERBS = {
     # first person: (third person, category)
@@ -87,14 +89,15 @@ def _doing(clause: str) -> StatedFact | None:
     return StatedFact(f"{_USER} {verb} {rest}", category, _slot(verb, rest), denied)
 
 
-def _slot(verb: str, rest: str) -> str | None:
+def _slot(verb: str, rest: str) -> Slot | None:
     first = pattern(r"^(?:(?:jetzt|nun|seit \w+|derzeit|zurzeit) )*(\w+)").sub(r"\1", rest).split(" ")[0]
     if verb in ("wohnt", "lebt"):
-        return "user.home" if first in ("in", "bei", "am") and "nicht mehr" not in rest else None
+        return of_user(slots.HOME) if first in ("in", "bei", "am") and "nicht mehr" not in rest else None
     if verb == "kommt":
-        return "user.origin"
+        return of_user(slots.ORIGIN)
     if verb == "arbeitet":
-        return {"als": "user.job", "für": "user.employer"}.get(first)
+        attribute = {"als": slots.JOB, "für": slots.EMPLOYER}.get(first)
+        return None if attribute is None else of_user(attribute)
     return None
 
 
@@ -110,7 +113,7 @@ def _owned(clause: str) -> StatedFact | None:
         health = pattern(r"(?:allergisch|Vegetarier|Veganer|Diabetiker|vegan|vegetarisch)").match(rest)
         category = "health" if health else {"arbeitet": "work", "wohnt": "personal", "lebt": "personal"}.get(verb)
         lives = verb in ("wohnt", "lebt") and rest.startswith("in ")
-        slot = f"user.{noun.lower()}.home" if lives else None
+        slot = Slot(f"user.{noun.lower()}", slots.HOME) if lives else None
         return StatedFact(f"{owner} {verb} {rest}", category or "relationship", slot)
     timed = pattern(_DATED).fullmatch(rest) is not None
     favourite = noun.startswith("Lieblings")
@@ -119,7 +122,8 @@ def _owned(clause: str) -> StatedFact | None:
         return None
     category = "preference" if favourite else "plan" if timed and noun not in _ATTRIBUTES else "personal"
     attribute = _ATTRIBUTES.get(noun, noun.lower())
-    slot = f"user.{attribute}" if verb in ("ist", "beträgt", "heißt", "liegt") else f"user.{attribute}.time"
+    at_a_time = verb not in ("ist", "beträgt", "heißt", "liegt")
+    slot = Slot(f"user.{attribute}", slots.TIME) if at_a_time else of_user(attribute)
     return StatedFact(f"{owner} {verb} {rest}", category, slot)
 
 
@@ -143,8 +147,8 @@ _TRADE = (
 )
 
 
-def _rule(said: str, text: str, category: str, slot: str | None = None) -> Rule:
-    return pattern_rule(pattern(said), text, category, slot, reworded=_third)
+def _rule(said: str, text: str, category: str, attribute: str | None = None, subject: str = "user") -> Rule:
+    return pattern_rule(pattern(said), text, category, attribute, subject, reworded=_third)
 
 
 _I = r"(?:(?:[Ii]ch|[Ww]ir) )?"
@@ -154,14 +158,14 @@ _THEY = (
     rf"Niemand|Jemand|Jeder)\b){_NAME})"
 )
 _RULES: tuple[Rule, ...] = (
-    _rule(rf"{_I}[Hh]eiße (?P<name>{_NAME})", f"{_USER} heißt {{name}}", "personal", "user.name"),
-    _rule(rf"[Mm]ein Name ist (?P<name>{_NAME})", f"{_USER} heißt {{name}}", "personal", "user.name"),
-    _rule(rf"{_I}[Bb]in (?P<years>\d+(?: Jahre alt)?)", f"{_USER} ist {{years}}", "personal", "user.age"),
+    _rule(rf"{_I}[Hh]eiße (?P<name>{_NAME})", f"{_USER} heißt {{name}}", "personal", slots.NAME),
+    _rule(rf"[Mm]ein Name ist (?P<name>{_NAME})", f"{_USER} heißt {{name}}", "personal", slots.NAME),
+    _rule(rf"{_I}[Bb]in (?P<years>\d+(?: Jahre alt)?)", f"{_USER} ist {{years}}", "personal", slots.AGE),
     _rule(
         rf"{_I}(?:[Bb]in|[Ss]ind) (?P<what>(?:\w+ ){{0,3}}(?:nach|zu|in) .+ (?:um)?gezogen)",
         f"{_USER} ist {{what}}",
         "personal",
-        "user.home",
+        slots.HOME,
     ),
     _rule(
         rf"{_I}[Bb]in (?P<how>(?:nicht )?allergisch .+|Vegetarier(?:in)?|Veganer(?:in)?|Diabetiker(?:in)?|"
@@ -173,9 +177,9 @@ _RULES: tuple[Rule, ...] = (
         rf"{_I}(?:[Bb]in|[Ss]ind) (?P<how>verheiratet|ledig|geschieden|verlobt|verwitwet|im Ruhestand|arbeitslos)\b.*",
         f"{_USER} ist {{how}}",
         "personal",
-        "user.status",
+        slots.STATUS,
     ),
-    _rule(rf"{_I}[Bb]in (?P<what>(?:(?i:{_TRADE}))\b.*)", f"{_USER} ist {{what}}", "work", "user.job"),
+    _rule(rf"{_I}[Bb]in (?P<what>(?:(?i:{_TRADE}))\b.*)", f"{_USER} ist {{what}}", "work", slots.JOB),
     _rule(rf"{_I}(?:[Hh]abe|[Ll]eide an|[Ll]eide unter) (?P<ill>{_ILLNESS})", f"{_USER} hat {{ill}}", "health"),
     *(
         _rule(
@@ -214,7 +218,7 @@ _RULES: tuple[Rule, ...] = (
     ),
     _owned,
     _rule(rf"{_THEY} (?P<what>ist (?:allergisch .+|Vegetarier(?:in)?|Veganer(?:in)?|vegan))", "{who} {what}", "health"),
-    _rule(rf"{_THEY} (?P<what>(?:wohnt|lebt) in .+)", "{who} {what}", "personal", "{who}.home"),
+    _rule(rf"{_THEY} (?P<what>(?:wohnt|lebt) in .+)", "{who} {what}", "personal", slots.HOME, "{who}"),
     _rule(rf"{_THEY} (?P<what>arbeitet (?:als|für|bei|in) .+)", "{who} {what}", "work"),
     _rule(rf"{_THEY} ist meine? (?P<what>{_KIN})", "{who} ist {what} des Nutzers", "relationship"),
     _rule(rf"{_THEY} (?P<what>(?:mag|liebt|hasst) (?!das$|es$|dich\b).+)", "{who} {what}", "preference"),
@@ -224,7 +228,8 @@ _RULES: tuple[Rule, ...] = (
         rf"endet) {_DATED})",
         "{the} {thing} {what}",
         "plan",
-        "{thing}.date",
+        slots.DATE,
+        "{thing}",
     ),
     _doing,
 )

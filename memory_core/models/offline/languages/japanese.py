@@ -8,6 +8,7 @@ import re
 
 from memory_core.models.offline.languages.reading import Language, Rule, pattern_rule
 from memory_core.models.offline.patterns import pattern
+from memory_core.planning import slots
 
 _KIN = (
     "妻|夫|旦那|主人|息子|娘|子供|子ども|母|父|お母さん|お父さん|姉|妹|兄|弟|祖母|祖父|彼氏|恋人|友人|友達|親友|同僚|上司|"
@@ -36,33 +37,33 @@ def _user(value: str) -> str:
     return re.sub(r"(?<=[てで])い(?:て|る)$", "います", re.sub(r"私たち|私|僕|俺", "ユーザー", value))
 
 
-def _rule(said: str, text: str, category: str, slot: str | None = None) -> Rule:
-    return pattern_rule(pattern(said), text, category, slot, reworded=_user)
+def _rule(said: str, text: str, category: str, attribute: str | None = None, subject: str = "user") -> Rule:
+    return pattern_rule(pattern(said), text, category, attribute, subject, reworded=_user)
 
 
 _OWN = r"(?:(?:私|僕|俺|うち|わたし|ぼく|私たち)の)?"
 _ABOUT_USER = tuple(
-    _rule(f"(?:(?:私|僕|俺|わたし|ぼく|私たち)(?:は|も|には?))?、?{form}", f"ユーザーは{text}", category, slot)
-    for form, text, category, slot in (
+    _rule(f"(?:(?:私|僕|俺|わたし|ぼく|私たち)(?:は|も|には?))?、?{form}", f"ユーザーは{text}", category, attribute)
+    for form, text, category, attribute in (
         (
             r"(?:名前は)?(?P<v>[ァ-ヶー・\u4e00-\u9fffA-Za-z ]{1,14})"
             r"(?:と申します|といいます|と言います|という名前です)",
             "{v}という名前です",
             "personal",
-            "user.name",
+            slots.NAME,
         ),
         (
             r"(?:私の)?名前は(?P<v>[ァ-ヶー・\u4e00-\u9fffA-Za-z ]{1,14}?)(?:です|で|だ)?",
             "{v}という名前です",
             "personal",
-            "user.name",
+            slots.NAME,
         ),
-        (rf"(?P<v>[^はが]+に(?:住んで|暮らして){_DOING})", "{v}", "personal", "user.home"),
-        (r"(?P<v>[^はが]*[にへ]引っ越し(?:まし)?た)", "{v}", "personal", "user.home"),
-        (rf"(?:年齢は)?(?P<v>{_NUMBER}歳){_END}", "{v}です", "personal", "user.age"),
-        (rf"(?P<v>[^はが]+)(?:の)?出身{_END}", "{v}出身です", "personal", "user.origin"),
-        (rf"(?P<v>[^は]+として(?:.+で)?(?:働いて|勤めて|勤務して){_DOING})", "{v}", "work", "user.job"),
-        (rf"(?P<v>[^は]+[でに](?:働いて|勤めて|勤務して){_DOING})", "{v}", "work", "user.employer"),
+        (rf"(?P<v>[^はが]+に(?:住んで|暮らして){_DOING})", "{v}", "personal", slots.HOME),
+        (r"(?P<v>[^はが]*[にへ]引っ越し(?:まし)?た)", "{v}", "personal", slots.HOME),
+        (rf"(?:年齢は)?(?P<v>{_NUMBER}歳){_END}", "{v}です", "personal", slots.AGE),
+        (rf"(?P<v>[^はが]+)(?:の)?出身{_END}", "{v}出身です", "personal", slots.ORIGIN),
+        (rf"(?P<v>[^は]+として(?:.+で)?(?:働いて|勤めて|勤務して){_DOING})", "{v}", "work", slots.JOB),
+        (rf"(?P<v>[^は]+[でに](?:働いて|勤めて|勤務して){_DOING})", "{v}", "work", slots.EMPLOYER),
         (
             rf"(?P<v>[^は]{{1,20}}アレルギー)(?:です|だ|があり(?:ます)?|がある|を持って{_DOING})",
             "{v}があります",
@@ -95,7 +96,7 @@ _ABOUT_USER = tuple(
             "preference",
             None,
         ),
-        (rf"(?P<v>{_TRADE})(?:です|だ|で)(?:よ|ね)?", "{v}です", "work", "user.job"),
+        (rf"(?P<v>{_TRADE})(?:です|だ|で)(?:よ|ね)?", "{v}です", "work", slots.JOB),
         (rf"(?P<v>.+を.{{0,6}}飼って{_DOING})", "{v}", "relationship", None),
         (
             rf"(?P<v>[^はが]{{0,14}}(?:{_KIN}|兄弟|姉妹)が{_NUMBER}?.*(?:います|いる|いて|おります))",
@@ -140,7 +141,7 @@ _ABOUT_USER = tuple(
             rf"(?P<v>結婚して{_DOING}|独身|離婚しました|退職しました|婚約して{_DOING}){_END}",
             "{v}",
             "personal",
-            "user.status",
+            slots.STATUS,
         ),
     )
 )
@@ -164,7 +165,8 @@ _RULES: tuple[Rule, ...] = (
         rf"{_OWN}(?P<noun>{_KIN})は(?P<v>.+に(?:住んで|暮らして){_DOING})",
         "ユーザーの{noun}は{v}",
         "personal",
-        "user.{noun}.home",
+        slots.HOME,
+        "user.{noun}",
     ),
     _rule(rf"{_OWN}(?P<noun>{_KIN})は(?P<v>.+(?:働いて|勤めて){_DOING})", "ユーザーの{noun}は{v}", "work"),
     _rule(
@@ -181,18 +183,19 @@ _RULES: tuple[Rule, ...] = (
         rf"{_OWN}(?P<noun>一?番?好きな[^は]{{1,8}})は(?P<v>.+?){_END}",
         "ユーザーの{noun}は{v}です",
         "preference",
-        "user.{noun}",
+        "{noun}",
     ),
-    _rule(rf"{_OWN}誕生日は(?P<v>{_DATED}?){_END}", "ユーザーの誕生日は{v}です", "personal", "user.birthday"),
-    _rule(rf"{_OWN}(?P<noun>{_THINGS})は(?P<v>{_DATED})", "ユーザーの{noun}は{v}", "plan", "user.{noun}"),
+    _rule(rf"{_OWN}誕生日は(?P<v>{_DATED}?){_END}", "ユーザーの誕生日は{v}です", "personal", slots.BIRTHDAY),
+    _rule(rf"{_OWN}(?P<noun>{_THINGS})は(?P<v>{_DATED})", "ユーザーの{noun}は{v}", "plan", "{noun}"),
     _rule(rf"{_SOMEBODY}(?:は|には)(?P<v>[^は]+アレルギー)(?:です|があります|がある|だ)", "{who}は{v}です", "health"),
-    _rule(rf"{_SOMEBODY}は(?P<v>.+に(?:住んで|暮らして){_DOING})", "{who}は{v}", "personal", "{who}.home"),
+    _rule(rf"{_SOMEBODY}は(?P<v>.+に(?:住んで|暮らして){_DOING})", "{who}は{v}", "personal", slots.HOME, "{who}"),
     _rule(rf"{_SOMEBODY}は(?:私|僕|俺)の(?P<noun>{_KIN}){_END}", "{who}はユーザーの{noun}です", "relationship"),
     _rule(
         rf"(?P<thing>コンサート|パーティー|試合|イベント|夕食会|打ち合わせ|ミーティング)は(?P<v>{_DATED})",
         "{thing}は{v}",
         "plan",
-        "{thing}.date",
+        slots.DATE,
+        "{thing}",
     ),
     *_ABOUT_USER,
     # "私は司書です": what somebody says to be, but neither a mood nor an opinion

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from memory_core.models.offline.clauses import SENTENCE_CHARACTERS
 from memory_core.models.offline.wording import StatedFact
+from memory_core.planning.slots import Slot
 
 VALUE_CHARACTERS = 80
 """Longer values are stories, not facts."""
@@ -75,11 +76,12 @@ def pattern_rule(
     said: re.Pattern[str],
     text: str,
     category: str,
-    slot: str | None = None,
+    attribute: str | None = None,
+    subject: str = "user",
     *,
     reworded: Callable[[str], str] = str,
 ) -> Rule:
-    """Make a rule of a pattern for a whole clause, whose named groups go into `text`, and into `slot` in lower case."""
+    """Make a rule of a pattern for a whole clause; its named groups go into `text`, and in lower case into the slot."""
 
     def rule(clause: str) -> StatedFact | None:
         match = said.fullmatch(clause)
@@ -87,6 +89,7 @@ def pattern_rule(
             return None
         values = {name: reworded((value or "").strip(" ,.")) for name, value in match.groupdict().items()}
         lowered = {name: value.lower() for name, value in values.items()}
-        return StatedFact(" ".join(text.format(**values).split()), category, slot.format(**lowered) if slot else None)
+        slot = None if attribute is None else Slot(subject.format(**lowered), attribute.format(**lowered))
+        return StatedFact(" ".join(text.format(**values).split()), category, slot)
 
     return rule

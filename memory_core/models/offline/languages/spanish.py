@@ -5,6 +5,8 @@ import re
 from memory_core.models.offline.languages.reading import VALUE_CHARACTERS, Language, Rule, pattern_rule
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.wording import StatedFact
+from memory_core.planning import slots
+from memory_core.planning.slots import Slot, of_user
 
 _USER = "El usuario"
 _NAME = r"[A-ZÁÉÍÓÚÑ][\wáéíóúüñ-]{1,25}(?: [A-ZÁÉÍÓÚÑ][\wáéíóúüñ-]{1,25}){0,2}"
@@ -25,7 +27,7 @@ _OWNED = (
 )
 _FEMININE = pattern(r"(?:mejor )?(?:mujer|madre|\w*(?:[aá](?<!mascotá)|ción|dad|tud))\b.*")
 _MASCULINE = pattern(r"(?:mejor )?(?:papá|problema|día|sofá|idioma|tema)\b.*")
-_ATTRIBUTES = {"cumpleaños": "birthday", "nombre": "name", "edad": "age", "dirección": "address"}
+_ATTRIBUTES = {"cumpleaños": slots.BIRTHDAY, "nombre": slots.NAME, "edad": slots.AGE, "dirección": slots.ADDRESS}
 
 _VERBS = {
     # first person: (third person, category)
@@ -80,14 +82,15 @@ def _doing(clause: str) -> StatedFact | None:
     return StatedFact(f"{_USER} {denied}{verb} {rest}", category, _slot(verb, rest), bool(denied))
 
 
-def _slot(verb: str, rest: str) -> str | None:
+def _slot(verb: str, rest: str) -> Slot | None:
     first = rest.split(" ")[0]
     if verb == "vive" and first in ("en", "cerca"):
-        return "user.home"
+        return of_user(slots.HOME)
     if verb == "viene" and first == "de":
-        return "user.origin"
+        return of_user(slots.ORIGIN)
     if verb == "trabaja":
-        return {"como": "user.job", "de": "user.job", "para": "user.employer"}.get(first)
+        attribute = {"como": slots.JOB, "de": slots.JOB, "para": slots.EMPLOYER}.get(first)
+        return None if attribute is None else of_user(attribute)
     return None
 
 
@@ -102,8 +105,9 @@ def _owned(clause: str) -> StatedFact | None:
     if verb == "se llama":
         return StatedFact(f"{owner} se llama {rest}", "relationship") if kin else None
     if kin:
-        attribute = {"vive en": "home", "trabaja para": "employer"}.get(f"{verb} {rest.split(' ')[0]}", "")
-        slot = f"user.{noun}.{attribute}" if attribute else None
+        holds = {"vive en": slots.HOME, "trabaja para": slots.EMPLOYER}
+        attribute = holds.get(f"{verb} {rest.split(' ')[0]}", "")
+        slot = Slot(f"user.{noun}", attribute) if attribute else None
         return StatedFact(f"{owner} {verb} {rest}", _kind(verb, rest) or "relationship", slot)
     favourite = noun.endswith(("favorito", "favorita", "preferido", "preferida"))
     timed = pattern(_DATED).fullmatch(rest) is not None
@@ -111,7 +115,8 @@ def _owned(clause: str) -> StatedFact | None:
     if not (favourite or timed or noun in _ATTRIBUTES or re.match(r"[\d€$A-ZÁÉÍÓÚÑ]|un[oa]? ", rest)):
         return None
     category = "preference" if favourite else "personal" if noun in _ATTRIBUTES else "plan" if timed else "personal"
-    slot = f"user.{attribute}.time" if verb not in ("es", "es de", "está") else f"user.{attribute}"
+    at_a_time = verb not in ("es", "es de", "está")
+    slot = Slot(f"user.{attribute}", slots.TIME) if at_a_time else of_user(attribute)
     return StatedFact(f"{owner} {verb} {rest}", category, slot)
 
 
@@ -154,8 +159,8 @@ _TRADE = (
 )
 
 
-def _rule(said: str, text: str, category: str, slot: str | None = None) -> Rule:
-    return pattern_rule(pattern(said), text, category, slot, reworded=_third)
+def _rule(said: str, text: str, category: str, attribute: str | None = None, subject: str = "user") -> Rule:
+    return pattern_rule(pattern(said), text, category, attribute, subject, reworded=_third)
 
 
 _I = r"(?:[Yy]o )?"
@@ -163,13 +168,13 @@ _THEY = (
     rf"(?P<who>(?!(?:Mi|Mis|Su|Sus|El|La|Los|Las|Un|Una|Yo|Me|No|Eso|Esto|Esa|Este|Esta|Ese|Hoy|Qué|Él|Ella)\b){_NAME})"
 )
 _RULES: tuple[Rule, ...] = (
-    _rule(rf"{_I}[Mm]e llamo (?P<name>{_NAME})", f"{_USER} se llama {{name}}", "personal", "user.name"),
-    _rule(rf"[Mm]i nombre es (?P<name>{_NAME})", f"{_USER} se llama {{name}}", "personal", "user.name"),
+    _rule(rf"{_I}[Mm]e llamo (?P<name>{_NAME})", f"{_USER} se llama {{name}}", "personal", slots.NAME),
+    _rule(rf"[Mm]i nombre es (?P<name>{_NAME})", f"{_USER} se llama {{name}}", "personal", slots.NAME),
     _rule(
         r"(?:[Yy]o |[Yy]a )?(?:[Mm]e|[Nn]os) (?:mudé|he mudado|mudamos|hemos mudado) a (?P<where>.+)",
         f"{_USER} se mudó a {{where}}",
         "personal",
-        "user.home",
+        slots.HOME,
     ),
     _rule(
         rf"(?:{_I}|[Aa] mí )(?P<no>no )?[Mm]e (?P<taste>gustan?|encantan?|interesan?|fascinan?|apasionan?) "
@@ -177,7 +182,7 @@ _RULES: tuple[Rule, ...] = (
         "Al usuario {no} le {taste} {what}",
         "preference",
     ),
-    _rule(rf"{_I}[Tt]engo (?P<years>\d+ años)", f"{_USER} tiene {{years}}", "personal", "user.age"),
+    _rule(rf"{_I}[Tt]engo (?P<years>\d+ años)", f"{_USER} tiene {{years}}", "personal", slots.AGE),
     _rule(rf"{_I}(?:[Tt]engo|[Ss]ufro de) (?P<ill>{_ILLNESS})", f"{_USER} tiene {{ill}}", "health"),
     _rule(
         rf"{_I}(?:[Tt]engo|[Tt]enemos) (?P<what>{_COUNT} (?:\w+ )?(?:{_KIN})s?\b.*)",
@@ -189,8 +194,8 @@ _RULES: tuple[Rule, ...] = (
         f"{_USER} tiene {{what}}",
         "personal",
     ),
-    _rule(rf"{_I}(?:[Ee]stoy|[Ee]stamos) (?P<how>{_STATUS})\b.*", f"{_USER} está {{how}}", "personal", "user.status"),
-    _rule(rf"{_I}[Ss]oy (?P<how>{_STATUS})\b.*", f"{_USER} es {{how}}", "personal", "user.status"),
+    _rule(rf"{_I}(?:[Ee]stoy|[Ee]stamos) (?P<how>{_STATUS})\b.*", f"{_USER} está {{how}}", "personal", slots.STATUS),
+    _rule(rf"{_I}[Ss]oy (?P<how>{_STATUS})\b.*", f"{_USER} es {{how}}", "personal", slots.STATUS),
     _rule(
         rf"{_I}(?:[Ee]stoy|[Ee]stamos) (?P<what>(?:buscando|planeando|preparando|organizando|"
         rf"planificando) (?!que\b).+)",
@@ -209,8 +214,8 @@ _RULES: tuple[Rule, ...] = (
         f"{_USER} {{no}} es {{how}}",
         "health",
     ),
-    _rule(rf"{_I}[Ss]oy de (?P<where>{_NAME})", f"{_USER} es de {{where}}", "personal", "user.origin"),
-    _rule(rf"{_I}[Ss]oy (?P<what>(?:un |una )?(?:{_TRADE})\b.*)", f"{_USER} es {{what}}", "work", "user.job"),
+    _rule(rf"{_I}[Ss]oy de (?P<where>{_NAME})", f"{_USER} es de {{where}}", "personal", slots.ORIGIN),
+    _rule(rf"{_I}[Ss]oy (?P<what>(?:un |una )?(?:{_TRADE})\b.*)", f"{_USER} es {{what}}", "work", slots.JOB),
     _rule(rf"{_I}[Nn]o puedo (?P<what>(?:comer|beber|tomar|consumir) .+)", f"{_USER} no puede {{what}}", "health"),
     _rule(rf"{_I}[Tt]engo que (?P<what>{_DATED})", f"{_USER} tiene que {{what}}", "constraint"),
     _rule(rf"{_I}(?:[Vv]oy|[Vv]amos) a (?P<what>\w+[aei]r\b.* {_DATED})", f"{_USER} va a {{what}}", "plan"),
@@ -221,7 +226,7 @@ _RULES: tuple[Rule, ...] = (
         "{who} {what}",
         "health",
     ),
-    _rule(rf"{_THEY} (?P<what>vive en .+)", "{who} {what}", "personal", "{who}.home"),
+    _rule(rf"{_THEY} (?P<what>vive en .+)", "{who} {what}", "personal", slots.HOME, "{who}"),
     _rule(rf"{_THEY} (?P<what>trabaja (?:como|para|en) .+)", "{who} {what}", "work"),
     _rule(rf"{_THEY} es (?P<what>mi (?:mejor )?(?:{_KIN}))", "{who} es {what} (del usuario)", "relationship"),
     _rule(rf"[Aa] {_THEY} (?P<what>(?:no )?le (?:gustan?|encantan?) .+)", "A {who} {what}", "preference"),
@@ -230,7 +235,8 @@ _RULES: tuple[Rule, ...] = (
         rf"operación|evento|comida) (?P<what>(?:es|será|empieza|sale|termina) {_DATED})",
         "{the} {thing} {what}",
         "plan",
-        "{thing}.date",
+        slots.DATE,
+        "{thing}",
     ),
     _doing,
 )

@@ -24,10 +24,11 @@ def slot_in(line: str) -> str | None:
     """
     # Rules for another language read the fact in that language, in its first person.
     if rules := rules_for(line):
-        return next((fact.slot for fact in rules.facts_in(rules.first_person(line)) if fact.slot), None)
-    spoken = line
-    for third, words in _FIRST_PERSON:
-        spoken = third.sub(words, spoken)
-    # The verb back in its base form, as the grammar expects it after "I".
-    spoken = _THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken)
-    return next((fact.slot for fact in facts_in(spoken) if fact.slot), None)
+        facts = rules.facts_in(rules.first_person(line))
+    else:
+        spoken = line
+        for third, words in _FIRST_PERSON:
+            spoken = third.sub(words, spoken)
+        # The verb back in its base form, as the grammar expects it after "I".
+        facts = facts_in(_THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken))
+    return next((str(fact.slot) for fact in facts if fact.slot is not None), None)

@@ -1,0 +1,75 @@
+"""Slots: what facts and relations give a value to, and which of them hold one value at a time. Pure.
+
+The rules of every language name the attributes of their facts from here, and the graph looks its predicates up here. In
+a slot of one value the last one stated is current; a slot of several values keeps them all. What is supposed, planned
+or asked has no slot, and so replaces nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memory_core.text import stems
+
+ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET = "address", "age", "anniversary", "birthday", "budget"
+DATE, EMPLOYER, HOME, JOB, NAME = "date", "employer", "home", "job", "name"
+ORIGIN, PLACE, PRICE, STATUS, TIME = "origin", "place", "price", "status", "time"
+"""Attributes that rules recognise in every language; others are named by the words of the speaker."""
+
+_OF_SEVERAL = "allergy child children dislike friend hobby language like pet sibling skill"
+"""Attributes that hold several values at a time, in any form; any other holds one, a favourite language too."""
+
+_NAMED_ALIKE = (
+    ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET, DATE, NAME, STATUS, "boss", "capital", "ceo", "coordinator", "cto",
+    "date of birth", "deadline", "director", "email", "end date", "engaged to", "favourite colour", "head",
+    "headquarters", "kick-off", "launch date", "lead", "leader", "located in", "location", "manager", "married to",
+    "native language", "office", "owner", "phone number", "release date", "start date",
+)  # fmt: skip
+ATTRIBUTES: Mapping[str, str] = {attribute: attribute for attribute in _NAMED_ALIKE} | {
+    "lives in": HOME, "works at": EMPLOYER, "works as": JOB, "located at": PLACE, "venue": PLACE, "reports to": "boss",
+    "starts on": "start date", "ends on": "end date", "launch": "launch date", "head office": "headquarters",
+}  # fmt: skip
+"""Attribute of each predicate, in its normal form, that holds for one object at a time; any other may hold for
+several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A subject and one of its attributes.
+
+    >>> Slot.read("user.sister.home")
+    Slot(subject='user.sister', attribute='home')
+    """
+
+    subject: str
+    """The person or thing it is about: `user`, `user.sister`, `dinner`; empty where the attribute says it."""
+    attribute: str
+
+    @classmethod
+    def read(cls, text: str) -> "Slot":
+        """Return the slot with this text form."""
+        subject, _, attribute = text.rpartition(".")
+        return cls(subject, attribute)
+
+    def __str__(self) -> str:
+        """Return the text form, as facts are stored with it: `user.home`."""
+        return f"{self.subject}.{self.attribute}" if self.subject else self.attribute
+
+    @property
+    def single(self) -> bool:
+        """True if it holds one value at a time."""
+        attribute = stems(self.attribute, stop=False)
+        return len(attribute) != 1 or attribute[0] not in stems(_OF_SEVERAL, stop=False)
+
+
+def of_user(attribute: str) -> Slot:
+    """Return the slot of an attribute of the user."""
+    return Slot("user", attribute)
+
+
+def excludes(slot: str | None, other: str | None) -> bool:
+    """Return whether facts in these slots exclude each other, because it is one slot with one value at a time.
+
+    >>> excludes("user.home", "user.home"), excludes("user.languages", "user.languages"), excludes(None, None)
+    (True, False, False)
+    """
+    return bool(slot) and slot == other and Slot.read(str(slot)).single
