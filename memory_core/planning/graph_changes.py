@@ -88,7 +88,7 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
 def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     """Plan how found relations are merged with those that are known.
 
-    The same again is a confirmation. Another object of a single-valued predicate ends the former
+    The same again is a confirmation. Another object of an attribute with one value ends the former
     relation, and so does a relation said to have ended. What cannot be a relation is refused, with
     the reason; the others are not touched by it.
     """

@@ -11,7 +11,6 @@ from typing import Any
 from memory_core.errors import ConflictError
 from memory_core.events import NothingReason
 from memory_core.planning.graph_rules import (
-    SINGLE_VALUED,
     SYMMETRIC,
     TYPES,
     Entity,
@@ -21,6 +20,7 @@ from memory_core.planning.graph_rules import (
     normal_name,
     normal_predicate,
 )
+from memory_core.planning.slots import ATTRIBUTES
 
 Source = tuple[str, int]
 """Session and sequence number of a message."""
@@ -230,15 +230,17 @@ class Draft:
         """End what cannot hold beside a relation."""
         new = self.relations[by]
         predicate = normal_predicate(new.predicate)
-        if predicate not in SINGLE_VALUED:
+        attribute = ATTRIBUTES.get(predicate)
+        if attribute is None:
             return
         # Neither of two who are married may be married to another, so both ends are looked up.
         ends = (new.subject, new.object) if predicate in SYMMETRIC else (new.subject,)
-        for id in dict.fromkeys(id for end in ends for id in self._single.get((end, predicate), ())):
+        for id in dict.fromkeys(id for end in ends for id in self._single.get((end, attribute), ())):
             old = self.relations[id]
             # The index has a relation under both of its ends; of a directed one only the subject is single.
             touches = {old.subject, old.object} & set(ends) if predicate in SYMMETRIC else old.subject == new.subject
-            if id != by and touches and old.state == "active" and normal_predicate(old.predicate) == predicate:
+            same_attribute = ATTRIBUTES.get(normal_predicate(old.predicate)) == attribute
+            if id != by and touches and old.state == "active" and same_attribute:
                 self.change_relation(id, state="ended", ended_turn=None, ended_by=by)
 
     def merge(self, ids: Sequence[int], into: int) -> None:
@@ -316,9 +318,9 @@ class Draft:
     def _note_key(self, relation: Relation) -> None:
         normal = normal_predicate(relation.predicate)
         self._keys.setdefault(_key(relation.subject, normal, relation.object), []).append(relation.id)
-        if normal in SINGLE_VALUED:
+        if normal in ATTRIBUTES:
             for end in (relation.subject, relation.object):
-                self._single.setdefault((end, normal), []).append(relation.id)
+                self._single.setdefault((end, ATTRIBUTES[normal]), []).append(relation.id)
 
 
 def changed_elsewhere(graph: Graph, relation: Relation) -> ConflictError:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Literal
 
 from memory_core.errors import NotFoundError
+from memory_core.planning.slots import ATTRIBUTES
 from memory_core.text import STOP_WORDS, words
 
 EntityState = Literal["active", "merged", "retired"]
@@ -26,18 +27,6 @@ LONGEST = 80
 
 THE_USER = "The user"
 """The entity that "I" and "me" mean."""
-
-SINGLE_VALUED = frozenset(
-    {
-        "lives in", "works at", "works as", "located in", "located at", "married to", "engaged to", "reports to",
-        "name", "status", "age", "email", "phone number", "address", "native language", "favourite colour", "budget",
-        "deadline", "date", "start date", "end date", "release date", "launch date", "launch", "kick-off", "starts on",
-        "ends on", "date of birth", "birthday", "anniversary", "manager", "owner", "leader", "lead", "head", "boss",
-        "ceo", "cto", "director", "coordinator", "capital", "headquarters", "head office", "office", "location",
-        "venue",
-    }
-)  # fmt: skip
-"""Predicates that hold for one object at a time: another one ends the former."""
 
 SYMMETRIC = frozenset(
     {
@@ -354,7 +343,7 @@ def clean_predicate(predicate: str) -> str:
     if "_" in predicate and text.isupper():
         text = text.lower()
     same = normal_predicate(text)
-    if same in SINGLE_VALUED or same in SYMMETRIC or same == SAME_AS:
+    if same in ATTRIBUTES or same in SYMMETRIC or same == SAME_AS:
         return text if text.isupper() and text.casefold() == same and len(text) <= 4 else same  # CEO
     return _without(_COPULA, text)
 
@@ -371,7 +360,7 @@ def normal_predicate(predicate: str) -> str:
     # "has the deadline" and "deadline is" are both "deadline".
     for shorter in (text, _HAS.sub("", text), _IS.sub("", text)):
         base = _BASE.get(shorter, shorter)
-        if base in SINGLE_VALUED or base in SYMMETRIC or base == SAME_AS:
+        if base in ATTRIBUTES or base in SYMMETRIC or base == SAME_AS:
             return base
     return text
 

@@ -15,7 +15,6 @@ from memory_core.planning.graph_changes import (
     plan_same,
 )
 from memory_core.planning.graph_rules import (
-    SINGLE_VALUED,
     Graph,
     Names,
     Path,
@@ -26,6 +25,7 @@ from memory_core.planning.graph_rules import (
     normal_name,
     normal_predicate,
 )
+from memory_core.planning.slots import ATTRIBUTES
 
 ALPHA = "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026"
 
@@ -328,8 +328,8 @@ def test_of_a_single_valued_predicate_one_holds(batch):
     batch = [each for each in batch if clean_predicate(each.predicate) != "same as"]  # a merge may join two that hold
     _, graph = after_both(Graph(), batch)
     held = [
-        (relation.subject, relation.predicate)
+        (relation.subject, ATTRIBUTES[normal_predicate(relation.predicate)])
         for relation in graph.relations.values()
-        if relation.state == "active" and normal_predicate(relation.predicate) in SINGLE_VALUED
+        if relation.state == "active" and normal_predicate(relation.predicate) in ATTRIBUTES
     ]
     assert len(held) == len(set(held))
