@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from memory_core.planning.fact_merging import DUPLICATE, Confirmation, FoundFact, KnownFact, same_words
+from memory_core.planning.slots import excludes
 from memory_core.planning.statements import CONTRADICTING, Bearing, bearing, says_more
 from memory_core.text import similarity
 
@@ -427,11 +428,11 @@ def _nearness(text: str) -> Callable[[Candidate], tuple[float, bool, int]]:
 def _likeness(wording: float, cosine: float | None, known: KnownFact, new: FoundFact) -> float:
     """Combine similarity of wording and of meaning; a shared slot halves the distance."""
     score = wording if cosine is None else (wording + max(0.0, min(1.0, cosine))) / 2
-    return 1 - (1 - score) / 2 if new.slot is not None and known.slot == new.slot else score
+    return 1 - (1 - score) / 2 if excludes(known.slot, new.slot) else score
 
 
 def _bearing(text: str, slot: str | None, near: Candidate | FoundFact) -> Bearing:
-    return bearing(text, near.text, same_slot=slot is not None and slot == near.slot)
+    return bearing(text, near.text, same_slot=excludes(slot, near.slot))
 
 
 def is_fact(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.messages import storable
+from memory_core.planning.slots import excludes
 from memory_core.text import similarity, stems
 
 DUPLICATE = 0.85
@@ -182,8 +183,8 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
                 others = (other for other in add if other is not twin)
                 add = [replace(a, found_before=tuple(i for i in a.found_before if i != twin.index)) for a in others]
             # Nothing is replaced here: both stay, marked as contradicting each other.
-            same_slot = (fact.id for fact in known if new.slot and fact.slot == new.slot and not fact.rejected)
-            before = (other.index for other in add if new.slot and found[other.index].slot == new.slot)
+            same_slot = (fact.id for fact in known if excludes(new.slot, fact.slot) and not fact.rejected)
+            before = (other.index for other in add if excludes(new.slot, found[other.index].slot))
             add.append(Addition(index, tuple(same_slot), tuple(before)))
     return AdditionPlan(tuple(add), tuple(confirm), tuple(held_back), tuple(repeated))
 
@@ -224,7 +225,7 @@ def protected_fill(protected: int) -> str:
 
 
 def _duplicate_from(known: KnownFact, new: FoundFact) -> float:
-    return DUPLICATE_IN_SLOT if known.slot is not None and known.slot == new.slot else DUPLICATE
+    return DUPLICATE_IN_SLOT if excludes(known.slot, new.slot) else DUPLICATE
 
 
 def condense_target(max_facts: int) -> int:
