@@ -389,6 +389,115 @@ def test_with_approval_what_an_agent_adds_waits_whichever_way_it_adds_it():
     ]
 
 
+def test_with_approval_other_words_of_an_agent_wait_beside_the_fact_until_a_person_chooses():
+    memory = make(approval=True)
+    memory.facts.add("likes tea", pinned=True, category="taste", topics=["drinks"])
+    foretold = memory.facts.edit(1, "likes rum", actor="agent", preview=True)
+    change = memory.facts.edit(1, "likes rum", actor="agent")
+    assert change.sentence == foretold.sentence == "Added a fact. A person has to accept it first."
+    prompt = memory.build_context("x", record=False).messages
+    assert prompt == memory.facts.edit(1, "likes rum!", actor="agent", preview=True).prompt.messages
+    assert ("likes tea" in str(prompt), "rum" in str(prompt)) == (True, False)
+    desk = memory.facts.desk()
+    old, new = desk.facts()
+    assert (old.text, old.version) == ("likes tea", 1)
+    assert (new.text, new.state, new.pinned, new.category, new.topics) == (
+        "likes rum",
+        "proposed",
+        True,
+        "taste",
+        ("drinks",),
+    )
+    assert [flag.other for flag in desk.review().flags[new.id]] == [old.id]
+    desk.apply(wish.supersede(old, new))
+    assert "likes tea" not in str(memory.get("x"))
+    assert "likes rum" in memory.get("x")[0].content
+
+
+def test_with_approval_the_same_words_of_an_agent_wait_once():
+    memory = make(approval=True)
+    memory.facts.add("likes tea")
+    memory.facts.edit(1, "likes rum", actor="agent")
+    with pytest.raises(MessageError, match='"Likes rum" waits for a person already'):
+        memory.facts.edit(1, "Likes rum", actor="agent")
+    memory.facts.edit(2, "likes rum and cola", actor="agent")  # what waits may be reworded while it waits
+    assert [(f.text, f.state) for f in memory.facts.desk().facts()] == [
+        ("likes tea", "active"),
+        ("likes rum and cola", "proposed"),
+    ]
+
+
+def test_with_approval_no_way_round_gives_an_agent_other_words():
+    memory = make(approval=True)
+    for text in ("likes tea", "likes jazz", "has a cat", "has a dog"):
+        memory.facts.add(text)
+    memory.facts.merge([1, 2], "likes rum", actor="agent")
+    desk = memory.facts.desk()
+    desk.apply(wish.split(desk.facts()[2], ["has a rum barrel", "has rum"]), actor="agent")
+    memory.facts.retire(4, actor="agent")
+    memory.facts.edit(4, "has rum and a dog", actor="agent")
+    memory.facts.restore(4, actor="agent")
+    person = memory.facts.edit(4, "has a cow")
+    with pytest.raises(ConfigError, match='a person must approve other words of "has a cow"'):
+        desk.undo(person.number, actor="agent")
+    assert [f.text for f in memory.facts.read("facts")] == ["likes tea", "likes jazz", "has a cat", "has a cow"]
+    waiting = {f.id: f.text for f in memory.facts.read("facts", states=["proposed"])}
+    assert list(waiting.values()) == ["likes rum", "has a rum barrel", "has rum", "has rum and a dog"]
+    flags = desk.review().flags
+    assert [{flag.other for flag in flags[id] if flag.kind == "contradiction"} for id in waiting] == [
+        {1, 2},
+        {3},
+        set(),
+        {4},
+    ]
+
+
+def test_with_approval_a_program_keeps_and_rewords_facts_under_its_keys():
+    memory = make(approval=True)
+    desk = memory.facts.desk()
+    desk.put({"a": wish.Kept("likes tea")})
+    desk.put({"a": wish.Kept("likes rum")})
+    memory.facts.edit(1, "likes gin", actor="agent")
+    assert [(f.text, f.state) for f in desk.facts()] == [("likes gin", "active")]
+
+
+def agents_wish(kind, fact, other, words):
+    match kind:
+        case "a":
+            return wish.add(words)
+        case "d":
+            return wish.retire([fact])
+        case "e":
+            return wish.edit(fact, words)
+        case "r":
+            return wish.restore([fact])
+        case "m":
+            return wish.merge([fact, other], words)
+        case _:
+            return wish.split(fact, [words, f"{words} twice"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("adermsu"), st.integers(0, 5), st.integers(0, 5)), max_size=12))
+def test_with_approval_no_prompt_has_words_of_an_agent(steps):
+    memory = make(approval=True)
+    for text in ("likes tea", "likes jazz"):
+        memory.facts.add(text)
+    desk = memory.facts.desk()
+    for number, (kind, one, other) in enumerate(steps):
+        facts = desk.facts()
+        try:
+            if kind == "u":
+                change = desk.changes()[one % len(desk.changes())]
+                desk.undo(change.number, actor="agent")
+            else:
+                wished = agents_wish(kind, facts[one % len(facts)], facts[other % len(facts)], f"likes rum {number}")
+                desk.apply(wished, actor="agent")
+        except (MessageError, ConfigError, ConflictError):
+            pass  # refused, which is as well
+    assert "rum" not in str(memory.build_context("x", record=False).messages)
+
+
 def test_what_waits_is_not_found_again():
     extractor = SayingExtractor()
     memory, desk = known("likes tea", approval=True, extractor=extractor)

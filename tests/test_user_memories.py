@@ -242,6 +242,19 @@ def test_a_memory_is_added_with_topics_replaced_and_deleted_and_all_of_it_can_be
     assert texts(memories.get_user_memories()) == ["Ada plays the cello"]
 
 
+def test_under_approval_what_an_agent_adds_or_replaces_is_given_back_as_what_waits():
+    memories = made()
+    cello = memories.add_user_memory("Ada plays the cello", ["music"])
+    memories.memory.blocks.configure(BLOCK, approval=True)
+    added = memories.add_user_memory("Ada has a dog", actor="agent")
+    changed = memories.replace_user_memory(cello.id, "Ada plays the viola", actor="agent")
+    assert [(fact.text, fact.state) for fact in (added, changed)] == [
+        ("Ada has a dog", "proposed"),
+        ("Ada plays the viola", "proposed"),
+    ]
+    assert texts(memories.get_user_memories()) == ["Ada plays the cello"]
+
+
 def test_deleting_for_good_takes_the_words():
     memories = made()
     added = memories.add_user_memory("Ada plays the cello")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.curation.fact_change_sets import FactChangeSetTransaction
+from memory_core.curation.fact_desk import WAITS
 from memory_core.curation.settings import agent_may_edit, edit_text
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import SessionBlock
@@ -242,7 +243,7 @@ class MemoryTools:
         scope = scope_key(self._session, archive)
         transaction = FactChangeSetTransaction(w, scope, archive.name, "agent", self._session.counter.text)
         transaction.apply(ChangeSet("add", (new,)))
-        waits = " A person has to accept it first." if block.approval else ""
+        waits = f" {WAITS}" if block.approval else ""
         return ToolResult(f"Archived in {archive.name}.{waits}", done=True, block=archive.name)
 
     def _search_archive(self, arguments: _ArchivalSearch) -> ToolResult:

@@ -24,12 +24,13 @@ from memory_core.planning.curation import (
     Step,
     changed_elsewhere,
     find_clash,
+    for_review,
     put,
     quoted,
     settle,
     words_for,
 )
-from memory_core.planning.fact_merging import Fact
+from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.planning.statements import CONTRADICTING, bearing
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.delivery_rows import still_there
@@ -92,11 +93,20 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         clash = find_clash(plan, present.values())
         if clash is not None:
             raise MessageError(f"{clash.sentence} already, word for word. Merge the two instead?")
-        if self.actor == "agent" and self._needs_approval():
-            # Whichever way an agent adds it, by its tools or an adapter: a person decides.
-            added = (replace(new, state="proposed") if new.state == "active" else new for new in plan.added)
-            plan = replace(plan, added=tuple(added))
+        change = self.allowed(change)
+        plan = settle(change)
+        waiting = {same_words(fact.text) for fact in present.values() if fact.state == "proposed"}
+        for new in plan.added:
+            if new.instead_of and same_words(new.text) in waiting:
+                raise MessageError(f'"{shortened(new.text, 80)}" waits for a person already. Nothing was changed.')
         return self.store(present, plan, change.action, change.reason)
+
+    def allowed(self, change: ChangeSet) -> ChangeSet:
+        """Return what of a change set is stored: what an agent adds or rewords may have to wait for a person.
+
+        Whichever way an agent does it, by its tools or an adapter.
+        """
+        return for_review(change) if self.actor == "agent" and self._needs_approval() else change
 
     def _needs_approval(self) -> bool:
         blocks = read_blocks(self.w.connection, self.w.session.id)
@@ -142,7 +152,8 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     def write(self, held: Known, plan: FactPlan) -> Written:
         if self.actor == "agent":
-            _check_approval(plan)
+            # Elsewhere other words wait already (`allowed`): only the way back to former ones comes here.
+            _check_approval(plan, rewording=not (plan.undoes and self._needs_approval()))
         added = self._add_all(held, plan.added)
         rows = [(id, 0, 1) for id in added]
         here = self.w.session.id
@@ -252,7 +263,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
             conflicts = [id for id, text in same_slot_facts if bearing(new.text, text, same_slot=True) in CONTRADICTING]
             tokens = self.count_tokens(new.text)
-            shown = tuple(conflicts) if new.state in ("active", "proposed") else ()
+            shown = tuple(dict.fromkeys((*new.instead_of, *conflicts))) if new.state in ("active", "proposed") else ()
             ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))
             # Facts added together may contradict each other, too.
             if new.state in ("active", "proposed"):
@@ -278,15 +289,20 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         )
 
 
-def _check_approval(plan: FactPlan) -> None:
+def _check_approval(plan: FactPlan, *, rewording: bool) -> None:
     """Refuse to accept what waits for a person, or to restore what a person rejected, on an agent's behalf.
+
+    `rewording`: may it give other words to an active fact? A program may to those with a key of its own.
 
     Raises:
         ConfigError: the plan of an agent does so.
     """
     for after in plan.changed:
-        if after.before.state in ("proposed", "rejected") and after.state == "active":
+        before = after.before
+        if before.state in ("proposed", "rejected") and after.state == "active":
             raise ConfigError(
-                f'only a person accepts a fact that waits or was rejected: "{shortened(after.before.text, 60)}" stays '
-                f"{after.before.state}"
+                f'only a person accepts a fact that waits or was rejected: "{shortened(before.text, 60)}" stays '
+                f"{before.state}"
             )
+        if not rewording and before.key is None and after.state == "active" and after.text != before.text:
+            raise ConfigError(f'a person must approve other words of "{shortened(before.text, 60)}": it stays as it is')

@@ -33,6 +33,9 @@ from memory_core.store.writing import Writing, read_texts
 
 TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
 
+WAITS = "A person has to accept it first."
+"""Sentence for an agent whose change waits under `approval`."""
+
 _OUTCOMES: dict[str, TrialOutcome] = {"none": "confirmed", "update": "updated", "delete": "ended"}
 """Outcome shown for each decision about a known fact."""
 
@@ -128,11 +131,13 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             MessageError: another active fact already has one of the texts.
         """
         with self._changing(actor, preview=preview) as transaction:
+            stored = transaction.allowed(change)
             done = transaction.apply(change)
             if change.action == "refuse":
                 self._note_refusal(transaction.w, actor)
-        prompt = self.preview(change) if preview else None
-        return Change(done.record, done.event, tell(done.event), prompt=prompt)
+        prompt = self.preview(stored) if preview else None
+        waits = "" if stored is change else f" {WAITS}"
+        return Change(done.record, done.event, tell(done.event) + waits, prompt=prompt)
 
     def put(self, kept: Mapping[str, Kept | None], *, actor: Actor = "agent") -> AppliedChangeSet | None:
         """Store facts under keys, in one change set: a new fact, or a version of the active one that

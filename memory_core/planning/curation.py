@@ -38,6 +38,8 @@ class New:
     topics: tuple[str, ...] = ()
     key: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    instead_of: tuple[int, ...] = ()
+    """Ids of the facts whose place it is to take, once a person decides so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +409,48 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
             for step in change.steps
         ]  # fmt: skip
     return _some(action, steps, reason or next((change.reason for change in changes if change.reason), ""))
+
+
+def for_review(change: ChangeSet) -> ChangeSet:
+    """Return what remains of an agent's change set where a person must approve: its new words wait, as proposals.
+
+    A fact that would get other words, or would be replaced by them, stays as it is until a person decides. Facts with
+    a key are a program's, which may reword them; what waits already may be reworded while it waits.
+    """
+    plan = settle(change)
+    reworded = {
+        after.before.id: after
+        for after in plan.changed
+        if after.text != after.before.text and after.before.key is None and after.before.state != "proposed"
+    }
+    # A negative number is the place of a new fact: -1 is the first one.
+    replaced: dict[int, list[int]] = {}
+    for after in plan.changed:
+        if after.before.id not in reworded and after.by is not None and (after.by < 0 or after.by in reworded):
+            replaced.setdefault(after.by, []).append(after.before.id)
+    waiting = [
+        replace(new, state="proposed", instead_of=tuple(replaced.get(-place, ()))) if new.state == "active" else new
+        for place, new in enumerate(plan.added, start=1)
+    ]
+    for id, after in reworded.items():
+        fact = after.before
+        waiting.append(
+            New(
+                after.text,
+                state="proposed",
+                pinned=after.pinned,
+                category=after.category or fact.category,
+                sources=(*fact.sources, *after.sources),
+                topics=fact.topics if after.topics is None else after.topics,
+                metadata=fact.metadata if after.metadata is None else after.metadata,
+                instead_of=(id, *replaced.get(id, ())),
+            )
+        )
+    if not waiting:
+        return change
+    stay = {*reworded, *(id for ids in replaced.values() for id in ids)}
+    rest = (step for step in change.steps if isinstance(step, FactStep) and step.fact.id not in stay)
+    return ChangeSet("add", (*waiting, *rest), change.reason)
 
 
 # -- resulting plans ----------------------------------------------------------------------------

@@ -207,12 +207,14 @@ class UserMemories:
         """
         self._check_on()
         applied = self._desk().apply(curation.add(text, topics=tuple(topics)), actor=actor)
-        return self._memory(applied.ids("fact")[0])
+        return self._memory(applied.ids("fact")[0], waiting=True)
 
     def replace_user_memory(
         self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "user"
     ) -> Fact:
         """Give a memory other words, and other topics unless they are None. It can be undone.
+
+        Where a person must approve what an agent writes, the memory stays and the returned one waits beside it.
 
         Raises:
             NotFoundError: the user has no such memory.
@@ -228,8 +230,9 @@ class UserMemories:
         if wished != fact.topics:
             changes.append(curation.label([fact], topics=wished))
         if changes:
-            self._desk().apply(curation.together("edit", *changes), actor=actor)
-        return self._memory(id)
+            applied = self._desk().apply(curation.together("edit", *changes), actor=actor)
+            return self._memory(applied.ids("fact")[0], waiting=True)
+        return fact
 
     def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "user") -> None:
         """Retire a memory: it is in no context and no search, and can be restored.
@@ -325,8 +328,10 @@ class UserMemories:
     def _desk(self) -> Curation:
         return self.memory.facts.desk(self._facts.name)
 
-    def _memory(self, id: int) -> Fact:
-        found_fact = next((fact for fact in self.memory.facts.read(self._facts.name) if fact.id == id), None)
+    def _memory(self, id: int, *, waiting: bool = False) -> Fact:
+        states = ("active", "proposed") if waiting else ("active",)
+        facts = self.memory.facts.read(self._facts.name, states=states)
+        found_fact = next((fact for fact in facts if fact.id == id), None)
         if found_fact is None:
             raise NotFoundError(f"This user has no memory with the id {id}.")
         return found_fact
