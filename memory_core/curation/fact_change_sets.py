@@ -152,8 +152,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     def write(self, held: Known, plan: FactPlan) -> Written:
         if self.actor == "agent":
-            # Elsewhere other words wait already (`allowed`): only the way back to former ones comes here.
-            _check_approval(plan, rewording=not (plan.undoes and self._needs_approval()))
+            _check_approval(plan, self._needs_approval)
         added = self._add_all(held, plan.added)
         rows = [(id, 0, 1) for id in added]
         here = self.w.session.id
@@ -289,20 +288,23 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         )
 
 
-def _check_approval(plan: FactPlan, *, rewording: bool) -> None:
-    """Refuse to accept what waits for a person, or to restore what a person rejected, on an agent's behalf.
-
-    `rewording`: may it give other words to an active fact? A program may to those with a key of its own.
+def _check_approval(plan: FactPlan, needs_approval: Callable[[], bool]) -> None:
+    """Refuse what only a person may do: accept what waits, restore what was rejected, and under approval bring back
+    any fact or former words. A program may do the last with facts that have a key of its own.
 
     Raises:
         ConfigError: the plan of an agent does so.
     """
     for after in plan.changed:
         before = after.before
-        if before.state in ("proposed", "rejected") and after.state == "active":
+        if after.state != "active":
+            continue
+        if before.state in ("proposed", "rejected"):
             raise ConfigError(
                 f'only a person accepts a fact that waits or was rejected: "{shortened(before.text, 60)}" stays '
                 f"{before.state}"
             )
-        if not rewording and before.key is None and after.state == "active" and after.text != before.text:
-            raise ConfigError(f'a person must approve other words of "{shortened(before.text, 60)}": it stays as it is')
+        # Otherwise what an agent proposed could be retired and restored, and nobody would have looked at it.
+        brings_back = before.state != "active" or after.text != before.text
+        if before.key is None and brings_back and needs_approval():
+            raise ConfigError(f'a person must approve this: "{shortened(before.text, 60)}" stays as it is')
