@@ -2,7 +2,7 @@
 
 import pytest
 from fakes import FakeEmbedder
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import (
@@ -370,6 +370,10 @@ CHANGES = {
     "keep both": lambda old, new: curation.keep_both([old, new]),
     "correct": lambda old, new: curation.edit(new, "The user lives in Faro"),
     "retire": lambda old, new: curation.retire([old], "Private"),
+    "retire as wrong": lambda old, new: curation.retire([old], "Wrong"),
+    "retire the newer as wrong": lambda old, new: curation.retire([new], "Wrong"),
+    "retire as outdated on screen": lambda old, new: curation.retire([old], "outdated"),
+    "retire both": lambda old, new: curation.retire([old, new], "Outdated"),
 }
 
 
@@ -384,6 +388,52 @@ def test_a_persons_change_has_the_prompt_that_was_foretold_and_its_undo_the_form
     assert memory.build_context(QUESTION, record=False).messages == foretold
     memory.facts.undo()
     assert memory.build_context(QUESTION, record=False).messages == before
+
+
+@pytest.mark.parametrize("reason", ["Wrong", "Outdated", "wrong", "outdated"])
+def test_the_preview_of_a_retirement_has_the_mark_that_follows(reason):
+    memory = memory_of("I live in Porto.", "I like figs.")
+    home = next(fact for fact in memory.facts.read("Facts") if "Porto" in fact.text)
+    foretold = memory.facts.retire(home, reason=reason, preview=True).prompt
+    coming = memory.preview.next_prompt(
+        message=ChatMessage(role="user", content=QUESTION),
+        facts={"Facts": memory.facts.desk("Facts").after(curation.retire([home], reason))},
+    )
+    assert "I live in Porto. <former>no longer true</former>" in str(coming.context.messages)
+    memory.facts.retire(home, reason=reason)
+    assert memory.build_context(record=False).messages == foretold.messages
+    assert "no longer true" in line(memory, "user: I live in Porto.")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["retire", "edit", "pin"]),
+            st.integers(0, 9),
+            st.sampled_from(["Wrong", "outdated", "Private", ""]),
+        ),
+        max_size=5,
+    )
+)
+def test_any_sequence_of_a_persons_changes_has_the_prompts_that_were_foretold(steps):
+    memory = memory_of("I live in Porto.", "I like figs.", "My sister Ana likes jazz.")
+    desk = memory.facts.desk("Facts")
+    question = "Do I live in Porto and like figs? Does my sister Ana like jazz?"
+    for number, (what, place, reason) in enumerate(steps):
+        facts = memory.facts.read("Facts")
+        if not facts:
+            break
+        fact = facts[place % len(facts)]
+        change = {
+            "retire": curation.retire([fact], reason),
+            "edit": curation.edit(fact, f"The user saw {number} towns"),
+            "pin": curation.pin([fact], not fact.pinned),
+        }[what]
+        foretold = memory.preview.context(facts={"Facts": desk.after(change)}, input=question).messages
+        desk.apply(change)
+        assert memory.build_context(question, record=False).messages == foretold
+        say(memory, "Good morning.")
 
 
 def test_what_a_person_put_away_is_a_former_value():

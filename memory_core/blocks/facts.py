@@ -47,6 +47,7 @@ from memory_core.models.protocols import (
     model_name,
 )
 from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
+from memory_core.planning.curation import FactsAfter
 from memory_core.planning.fact_age import Expiry, prompt_words
 from memory_core.planning.fact_merging import (
     AdditionPlan,
@@ -146,6 +147,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts shown in place of the stored ones, in a preview."""
+    _after: FactsAfter | None = PrivateAttr(default=None)
+    """A person's change that is tried in a preview."""
     _statements: tuple[Statement, ...] = PrivateAttr(default=())
     """Facts that were added, changed, ended or contradicted by what is learned in a preview."""
 
@@ -156,6 +159,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """Return a copy that shows these active facts in place of the stored ones. For previews."""
         other = self.model_copy()
         other._imagined = tuple(facts)
+        if isinstance(facts, FactsAfter):
+            other._after = facts
         return other
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
@@ -177,11 +182,26 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         # Facts with other words in the preview continue the stored ones of the same id.
         learned = {statement.ref for statement in self._statements}
         refs = ((fact, Ref.of("fact", fact.id)) for fact in self._imagined or ())
+        # Where a change retires all, no fact is active: an empty one is a change, too.
+        after = FactsAfter(()) if self._after is None else self._after
+        ended = (
+            Statement(
+                Ref.of("fact", fact.id),
+                (fact.text,),
+                after.turn,
+                fact.sources,
+                ended=True,
+                confirmed_at=fact.confirmed_at,
+                reviewed=True,
+                version=fact.version + 1,
+            )
+            for fact in after.ended
+        )
         shown = (
             Statement(
                 ref,
                 (fact.text,),
-                fact.turn,
+                after.turn or fact.turn,
                 fact.sources,
                 confirmed_at=fact.confirmed_at,
                 version=fact.version,
@@ -190,7 +210,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             for fact, ref in refs
             if ref not in learned
         )
-        return (*self._statements, *shown)
+        return (*ended, *self._statements, *shown)
 
     def _check_together(self) -> None:
         own_extractor = isinstance(self.llm, FactExtractor) and not isinstance(self.llm, Promptable)

@@ -63,8 +63,10 @@ class FormerMarks:
         scopes = [session_scope(reading.session_id), *([user_scope(reading.user_id)] if reading.user_id else [])]
         with reading.database.read() as connection:
             if reading.imagined:
-                also = {one.ref.number for one in reading.imagined if one.ref.kind == "fact"}
-                statements = with_preview(_shown(connection, reading, scopes, also), reading.imagined)
+                withheld = _withheld(reading)
+                imagined = [one for one in reading.imagined if one.ref not in withheld]
+                also = {one.ref.number for one in imagined if one.ref.kind == "fact"}
+                statements = with_preview(_shown(connection, reading, scopes, also), imagined)
                 return _marks(connection, reading, statements)
             key = ("former values", reading.database.id, reading.session_id, reading.user_id)
             return reading.services.cached(key, cls)._catch_up(connection, reading, scopes)
@@ -82,9 +84,14 @@ def _shown(
     connection: Connection, reading: ReadContext, scopes: Sequence[str], also: Collection[int] = ()
 ) -> list[Statement]:
     """Return the statements but for those in quarantine, whose words must not come back in a mark."""
-    withheld = {Ref.of("fact", id) for id in reading.quarantine.facts}
-    withheld |= {Ref.of("relation", id) for id in reading.quarantine.relations}
+    withheld = _withheld(reading)
     return [statement for statement in read_statements(connection, scopes, also) if statement.ref not in withheld]
+
+
+def _withheld(reading: ReadContext) -> set[Ref]:
+    """Return the facts and relations that are in quarantine."""
+    facts = {Ref.of("fact", id) for id in reading.quarantine.facts}
+    return facts | {Ref.of("relation", id) for id in reading.quarantine.relations}
 
 
 def _marks(connection: Connection, reading: ReadContext, statements: Iterable[Statement]) -> Marks:

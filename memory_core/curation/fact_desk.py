@@ -24,12 +24,23 @@ from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.fact_slice import CONDENSING, rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
+from memory_core.planning.curation import (
+    ChangeSet,
+    FactsAfter,
+    Kept,
+    New,
+    SuppressedFact,
+    active_after,
+    ended_by,
+    restore,
+    retire,
+    together,
+)
 from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
 from memory_core.services import Services
 from memory_core.store.fact_rows import read_facts, read_protected, read_scope_events
 from memory_core.store.message_rows import StoredMessage, read_messages
-from memory_core.store.writing import Writing, read_texts
+from memory_core.store.writing import Writing, read_existing, read_texts
 
 TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
 
@@ -119,9 +130,12 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         imagined = self._session.imagined(self._session.config, ImaginedBlocks(facts={self.block: self.after(change)}))
         return build_context(imagined, input, record=False)
 
-    def after(self, change: ChangeSet) -> list[Fact]:
-        """Return the active facts after a change set. Changes nothing."""
-        return active_after(self.facts(("active",)), change, self._session.counter.text)
+    def after(self, change: ChangeSet) -> FactsAfter:
+        """Return the active facts after a change set, for previews. Changes nothing."""
+        with self._session.database.read() as connection:
+            turn = read_existing(connection, self._session.id).turns
+        active = active_after(self.facts(("active",)), change, self._session.counter.text)
+        return FactsAfter(active, ended_by(change), turn)
 
     def apply(self, change: ChangeSet, *, preview: bool = False, actor: Actor = "user") -> Change:
         """Apply a change set in one transaction, all or nothing; with `preview`, store nothing and return its effect.

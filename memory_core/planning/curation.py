@@ -7,12 +7,13 @@ after all of them. Versions are compared when it is stored (`memory_core.curatio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
 from memory_core.planning.fact_age import ASK, prompt_words, to_ask, without_ask
 from memory_core.planning.fact_merging import Fact, metadata_text, same_words
+from memory_core.planning.former_values import says_false
 from memory_core.text import shortened
 
 Action = Literal[
@@ -585,6 +586,33 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
                 )
             )
     return active
+
+
+@dataclass(frozen=True, slots=True)
+class FactsAfter(Sequence[Fact]):
+    """Active facts of a block as they will be after a change set, and those that it says do not hold."""
+
+    active: Sequence[Fact]
+    ended: Sequence[Fact] = ()
+    turn: int = 0
+    """Turn of the change."""
+
+    @overload
+    def __getitem__(self, index: int) -> Fact: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Fact]: ...
+    def __getitem__(self, index: int | slice) -> Fact | Sequence[Fact]:
+        return self.active[index]
+
+    def __len__(self) -> int:
+        return len(self.active)
+
+
+def ended_by(change: ChangeSet) -> list[Fact]:
+    """Return the facts that a change set retires because they do not hold: prompts mark what says them."""
+    if not says_false(change.reason):
+        return []
+    return [after.before for after in settle(change).changed if after.state == "retired"]
 
 
 def each_topic(topics: Sequence[str]) -> tuple[str, ...]:

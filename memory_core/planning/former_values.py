@@ -29,6 +29,11 @@ FALSE_REASONS = ("Wrong", "Outdated")
 """Reasons of a person's retirement that say that a fact does not hold."""
 
 
+def says_false(reason: str | None) -> bool:
+    """Return whether a fact was retired because it does not hold; the app writes the reason in small letters."""
+    return reason is not None and reason.capitalize() in FALSE_REASONS
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A fact or relation with all its wordings and the messages that it rests on."""
@@ -144,8 +149,10 @@ def with_preview(stored: Iterable[Statement], imagined: Iterable[Statement]) -> 
     for new in imagined:
         old = by_ref.get(new.ref)
         if old is not None:
+            same = (new.text, new.ended, new.decided) == (old.text, old.ended, old.decided)
             new = replace(
                 new,
+                turn=old.turn if same else new.turn,
                 wordings=(*old.wordings, *new.wordings),
                 sources=tuple(dict.fromkeys((*old.sources, *new.sources))),
                 reviewed=old.reviewed or new.ref in changed,

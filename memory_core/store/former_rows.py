@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from memory_core.events import Ref
-from memory_core.planning.former_values import ENDED, FALSE_REASONS, Source, Statement
+from memory_core.planning.former_values import ENDED, Source, Statement, says_false
 from memory_core.store.database import chunks
 from memory_core.store.fact_rows import last_curated, read_contradicted, read_reviewed
 from memory_core.store.tables import (
@@ -72,7 +72,7 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
             wordings=wordings,
             turn=_changed_in(versions[id]),
             sources=sources.get(id, ()),
-            ended=versions[id][-1].reason in (ENDED, *FALSE_REASONS) and row.state != "active",
+            ended=(versions[id][-1].reason == ENDED or says_false(versions[id][-1].reason)) and row.state != "active",
             confirmed_at=row.confirmed_at,
             reviewed=id in reviewed,
             decided=row.state == "superseded" and versions[id][-1].actor == "user",
@@ -82,7 +82,7 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
         )
         for id, row in rows.items()
         if (wordings := tuple(words[version.content] for version in versions[id] if version.content in words))
-        and (row.state != "retired" or versions[id][-1].reason in FALSE_REASONS)
+        and (row.state != "retired" or says_false(versions[id][-1].reason))
     ]
 
 
