@@ -15,6 +15,7 @@ from memory_core import (
     list_sessions,
 )
 from memory_core.sessions.forget_user import data_of_user
+from memory_core.store.erasing.session_erasing import erase_remains
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import receipt_of
 
@@ -54,6 +55,31 @@ def test_all_sessions_and_shared_facts_of_a_user_go_and_no_byte_of_their_words_s
     assert [fact.text for fact in other.facts.read("Facts")] == ["The user lives in Porto"]
     with pytest.raises(NotFoundError):
         forget_user(database, "ana-costa")
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_failure_in_the_middle_erases_nothing_and_a_second_call_erases_all(tmp_path, monkeypatch, failing):
+    database = Database.open(f"sqlite:///{tmp_path / 'memory.db'}")
+    for session, text in (("one", ANA[0]), ("two", ANA[1]), ("three", "I like figs.")):
+        talked(database, session, "ana-costa", text)
+    before, calls = data_of_user(database, "ana-costa"), []
+
+    def failing_once(pieces, session_id):
+        calls.append(session_id)
+        if len(calls) == failing:
+            raise OSError("the disk is full")
+        erase_remains(pieces, session_id)
+
+    monkeypatch.setattr("memory_core.sessions.forget_user.erase_remains", failing_once)
+    with pytest.raises(OSError, match="the disk is full"):
+        forget_user(database, "ana-costa")
+    assert data_of_user(database, "ana-costa") == before
+    again = Memory.open("two", database, services=Services(embedder=FakeEmbedder()))
+    assert again.get_all()[0].content == ANA[1]
+    gone = forget_user(database, "ana-costa")
+    assert list_sessions(database) == []
+    receipt = receipt_of(tmp_path, wanted([*gone.searched, *gone.facts, "ana-costa", "Vantongeren"]))
+    assert receipt.clean, receipt.page()
 
 
 def test_a_session_of_that_user_that_is_open_elsewhere_is_told():

@@ -78,7 +78,7 @@ def _forgotten(data: UserData) -> tuple[str, Receipt | str]:
         try:
             gone = forget_user(database, data.user_id)
         except MemoryInspectorError as error:
-            return "Not all was forgotten.", str(error)
+            return "Nothing was forgotten.", str(error)
     with st.spinner("Searching for what is left"):
         try:
             receipt: Receipt | str = receipt_for(database, gone.searched)
