@@ -11,6 +11,7 @@ from memory_core import (
     NotFoundError,
     Services,
     VectorMemoryBlock,
+    delete_session,
     forget_user,
     list_sessions,
 )
@@ -80,6 +81,26 @@ def test_a_failure_in_the_middle_erases_nothing_and_a_second_call_erases_all(tmp
     assert list_sessions(database) == []
     receipt = receipt_of(tmp_path, wanted([*gone.searched, *gone.facts, "ana-costa", "Vantongeren"]))
     assert receipt.clean, receipt.page()
+
+
+@pytest.mark.parametrize("remaining", [False, True])
+def test_facts_that_outlived_sessions_go_with_what_deleted_logs_say_of_them(tmp_path, remaining):
+    database = Database.open(f"sqlite:///{tmp_path / 'memory.db'}")
+    first = talked(database, "one", "ana-costa", *ANA)
+    first.facts.retire(first.facts.read("Facts")[0], reason="Doctor Zwiebelhuber asked for it")
+    other = talked(database, "two", "rui", "I live in Porto.")
+    other.facts.edit(other.facts.read("Facts")[0], "The user lives in Faro")
+    talked(database, "rest", "ana-costa", "Good morning.") if remaining else None
+    delete_session(database, "one")
+    assert data_of_user(database, "ana-costa").facts != ()
+    kept = [record.kind for record in other.events()]
+    gone = forget_user(database, "ana-costa")
+    receipt = receipt_of(tmp_path, wanted([*gone.searched, *gone.facts, "ana-costa", "Vantongeren", "Zwiebelhuber"]))
+    assert receipt.clean, receipt.page()
+    assert [fact.text for fact in other.facts.read("Facts")] == ["The user lives in Faro"]
+    assert [record.kind for record in other.events()] == kept
+    with pytest.raises(NotFoundError, match="Nothing is stored of the user"):
+        forget_user(database, "ana-costa")
 
 
 def test_a_session_of_that_user_that_is_open_elsewhere_is_told():

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, delete, select
@@ -10,14 +11,23 @@ from memory_core.errors import NotFoundError
 from memory_core.messages import MessageRole, message_text
 from memory_core.planning.impact import TELLING, Target
 from memory_core.sessions.overview import Status, list_sessions
-from memory_core.store.database import Database
+from memory_core.store.database import Database, chunks
 from memory_core.store.erasing.fact_erasing import erase_facts
 from memory_core.store.erasing.session_erasing import bury, erase_remains
 from memory_core.store.fact_rows import read_by_ids
 from memory_core.store.message_rows import MessageCache, read_messages
 from memory_core.store.split_writes import OnePiece
-from memory_core.store.tables import fact_table, lease_table
+from memory_core.store.tables import (
+    content_table,
+    event_table,
+    fact_revision_table,
+    fact_source_table,
+    fact_table,
+    lease_table,
+    session_table,
+)
 from memory_core.store.text_erasing import erase_unneeded
+from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import Clock, Writing, read_session, user_scope, writing
 
 MOST_SEARCHED = 200
@@ -44,13 +54,13 @@ def data_of_user(database: Database, user_id: str) -> UserData:
     """Return what forgetting a user would erase.
 
     Raises:
-        NotFoundError: no session belongs to this user.
+        NotFoundError: nothing is stored of this user.
     """
     sessions = tuple(list_sessions(database, user_id=user_id))
-    if not sessions:
-        raise NotFoundError(f'No session belongs to the user "{user_id}".')
     with database.read() as connection:
         facts = tuple(fact.text for fact in read_by_ids(connection, _fact_ids(connection, user_id)))
+    if not sessions and not facts:
+        raise NotFoundError(f'Nothing is stored of the user "{user_id}".')
     return UserData(user_id, sessions, facts)
 
 
@@ -61,19 +71,23 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
     its next call that the session was deleted.
 
     Raises:
-        NotFoundError: no session belongs to this user.
+        NotFoundError: nothing is stored of this user.
     """
     data, scope = data_of_user(database, user_id), user_scope(user_id)
     data = replace(data, searched=_telling_texts(database, data))
+    if not data.sessions:
+        with database.write() as connection:
+            _erase_outliving(connection, user_id)
+        database.forget_log()
+        return data
     # In order of id: of two processes that forget the same user, one then waits for the other.
     first, *others = sorted(status.session_id for status in data.sessions)
     # The facts first: their events are in the sessions' logs, and no session is theirs once all are deleted.
     with writing(database, first, clock=clock) as w:
+        _erase_tombstones(w.connection, _fact_ids(w.connection, user_id))
         erase_facts(w, read_by_ids(w.connection, _fact_ids(w.connection, user_id)), actor="user")
         erase_unneeded(w, scope)
-        # The names of leases hold the user's.
-        of_user = lease_table.c.key.startswith(f"[{json.dumps(scope)},", autoescape=True)
-        w.connection.execute(delete(lease_table).where(of_user))
+        _erase_leases(w.connection, scope)
         _erase_session(w)
         for session_id in others:
             session = read_session(w.connection, session_id, lock=not database.is_sqlite)
@@ -81,6 +95,38 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
                 _erase_session(Writing(database, w.connection, session, w.now))
     database.forget_log()
     return data
+
+
+def _erase_outliving(connection: Connection, user_id: str) -> None:
+    """Erase the facts of a user all of whose sessions were deleted before."""
+    scope, facts = user_scope(user_id), _fact_ids(connection, user_id)
+    _erase_tombstones(connection, facts)
+    for some in chunks(facts):
+        for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
+            connection.execute(delete(table).where(table.c[column].in_(some)))
+    connection.execute(delete(content_table).where(content_table.c.scope == scope))
+    drop_lonely_vectors(connection, scope)
+    _erase_leases(connection, scope)
+
+
+def _erase_tombstones(connection: Connection, facts: Collection[int]) -> None:
+    """Erase what the logs of deleted sessions still say about these facts: reasons, for example, are a person's words.
+
+    A session is one user's: if its log names one of the facts, all that is left of it is about this user's.
+    """
+    e, s = event_table.c, session_table.c
+    deleted = select(s.id).where(s.deleted_at.is_not(None))
+    about = select(e.session_id, e.data).where(e.session_id.in_(deleted), e.kind.like("fact%"))
+    ids = frozenset(facts)
+    sessions = {row.session_id for row in connection.execute(about) if json.loads(row.data).get("fact") in ids}
+    for some in chunks(sorted(sessions)):
+        connection.execute(delete(event_table).where(e.session_id.in_(some)))
+
+
+def _erase_leases(connection: Connection, scope: str) -> None:
+    # The names of leases hold the user's.
+    of_user = lease_table.c.key.startswith(f"[{json.dumps(scope)},", autoescape=True)
+    connection.execute(delete(lease_table).where(of_user))
 
 
 def _erase_session(w: Writing) -> None:
