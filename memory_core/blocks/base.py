@@ -21,7 +21,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
@@ -197,30 +197,16 @@ def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessag
     yield piece
 
 
-class PendingWrite(Protocol):
-    """Result of learning from a batch, not yet stored."""
-
-    calls: tuple[ModelCall, ...]
-
-    def save(self, w: Writing) -> None:
-        """Store the result, within the transaction that acknowledges the deliveries."""
-        ...
-
-    def committed(self) -> None:
-        """Called once that transaction is committed."""
-        ...
-
-
-class NoWrite:
-    """A pending write without changes."""
+class PendingWrite:
+    """Result of learning from a batch, not yet stored; as it is, one without changes."""
 
     calls: tuple[ModelCall, ...] = ()
 
     def save(self, w: Writing) -> None:
-        return None
+        """Store the result, within the transaction that acknowledges the deliveries."""
 
     def committed(self) -> None:
-        return None
+        """Called once that transaction is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +381,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Learn from a batch without storing anything. Slow; may raise any error."""
         block = self._with_state(batch.state)
         if not batch.readable:
-            return NoWrite()
+            return PendingWrite()
         # Copies, as a hook may change them. Blocks written for LlamaIndex read the session from this keyword.
         messages = [
             message.model_copy(
@@ -545,10 +531,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return copy
 
 
-class _LearnedState:
+class _LearnedState(PendingWrite):
     """Pending write of a custom block: its fields after its put hook."""
-
-    calls: tuple[ModelCall, ...] = ()
 
     def __init__(self, original: BaseMemoryBlock[Any], after: BaseMemoryBlock[Any]) -> None:
         self._original = original

@@ -29,7 +29,7 @@ from memory_core.blocks.nothing_learned import (
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.protocols import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
+from memory_core.models.protocols import ChatModel, FoundRelation, RelationExtractor, model_name
 from memory_core.planning.former_values import Statement
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
@@ -169,12 +169,11 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         return learned
 
 
-class _LearnedRelations:
+class _LearnedRelations(PendingWrite):
     """Found relations and the resulting plan; the pending write of a graph block."""
 
     def __init__(self, block: str, scope: str, extractor: str, before: Revision, graph: Graph) -> None:
         self.block, self.scope, self.extractor, self.before, self.graph = block, scope, extractor, before, graph
-        self.calls: tuple[ModelCall, ...] = ()
         self.seqs: tuple[int, ...] = ()
         self.found: list[NamedRelation] = []
         self.refused: Counter[str] = Counter()
@@ -219,9 +218,6 @@ class _LearnedRelations:
             w.record(GraphCurated(self.block, "merge", stored.entities, stored.relations, number=number))
         store_plan(w, self.scope, self.block, self.plan, actor="engine")
         record_reasons(w, self.block, self.extractor, self.reasons)
-
-    def committed(self) -> None:
-        return None
 
 
 def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tuple[int, ...]:

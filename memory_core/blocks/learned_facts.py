@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch
+from memory_core.blocks.base import BaseMemoryBlock, Batch, PendingWrite
 from memory_core.blocks.nothing_learned import record_reasons
 from memory_core.errors import ConflictError
 from memory_core.events import (
@@ -82,7 +82,7 @@ class WriteTarget:
 
 
 @dataclass(slots=True)
-class LearnedFacts:
+class LearnedFacts(PendingWrite):
     """Found facts and the decision on each; the pending write of a facts block."""
 
     place: WriteTarget

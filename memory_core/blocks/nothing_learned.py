@@ -3,28 +3,24 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_core.blocks.base import Batch
+from memory_core.blocks.base import Batch, PendingWrite
 from memory_core.events import NothingLearned
-from memory_core.models.protocols import FactExtractor, ModelCall, NothingFound, RelationExtractor, Summariser
+from memory_core.models.protocols import FactExtractor, NothingFound, RelationExtractor, Summariser
 from memory_core.planning.reasons import Reason, grouped, unread
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 
 
 @dataclass(slots=True)
-class NothingRead:
+class NothingRead(PendingWrite):
     """Pending write for a delivery in which the block reads no message."""
 
     block: str
     learner: str
     batch: Batch
-    calls: tuple[ModelCall, ...] = ()
 
     def save(self, w: Writing) -> None:
         record_reasons(w, self.block, self.learner, unread_among(self.batch, ()))
-
-    def committed(self) -> None:
-        return None
 
 
 def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, Reason]) -> None:

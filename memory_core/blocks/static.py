@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, NoWrite, PendingWrite, ReadContext
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Item, PendingWrite, ReadContext
 from memory_core.blocks.markup import Safe, static_parts
 from memory_core.events import Ref
 from memory_core.messages import PARTS_MARK, Part, TextPart, content_hash
@@ -56,7 +56,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         return replace(static_content(decode(rest), rest, reading.safe), keep=() if rest == stored else (rest,))
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
-        return NoWrite()
+        return PendingWrite()
 
     def _declared(self) -> list[str]:
         # The text is versioned by itself, and the settings are stored as such: no field is left for a state.

@@ -12,7 +12,6 @@ from memory_core.blocks.base import (
     Content,
     Imagined,
     Item,
-    NoWrite,
     PendingWrite,
     ReadContext,
     call_pieces,
@@ -131,7 +130,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             before = read_summary(connection, batch.session_id, self.name)
         # The block was removed meanwhile.
         if before is None:
-            return NoWrite()
+            return PendingWrite()
         if not heard:
             return NothingRead(self.name, summariser.name, batch)
         # Sentences in quarantine are neither read nor lost: they stand before the new text until they are released.
@@ -185,7 +184,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
 
 @dataclass
-class _LearnedSummary:
+class _LearnedSummary(PendingWrite):
     """Pending write of a summary block."""
 
     block: SummaryMemoryBlock
@@ -223,9 +222,6 @@ class _LearnedSummary:
             broken=self.written.broken,
         )
         record_reasons(w, self.block.name, self.summariser, self.reasons)
-
-    def committed(self) -> None:
-        return None
 
 
 def _heard(batch: Batch) -> list[StoredMessage]:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, NoWrite, PendingWrite, ReadContext
+from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, PendingWrite, ReadContext
 from memory_core.blocks.former_marks import FormerMarks, Marks
 from memory_core.blocks.markup import Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
@@ -241,7 +241,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def prepare_write(self, batch: Batch) -> PendingWrite:
         units = searchable(batch.messages, self.unit)
         if not units:
-            return NoWrite()
+            return PendingWrite()
         return learn_units(batch, self.name, self.embedder(batch.services), units)
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from memory_core.blocks.base import CALL_TOKENS, NoWrite, PendingWrite
+from memory_core.blocks.base import CALL_TOKENS, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
@@ -263,7 +263,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
     with _lease_kept(session, key, owner):
         try:
             # Without messages all of them were erased meanwhile: the delivery still has to be acknowledged.
-            learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
+            learned = attached.block.prepare_write(batch) if messages else PendingWrite()
         except (StoreError, NotFoundError) as error:
             if attached.block.kind_is_built_in:
                 raise

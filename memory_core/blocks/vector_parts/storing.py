@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from memory_core.blocks.base import Batch
+from memory_core.blocks.base import Batch, PendingWrite
 from memory_core.blocks.vector_parts.following import AT_ONCE_TOKENS, Following
 from memory_core.blocks.vector_parts.units import node_words, parse_unit, search_words, words_of
 from memory_core.errors import EmbedderError, user_message
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
-from memory_core.models.protocols import Embedder, ModelCall, embedded
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.message_rows import StoredMessage
@@ -36,7 +36,7 @@ MAX_CAUGHT_UP = 200
 
 
 @dataclass(slots=True)
-class LearnedUnits:
+class LearnedUnits(PendingWrite):
     """Pending write of a vector block: units and vectors."""
 
     block: str
@@ -49,7 +49,6 @@ class LearnedUnits:
     """Ids of stored units with a vector of another length or without numbers, as far as searches have found them."""
     error: str | None = None
     """Reason why the units are stored without vectors."""
-    calls: tuple[ModelCall, ...] = ()
     then: Callable[[], None] | None = None
     """Called after the commit; starts background embedding."""
 
