@@ -14,7 +14,6 @@ from typing import Any, Self
 from memory_core.errors import ConfigError
 from memory_core.formats.given_message import GivenMessage
 from memory_core.memory import Memory
-from memory_core.messages import ChatMessage
 from memory_core.models.protocols import ChatModel
 from memory_core.systems.named import NamedMemory
 from memory_core.tokens import Tokenizer
@@ -44,9 +43,6 @@ class ChatMemoryBuffer(NamedMemory):
         """
         return cls(_made("buffer", chat_history, chat_store, chat_store_key, token_limit, tokenizer_fn, settings))
 
-    def get(self, input: str | None = None) -> list[ChatMessage]:
-        return self.memory.get(input)
-
 
 class ChatSummaryMemoryBuffer(NamedMemory):
     """Newest messages in full, earlier ones as a running summary, together under the token limit."""
@@ -74,9 +70,6 @@ class ChatSummaryMemoryBuffer(NamedMemory):
         # A model among the caller's own settings takes precedence.
         settings = {"chat": llm, **settings}
         return cls(_made("summary", chat_history, chat_store, chat_store_key, token_limit, tokenizer_fn, settings))
-
-    def get(self, input: str | None = None) -> list[ChatMessage]:
-        return self.memory.get(input)
 
 
 def _made(

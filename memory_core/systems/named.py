@@ -1,7 +1,6 @@
 """Base of LlamaIndex's chat memories: its `BaseMemory` over a `Memory`, synchronous and asynchronous."""
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from memory_core.formats.given_message import GivenMessage
@@ -9,7 +8,7 @@ from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage
 
 
-class NamedMemory(ABC):
+class NamedMemory:
     """A memory under another library's name."""
 
     def __init__(self, memory: Memory) -> None:
@@ -21,9 +20,9 @@ class NamedMemory(ABC):
     def session_id(self) -> str:
         return self.memory.session_id
 
-    @abstractmethod
     def get(self, input: str | None = None) -> list[ChatMessage]:
         """Return the messages for the model."""
+        return self.memory.get(input)
 
     def put(self, message: GivenMessage) -> Receipt:
         """Append one message.
