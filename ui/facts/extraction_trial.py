@@ -12,7 +12,6 @@ from memory_core.planning import curation as plans
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk
-from ui.facts.pieces import close_if_finished, finish
 from ui.parts.components import closing_button, error_inside
 
 FIELD_PIXELS = 140
@@ -52,7 +51,6 @@ def outcome(tried: Tried) -> str:
 @error_inside
 def try_dialog(desk: Desk) -> None:
     """Paste a text, preview the facts found in it, and add some of them."""
-    close_if_finished(desk)
     key = fact_tab.key(desk.place, "try_words")
     st.text_area("Text, as if the user had said it", key=key, height=FIELD_PIXELS, max_chars=LONGEST)
     extractor = desk.memory.session.services.extractor.name
@@ -90,12 +88,12 @@ def try_dialog(desk: Desk) -> None:
     with st.container(horizontal=True):
         closing_button(
             f"Add {count(len(chosen), 'fact')}",
-            finish,
-            (desk, _take, desk, [(tried.text, tried.category) for tried in chosen]),
+            _take,
+            (desk, [(tried.text, tried.category) for tried in chosen]),
             kind="primary",
             disabled=not chosen,
         )
-        closing_button("Cancel", finish, (desk, forget, desk.place))
+        closing_button("Cancel", forget, (desk.place,))
 
 
 def forget(place: fact_tab.ListPosition) -> None:

@@ -11,7 +11,7 @@ from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk
-from ui.facts.pieces import close_if_finished, finish, foreseen_line
+from ui.facts.pieces import foreseen_line
 from ui.parts.components import closing_button, error_inside
 
 FIELD_PIXELS = 110
@@ -132,7 +132,6 @@ def _reject(desk: Desk, fact: Fact, reason: str) -> None:
 @error_inside
 def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
     """Confirm a permanent deletion."""
-    close_if_finished(desk)
     facts = [fact for fact in desk.curation.facts() if fact.id in set(ids)]
     if not facts:
         st.markdown("It was deleted elsewhere.")
@@ -148,7 +147,7 @@ def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
             st.markdown(f":small[:gray[and {tokens(len(facts) - 8)} more]]")
     st.markdown(":small[The words are removed everywhere. This cannot be undone. The messages they came from stay.]")
     with st.container(horizontal=True):
-        closing_button("Delete for good", finish, (desk, fact_changes.erase, desk, facts), kind="primary")
+        closing_button("Delete for good", fact_changes.erase, (desk, facts), kind="primary")
         closing_button("Cancel")
 
 

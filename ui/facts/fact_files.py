@@ -8,7 +8,6 @@ from memory_core.planning.curation import New
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk
-from ui.facts.pieces import close_if_finished, finish
 from ui.parts.components import closing_button, error_inside
 from ui.parts.facts_limit import draw_limit
 
@@ -52,7 +51,6 @@ def export_dialog(desk: Desk) -> None:
 @error_inside
 def import_dialog(desk: Desk) -> None:
     """Choose a file, preview its facts and problems, and import it as one change."""
-    close_if_finished(desk)
     uploaded = st.file_uploader(
         "A CSV or JSON file of facts, or the store of another memory",
         key=fact_tab.key(desk.place, "import"),
@@ -60,7 +58,6 @@ def import_dialog(desk: Desk) -> None:
         help='CSV with a column "text", or JSON: a list of texts or of objects with "text". What Mem0 (history.db), '
         "Agno (SQLite) and MCP's reference memory (its JSONL file) know is read too.",
     )
-    # Before a file is chosen, Cancel removes nothing from the screen, so that it can close the dialog itself.
     if uploaded is None:
         closing_button("Cancel")
         return
@@ -69,7 +66,7 @@ def import_dialog(desk: Desk) -> None:
         plan = plan_import(read_facts_file(uploaded.getvalue(), filename=uploaded.name), desk.curation.facts())
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
-        closing_button("Cancel", finish, (desk, fact_tab.redraw, desk.place))
+        closing_button("Cancel", fact_tab.redraw, (desk.place,))
         return
     _preview(plan)
     if plan.change is not None:
@@ -78,8 +75,8 @@ def import_dialog(desk: Desk) -> None:
         draw_limit(desk.memory, desk.block, desk.curation.limit_effect(added), key="facts__import")
     with st.container(horizontal=True):
         if plan.change is not None:
-            closing_button(f"Import {tokens(plan.importable)}", finish, (desk, _import, desk, plan), kind="primary")
-        closing_button("Cancel", finish, (desk, fact_tab.redraw, desk.place))
+            closing_button(f"Import {tokens(plan.importable)}", _import, (desk, plan), kind="primary")
+        closing_button("Cancel", fact_tab.redraw, (desk.place,))
 
 
 def _preview(plan: ImportPlan) -> None:

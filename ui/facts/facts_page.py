@@ -24,7 +24,6 @@ from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
 from ui.facts.fact_snapshot import Desk, fact_blocks, read_desk, read_past
 from ui.facts.meaning import draw_meanings
-from ui.facts.pieces import forget_finished
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
 from ui.facts.still_true import chosen_age, draw_check
@@ -52,8 +51,6 @@ def draw(view: Shown) -> None:
         )
         return
     desk = _desk(view, _block(view, blocks))
-    # A drawing of the whole page closes dialogs by itself: a mark that is left would close the next one at once.
-    forget_finished(desk.place)
     give_while_typing("facts")
     _take_link(desk)
     past_turn = view.turn if view.past else None

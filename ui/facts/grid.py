@@ -13,8 +13,8 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, MIN_PIXELS
 from ui.facts.fact_snapshot import Desk
-from ui.facts.pieces import close_if_finished, finish
-from ui.parts.components import error_inside, filled_rows
+from ui.parts.components import closing_button, error_inside, filled_rows
+from ui.tab import state
 
 
 def open_table(desk: Desk) -> None:
@@ -32,7 +32,6 @@ def open_table(desk: Desk) -> None:
 @error_inside
 def table_dialog(desk: Desk) -> None:
     """Edit texts and pins in a grid. Concurrent changes do not alter the grid; they are detected on saving."""
-    close_if_finished(desk)
     snapshot: Sequence[Fact] = fact_tab.remembered(desk.place, "table") or ()
     key = fact_tab.key(desk.place, f"table_{fact_tab.remembered(desk.place, 'table_number')}")
     sentence = fact_tab.remembered(desk.place, "table_said")
@@ -66,8 +65,7 @@ def table_dialog(desk: Desk) -> None:
         st.button("Save", key="facts__table_save", type="primary", on_click=_save, args=(desk, key))
         if sentence and not isinstance(sentence, str):
             st.button("Write over theirs", key="facts__table_over", on_click=_write_over, args=(desk, key))
-        if st.button("Discard", key="facts__table_discard"):
-            st.rerun()
+        closing_button("Discard", key="facts__table_discard")
         unsaved = count(len(edits), "unsaved change") if len(edits) else "No unsaved changes"
         st.markdown(f":small[:gray[{unsaved}. Deleted rows are retired.]]", width="content")
 
@@ -97,7 +95,8 @@ def _save(desk: Desk, key: str) -> None:
         fact_tab.keep(desk.place, "table_said", str(error))
         return
     # Every failure returned above: the dialog closes only when nothing is left unsaved.
-    finish(desk, fact_tab.keep, desk.place, "table_said", None)
+    fact_tab.keep(desk.place, "table_said", None)
+    state.close_dialog()
 
 
 def _write_over(desk: Desk, key: str) -> None:

@@ -1,42 +1,15 @@
 """Elements shared by the panel, Review and the dialogs of the Facts page."""
 
-from collections.abc import Callable
-from typing import Any
-
 import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.curation.fact_desk import SourceMessage
 from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.marked_text import markdown, source_pieces
-from ui.facts import fact_changes, fact_tab
+from ui.facts import fact_changes
 from ui.facts.fact_snapshot import Desk
 
-_FINISHED = "finished"
-
 _SAID = {"user": "Said by the user", "assistant": "Said by the assistant", "tool": "Returned by a tool"}
-
-
-def finish(desk: Desk, on_click: Callable[..., None], *args: Any) -> None:
-    """Callback for the last button of a dialog, for actions that remove that button.
-
-    `closing_button` closes a dialog when its button is drawn again; here a mark closes it instead.
-    """
-    fact_tab.keep(desk.place, _FINISHED, True)
-    on_click(*args)
-
-
-def close_if_finished(desk: Desk) -> None:
-    """Close the dialog if the mark is set; to be called first in it."""
-    if forget_finished(desk.place):
-        st.rerun()
-
-
-def forget_finished(place: fact_tab.ListPosition) -> bool:
-    """Remove the mark and return whether it was set. Also called by the page when it is drawn as a whole."""
-    finished = bool(fact_tab.remembered(place, _FINISHED))
-    fact_tab.keep(place, _FINISHED, None)
-    return finished
 
 
 def draw_source(source: SourceMessage, *, elsewhere: bool = False) -> None:

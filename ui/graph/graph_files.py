@@ -20,9 +20,6 @@ SHOWN = 200
 @error_inside
 def import_dialog(desk: Desk) -> None:
     """Choose a file, preview what is new in it, and import it as one change."""
-    # Importing removes the button that was pressed, so that a mark closes the dialog in its place.
-    if graph_tab.finished(desk.place):
-        st.rerun()
     uploaded = st.file_uploader(
         "A graph as JSON",
         key=f"{graph_tab.key(desk.place, 'import')}_{graph_tab.looking(desk.place).generation}",
@@ -39,7 +36,7 @@ def import_dialog(desk: Desk) -> None:
         file = read_graph_file(uploaded.getvalue(), uploaded.name)
     except MemoryInspectorError as error:
         st.error(f"{plain(str(error))} Nothing was imported.")
-        closing_button("Cancel", graph_tab.finish, (desk.place,))
+        closing_button("Cancel", graph_tab.redraw, (desk.place,))
         return
     # Planned by the engine's own rules, which also say what they refuse and why.
     planned = foreseen(graph, file)
@@ -63,7 +60,7 @@ def import_dialog(desk: Desk) -> None:
         if planned.added_relations:
             says = f"Import {count(len(planned.added_relations), 'relation')}"
             closing_button(says, _import, (desk, file), kind="primary")
-        closing_button("Cancel", graph_tab.finish, (desk.place,))
+        closing_button("Cancel", graph_tab.redraw, (desk.place,))
 
 
 def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
@@ -95,5 +92,5 @@ def _state(state: str) -> str:
 
 
 def _import(desk: Desk, file: GraphFile) -> None:
-    graph_tab.finish(desk.place)
+    graph_tab.redraw(desk.place)
     graph_changes.apply(desk, lambda graph: import_graph(graph, file))

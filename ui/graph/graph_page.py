@@ -36,8 +36,6 @@ def draw(view: View) -> None:
         _no_block(view)
         return
     desk = read_desk(view, _block(view, blocks))
-    # A drawing of the whole page closes dialogs: a mark that is left would close the next one at once.
-    graph_tab.finished(desk.place)
     _head(view, desk, blocks)
     if not by_mentions(desk.graph):
         _nothing(view, desk)

@@ -40,8 +40,6 @@ class Looking:
     """Entity and relation this page last wrote to the URL."""
     generation: int = 0
     """Counter in the widget keys; increasing it empties the fields of a dialog."""
-    finished: bool = False
-    """True if a dialog's action is done, but the dialog not yet drawn again."""
 
 
 _PLACES = state.ByPlace("graph", Looking())
@@ -94,13 +92,6 @@ def fill(widget: str, value: Any) -> None:
         st.session_state[widget] = value
 
 
-def finish(place: ListPosition) -> None:
-    """Mark a dialog's action as done, where the action removes the dialog's last button."""
-    _PLACES.change(place, finished=True, generation=looking(place).generation + 1)
-
-
-def finished(place: ListPosition) -> bool:
-    """Remove the mark of `finish` and return whether it was set."""
-    done = looking(place).finished
-    _PLACES.change(place, finished=False)
-    return done
+def redraw(place: ListPosition) -> None:
+    """Empty the fields of a dialog."""
+    _PLACES.change(place, generation=looking(place).generation + 1)

@@ -99,15 +99,19 @@ def closing_button(
     kind: Literal["primary", "secondary"] = "secondary",
     disabled: bool = False,
     key: str | None = None,
-    width: Literal["content", "stretch"] = "content",
 ) -> None:
-    """A button that does one thing, or nothing, and closes the dialog it stands in.
+    """A button that does one thing, or nothing, and closes the dialog it stands in; see `error_inside`.
 
     The write is the callback, which runs once per click; only then is the page redrawn.
     """
-    # True in the run after the callback: the rerun of the whole page leaves the dialog out.
-    if st.button(plain(says), type=kind, on_click=on_click, args=args, disabled=disabled, key=key, width=width):
-        st.rerun()
+
+    def close() -> None:
+        if on_click is not None:
+            on_click(*args)
+        # By a mark, because the action may leave nothing of which the dialog could draw this button again.
+        state.close_dialog()
+
+    st.button(plain(says), type=kind, on_click=close, disabled=disabled, key=key)
 
 
 def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], None] | None = None) -> None:
@@ -176,12 +180,16 @@ def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> 
 def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
     """Decorator for a dialog's body: shows an engine error as one sentence instead of a traceback.
 
+    After `closing_button` it closes the dialog instead.
+
     A dialog is redrawn by itself, outside the page that opened it: the session may be gone by then.
     """
 
     @functools.wraps(draw)
     def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
         state.open_dialog()
+        if state.take_closing():
+            st.rerun()  # the rerun of the whole page leaves the dialog out
         try:
             draw(*args, **kwargs)
         except MemoryInspectorError as error:

@@ -17,7 +17,6 @@ from ui.tab.services import engine
 from ui.tab.view import View
 
 MESSAGES_SHOWN = 8
-_PRESSED = "flushing__pressed"
 _JOB = "flush-"
 
 WORDS_SHOWN = 70
@@ -28,8 +27,6 @@ WORDS_SHOWN = 70
 @error_inside
 def flush_dialog(session_id: str) -> None:
     """Show what one flush would move out of the queue, the receiving blocks, and the button that does it."""
-    if st.session_state.pop(_PRESSED, False):
-        st.rerun()  # the button is not drawn again once nothing is left to flush, so it cannot close the drawer
     memory = engine().open(session_id)
     # The plan is that of the engine's own planner, asked to flush now, whatever the limits say.
     status, plan = memory.session.status(), memory.preview.flush()
@@ -101,8 +98,6 @@ def draw_running(view: View) -> None:
 
 
 def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
-    # Set first, because the drawer must close whatever happens: its notice or toast is on the page behind it.
-    st.session_state[_PRESSED] = True
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))

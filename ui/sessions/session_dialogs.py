@@ -31,8 +31,6 @@ TITLE_CHARACTERS = 80
 USER_CHARACTERS = 60
 """Maximum length of a typed user name, in characters."""
 
-_DELETED = "sessions__deleted"
-
 
 def _all() -> dict[str, Overview]:
     return {session.status.session_id: session for session in overview(engine().database)}
@@ -288,8 +286,6 @@ def _stopped(session_id: str) -> bool:
 @error_inside
 def delete_dialog(session_id: str) -> None:
     """Ask before deleting a session permanently; the demo is reset instead."""
-    if st.session_state.pop(_DELETED, None) == session_id:
-        st.rerun()  # the session is already deleted
     st.markdown(plain(delete_question(one(session_id))))
     _sure("Delete session", _delete, session_id)
 
@@ -302,15 +298,12 @@ def _delete(session_id: str) -> None:
         delete_session(engine().database, session_id)
     except NotFoundError:
         state.say("warning", "This session was deleted elsewhere.")
-        st.session_state[_DELETED] = session_id
         return
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
     gone = f"{count(session.messages, 'message')} and {count(session.facts, 'fact')}"
     toasts.done(f'Deleted "{short(named(session), 60)}" with {gone}.', session_id=None)
-    # The button is not drawn again, so that it cannot close the dialog: this mark does.
-    st.session_state[_DELETED] = session_id
     # The demo is always there.
     if state.selected_session() == session_id:
         state.select_session(DEMO_SESSION)
@@ -320,5 +313,4 @@ def _sure(says: str, do: Callable[[str], None], session_id: str) -> None:
     """Draw the confirming button and the one that cancels."""
     with st.container(horizontal=True):
         closing_button(says, do, (session_id,), kind="primary")
-        if st.button("Cancel"):
-            st.rerun()
+        closing_button("Cancel")

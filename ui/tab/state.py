@@ -26,6 +26,7 @@ LANES = "lanes"
 
 _EARLIER = "chat_earlier"
 _DIALOG = "dialog_open"
+_CLOSING = "dialog_closing"
 _GRAPH = "has_graph"
 _WHOLE = "whole_messages"
 
@@ -101,9 +102,19 @@ def dialog_open() -> bool:
     return bool(st.session_state.get(_DIALOG))
 
 
+def close_dialog() -> None:
+    """Close the open dialog at its next drawing. For callbacks of its buttons."""
+    st.session_state[_CLOSING] = True
+
+
+def take_closing() -> bool:
+    """Tell, once, whether the dialog that is drawn now is to be closed."""
+    return bool(st.session_state.pop(_CLOSING, False))
+
+
 def begin_run() -> None:
-    """Reset the record of open dialogs. Called by app.py on every run."""
-    st.session_state[_DIALOG] = False
+    """Reset the record of open dialogs, which a run of the whole page has closed. Called by app.py on every run."""
+    st.session_state[_DIALOG] = st.session_state[_CLOSING] = False
 
 
 def has_graph() -> bool:
