@@ -9,18 +9,16 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from memory_core import MemoryInspectorError
 from memory_core.blocks import BUILT_IN
 from memory_inspector.wording.block_kinds import Field, fields_of, kind_of
 from memory_inspector.wording.event_sentences import setting_words
 from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import plain, short
 from ui.parts import toasts
-from ui.parts.components import closing_button, error_inside, limits
+from ui.parts.components import closing_button, error_inside, error_noticed, limits
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import draw_effect
-from ui.tab import state
 from ui.tab.services import engine
 
 MAX_CHARACTERS = 1_000
@@ -115,18 +113,15 @@ def change_dialog(session_id: str, name: str, change: Change) -> None:
         closing_button("Cancel", key="blocks__change_leave")
 
 
+@error_noticed
 def _make(session_id: str, name: str, change: Change, before: Any) -> None:
-    try:
-        memory = engine().open(session_id)
-        memory.blocks.configure_all({name: {change.setting: change.value}}, opened={name: {change.setting: before}})
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    else:
-        after = {change.setting: change.value}
-        toasts.done(
-            f"{short(name)}: {change.done}.",
-            undo=partial(_take_back, session_id, name, {change.setting: before}, after),
-        )
+    memory = engine().open(session_id)
+    memory.blocks.configure_all({name: {change.setting: change.value}}, opened={name: {change.setting: before}})
+    after = {change.setting: change.value}
+    toasts.done(
+        f"{short(name)}: {change.done}.",
+        undo=partial(_take_back, session_id, name, {change.setting: before}, after),
+    )
 
 
 def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

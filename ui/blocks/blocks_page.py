@@ -7,7 +7,7 @@ from typing import Literal
 
 import streamlit as st
 
-from memory_core import Holding, Memory, MemoryInspectorError
+from memory_core import Holding, Memory
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
 from memory_core.events import ContextBuilt, Ref
@@ -33,13 +33,13 @@ from ui.blocks.block_settings import change_dialog, changes_for, settings_of_dia
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
 from ui.blocks.order import order_dialog
 from ui.blocks.versions import history_dialog
-from ui.parts.components import choose_view, empty, heading
+from ui.parts.components import choose_view, empty, error_noticed, heading
 from ui.parts.facts_limit import draw_limit
 from ui.parts.struck import draw_without, reason, struck
 from ui.recipes import section as recipes
 from ui.recipes.picked import write_link
 from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
-from ui.tab import nav, state
+from ui.tab import nav
 from ui.tab.appearance import mode
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
@@ -351,15 +351,11 @@ def _menu(view: View, shown: Standing) -> Drawer | None:
     return drawers[chosen] if chosen is not None else None
 
 
+@error_noticed
 def _deliver(session_id: str, name: str) -> None:
     """Attempt a block's due and parked deliveries at once, with the learner of this app."""
-    try:
-        chosen = chosen_model()
-        memory = engine().open(session_id, services_for(chosen))
-    except MemoryInspectorError as error:
-        # A callback cannot draw: the next run shows the error.
-        state.say("error", str(error))
-        return
+    chosen = chosen_model()
+    memory = engine().open(session_id, services_for(chosen))
 
     def work(job: Job) -> None:
         parked = [delivery.id for delivery in memory.session.deliveries(states=("parked",)) if delivery.block == name]

@@ -19,11 +19,10 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
-from ui.parts.components import closing_button, drawer_actions, error_inside, give_while_typing, limits
+from ui.parts.components import closing_button, drawer_actions, error_inside, error_noticed, give_while_typing, limits
 from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
 from ui.parts.drawer import Done, Drawer
 from ui.parts.effect import draw_effect
-from ui.tab import state
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
 
@@ -361,14 +360,11 @@ def gone_and_left(memory: Memory, name: str) -> tuple[list[str], list[str]]:
     return goes, stays
 
 
+@error_noticed
 def _remove(session_id: str, name: str) -> None:
-    try:
-        memory = engine().open(session_id)
-        # Read before the removal, after which there is nothing left to count.
-        gone, remaining = gone_and_left(memory, name)
-        memory.blocks.remove(name)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    else:
-        stays = f" Kept: {listed(remaining)}." if remaining else ""
-        toasts.done(f"Removed {short(name)}. Deleted: {listed(gone)}.{stays}")
+    memory = engine().open(session_id)
+    # Read before the removal, after which there is nothing left to count.
+    gone, remaining = gone_and_left(memory, name)
+    memory.blocks.remove(name)
+    stays = f" Kept: {listed(remaining)}." if remaining else ""
+    toasts.done(f"Removed {short(name)}. Deleted: {listed(gone)}.{stays}")

@@ -19,7 +19,7 @@ from ui.chat import guide
 from ui.frame import opening
 from ui.frame.scrubber import draw_scrubber
 from ui.parts import facts_limit, flushing, forgetting, toasts, watching
-from ui.parts.components import empty
+from ui.parts.components import empty, error_noticed
 from ui.sessions import connect
 from ui.sessions.session_dialogs import branch_dialog
 from ui.settings_drawer import settings_dialog
@@ -149,20 +149,15 @@ def _left_to_agent(session_id: str, sentence: str) -> None:
         )
 
 
+@error_noticed
 def _take_over(session_id: str) -> None:
-    try:
-        memory_of(session_id).session.take_over()
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    memory_of(session_id).session.take_over()
     toasts.done("You have taken this session over.", undo=partial(_hand_back, session_id), session_id=session_id)
 
 
+@error_noticed
 def _hand_back(session_id: str) -> None:
-    try:
-        memory_of(session_id).session.hand_back()
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+    memory_of(session_id).session.hand_back()
 
 
 def _controls(session_id: str, latest: int, view: View | None) -> None:

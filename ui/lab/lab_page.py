@@ -22,7 +22,7 @@ from ui.lab.export_variant import draw_taking
 from ui.lab.playing import PlayRequest, Result
 from ui.lab.tried_variants import OWN, Desk
 from ui.parts import toasts
-from ui.parts.components import choose_view, empty, heading
+from ui.parts.components import choose_view, empty, error_noticed, heading
 from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.view import View, latest_moment, memory_of, turn_at
@@ -311,13 +311,10 @@ def _draw_prompts(view: View, name: str, own_result: Result, other: Result) -> N
 # -- using it ----------------------------------------------------------------------------------------
 
 
+@error_noticed
 def _apply(session_id: str, changes: tuple[Change, ...]) -> None:
     """Change the session's settings and its blocks' as they were tried."""
-    try:
-        before = _set(session_id, changes)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    before = _set(session_id, changes)
     toasts.done(f"From the next turn: {count(len(changes), 'setting')} changed.", undo=before, session_id=session_id)
 
 

@@ -19,7 +19,7 @@ from memory_core.lab.probes import (
 from memory_inspector.wording.formatting import plain
 from ui.lab.playing import Result
 from ui.lab.tried_variants import OWN
-from ui.parts.components import heading
+from ui.parts.components import error_noticed, heading
 from ui.tab import nav, state
 from ui.tab.view import View, memory_of
 
@@ -154,8 +154,6 @@ def _add(session_id: str) -> None:
         state.say("error", str(error))
 
 
+@error_noticed
 def _keep(session_id: str, probes: tuple[Probe, ...]) -> None:
-    try:
-        keep_probes(memory_of(session_id), probes)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+    keep_probes(memory_of(session_id), probes)

@@ -198,6 +198,19 @@ def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
     return guarded
 
 
+def error_noticed(write: Callable[Given, None]) -> Callable[Given, None]:
+    """Decorator for a callback: shows an engine error as a notice on the next drawing, as a callback cannot draw."""
+
+    @functools.wraps(write)
+    def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
+        try:
+            write(*args, **kwargs)
+        except MemoryInspectorError as error:
+            state.say("error", str(error))
+
+    return guarded
+
+
 def limits(model: type[BaseModel], setting: str, number: type[int] | type[float] = int) -> dict[str, Any]:
     """`min_value` and `max_value` of a number field: the bounds that the engine declares for the setting."""
     within = bounds(model, setting)

@@ -4,13 +4,13 @@ from functools import partial
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError
+from memory_core import Memory
 from memory_core.curation.fact_desk import Curation
 from memory_core.history.rewrites import Rewrite
 from memory_core.planning.fact_merging import LimitEffect
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
-from ui.tab import state
+from ui.parts.components import error_noticed
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -99,15 +99,12 @@ def undo_condensing(desk: Curation, rewrite: Rewrite) -> None:
     desk.apply(desk.refuse(rewrite))
 
 
+@error_noticed
 def _raise(session_id: str, block: str, limit: int) -> None:
-    try:
-        blocks = engine().open(session_id).blocks
-        before = int(blocks.settings(block)["max_facts"])
-        # `opened` makes it a conflict if somebody else changed the limit between reading and writing.
-        blocks.configure(block, opened={"max_facts": before}, max_facts=limit)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    blocks = engine().open(session_id).blocks
+    before = int(blocks.settings(block)["max_facts"])
+    # `opened` makes it a conflict if somebody else changed the limit between reading and writing.
+    blocks.configure(block, opened={"max_facts": before}, max_facts=limit)
     toasts.done(
         f"{short(block)} keeps up to {count(limit, 'fact')}.", undo=partial(_set_back, session_id, block, limit, before)
     )

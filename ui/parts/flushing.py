@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError
+from memory_core import Memory
 from memory_core.messages import message_text
 from memory_core.planning.flush import FlushPlan
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts import toasts
-from ui.parts.components import closing_button, drawer_actions, error_inside
+from ui.parts.components import closing_button, drawer_actions, error_inside, error_noticed
 from ui.parts.facts_limit import draw_limits
 from ui.tab import state
 from ui.tab.model import Chosen, chosen_model, services_for
@@ -97,16 +97,13 @@ def draw_running(view: View) -> None:
         st.markdown(f":small[:shimmer[{line}]]")
 
 
+@error_noticed
 def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
-    try:
-        chosen = chosen_model()
-        memory = engine().open(session_id, services_for(chosen))
-        # Another message may leave by now than those that were shown.
-        if memory.session.status().position != position:
-            state.say("warning", "Something was written meanwhile. Nothing was flushed: look again.")
-            return
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+    chosen = chosen_model()
+    memory = engine().open(session_id, services_for(chosen))
+    # Another message may leave by now than those that were shown.
+    if memory.session.status().position != position:
+        state.say("warning", "Something was written meanwhile. Nothing was flushed: look again.")
         return
     start_flush(memory, position, chosen)
     toasts.done(f"Flushed {count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}.")

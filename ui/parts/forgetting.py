@@ -13,9 +13,9 @@ from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.wording.formatting import count, plain, short
 from memory_inspector.wording.impact_text import WORDS_SHOWN, beside, impact_rows, set_line, set_name
 from ui.parts import toasts
-from ui.parts.components import ROW_PIXELS, closing_button, error_inside, heading
+from ui.parts.components import ROW_PIXELS, closing_button, error_inside, error_noticed, heading
 from ui.parts.effect import effect_sentence
-from ui.tab import nav, state
+from ui.tab import nav
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of
 
@@ -66,15 +66,12 @@ def quarantine_dialog(session_id: str, what: Chosen) -> None:
     )
 
 
+@error_noticed
 def _quarantine(session_id: str, chosen: Chosen, unticked: list[Affected]) -> None:
     session = memory_of(session_id).session
-    try:
-        before = {one.number for one in session.quarantined()}
-        impact = session.quarantine(chosen, keep=unticked)
-        new = [one.number for one in session.quarantined() if one.number not in before]
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    before = {one.number for one in session.quarantined()}
+    impact = session.quarantine(chosen, keep=unticked)
+    new = [one.number for one in session.quarantined() if one.number not in before]
     toasts.done(
         f"{count(len(impact.rows), 'thing')} in quarantine.",
         undo=(lambda: session.release(new[0])) if new else None,
@@ -108,13 +105,10 @@ def draw_quarantine(view: View) -> None:
                 st.markdown(f":small[:gray[and {count(len(rows) - ROWS_SHOWN, 'more thing')}]]")
 
 
+@error_noticed
 def _release(session_id: str, number: int) -> None:
     session = memory_of(session_id).session
-    try:
-        released = session.release(number)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    released = session.release(number)
     toasts.done("Released.", undo=lambda: session.quarantine_again(released), session_id=session_id)
 
 

@@ -5,7 +5,6 @@ from functools import partial
 
 import streamlit as st
 
-from memory_core import MemoryInspectorError
 from memory_core.lab.probes import (
     BlockTokens,
     EvidenceInPrompt,
@@ -18,7 +17,8 @@ from memory_core.lab.probes import (
 )
 from memory_inspector.wording.formatting import plain, short
 from ui.parts import toasts
-from ui.tab import nav, state
+from ui.parts.components import error_noticed
+from ui.tab import nav
 from ui.tab.view import memory_of
 
 PROBE_CHARACTERS = 90
@@ -66,16 +66,13 @@ def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> No
         nav.link("lab", ":small[All probes]", icon=":material/science:")
 
 
+@error_noticed
 def _keep(session_id: str, probe: Probe) -> None:
-    try:
-        memory = memory_of(session_id)
-        before = kept_probes(memory)
-        # A second click keeps it once.
-        if probe not in before:
-            keep_probes(memory, (*before, probe))
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    memory = memory_of(session_id)
+    before = kept_probes(memory)
+    # A second click keeps it once.
+    if probe not in before:
+        keep_probes(memory, (*before, probe))
     toasts.done(f"Kept as a probe: {probe}.", undo=partial(_put_back, session_id, before), session_id=session_id)
 
 

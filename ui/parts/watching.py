@@ -14,6 +14,7 @@ from memory_core.events import Ref
 from memory_core.tracing.presence import Presence
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.parts import toasts
+from ui.parts.components import error_noticed
 from ui.tab import nav, state
 from ui.tab.view import View, latest_moment, memory_of, opened
 
@@ -177,19 +178,15 @@ def _presence(view: View, target: str | Ref) -> Presence | None:
 # -- callbacks ---------------------------------------------------------------------------------------
 
 
+@error_noticed
 def start(session_id: str, target: str | Ref) -> None:
     """Watch something more. For callbacks."""
-    try:
-        memory_of(session_id).trace.watch(target)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+    memory_of(session_id).trace.watch(target)
 
 
+@error_noticed
 def _stop(session_id: str, target: str | Ref) -> None:
-    try:
-        memory_of(session_id).trace.unwatch(target)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+    memory_of(session_id).trace.unwatch(target)
 
 
 def _show(key: str, latest: int) -> None:

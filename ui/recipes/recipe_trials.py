@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError
+from memory_core import Memory
 from memory_core.recipes import RECIPES
 from memory_core.systems.compare_recipes import compare_recipes
 from memory_inspector.reading.recipe_rows import Tried
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import tokens
+from ui.parts.components import error_noticed
 from ui.tab import state
 from ui.tab.services import engine
 
@@ -33,14 +34,11 @@ def running(memory: Memory) -> Job | None:
     return engine().running(_place(memory.session_id))
 
 
+@error_noticed
 def begin(session_id: str) -> None:
     """Try all recipes in the background. For callbacks; a second click joins the running job."""
-    try:
-        memory = engine().open(session_id)
-        position = memory.session.status().position
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    memory = engine().open(session_id)
+    position = memory.session.status().position
     place = _place(session_id)
     last = engine().job(place)
     # A job that succeeded is not run again under its id: a new number tries the same position once more.

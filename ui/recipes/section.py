@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import ConfigError, Context, MemoryInspectorError
+from memory_core import ConfigError, Context
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import SwitchPlan
 from memory_inspector.figures.chart_style import CONFIG
@@ -33,10 +33,17 @@ from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import units
 from ui.parts import toasts
-from ui.parts.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
+from ui.parts.components import (
+    closing_button,
+    drawer_actions,
+    error_inside,
+    error_noticed,
+    heading,
+    numbers_table,
+    unseen_heading,
+)
 from ui.recipes import recipe_trials
 from ui.recipes.picked import generation, pick, picked, take_link, write_link
-from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
@@ -320,14 +327,11 @@ def _learning_calls(plan: SwitchPlan) -> str:
     return f"Filling asks {plain(short(chosen.model.name, 40))} to read {count(sum(fills), 'message')}."
 
 
+@error_noticed
 def _do(session_id: str, key: str, parameters: dict[str, Any]) -> None:
-    try:
-        chosen = chosen_model()
-        # Without waiting: filling the new blocks can take a model minutes, and goes on in the background.
-        plan = engine().open(session_id, services_for(chosen)).session.switch(key, wait=False, **parameters)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    chosen = chosen_model()
+    # Without waiting: filling the new blocks can take a model minutes, and goes on in the background.
+    plan = engine().open(session_id, services_for(chosen)).session.switch(key, wait=False, **parameters)
     toasts.done(switched(plan))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import ChatMessage, MemoryInspectorError
+from memory_core import ChatMessage
 from memory_core.events import Ref
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
@@ -27,7 +27,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
 from memory_inspector.wording.unit_names import beginning, from_turn, stored, stored_plural
 from ui.parts import toasts
-from ui.parts.components import closing_button, error_inside, heading
+from ui.parts.components import closing_button, error_inside, error_noticed, heading
 from ui.parts.effect import draw_effect
 from ui.retrieval import search_state, tuning
 from ui.tab import nav, state
@@ -174,14 +174,11 @@ def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
     draw_effect(view.memory, {"token_limit": limit}, ask=search.query)
 
 
+@error_noticed
 def _raise_limit(session_id: str, before: int | None, limit: int) -> None:
-    try:
-        engine().open(session_id).configure(opened={"token_limit": before}, token_limit=limit)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    else:
-        undo = partial(_restore_limit, session_id, limit, before)
-        toasts.done(f"The token limit is {tokens(limit)} from the next turn on.", undo=undo)
+    engine().open(session_id).configure(opened={"token_limit": before}, token_limit=limit)
+    undo = partial(_restore_limit, session_id, limit, before)
+    toasts.done(f"The token limit is {tokens(limit)} from the next turn on.", undo=undo)
 
 
 def _restore_limit(session_id: str, raised: int, limit: int | None) -> None:
@@ -286,13 +283,10 @@ def _stays(unit: str) -> str:
     return "it stays" if unit == "message" else "its messages stay"
 
 
+@error_noticed
 def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> None:
-    try:
-        engine().open(session_id).retrieval.forget(block, number)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    else:
-        # The details would be of something that is not stored any more.
-        search_state.ask(session_id, number=None)
-        what = beginning(from_turn(unit, turn, "the"))
-        toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")
+    engine().open(session_id).retrieval.forget(block, number)
+    # The details would be of something that is not stored any more.
+    search_state.ask(session_id, number=None)
+    what = beginning(from_turn(unit, turn, "the"))
+    toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

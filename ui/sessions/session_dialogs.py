@@ -17,7 +17,7 @@ from memory_inspector.wording.event_sentences import Words, describe
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import common, stored_plural, units
 from ui.parts import toasts
-from ui.parts.components import closing_button, error_inside
+from ui.parts.components import closing_button, error_inside, error_noticed
 from ui.sessions import making
 from ui.sessions.session_rows import branch_title, delete_question, named, users
 from ui.tab import state
@@ -144,11 +144,9 @@ def rename_dialog(session_id: str) -> None:
     closing_button("Save", _rename, (session_id, title.strip()), disabled=not title.strip(), kind="primary")
 
 
+@error_noticed
 def _rename(session_id: str, title: str) -> None:
-    try:
-        engine().open(session_id).session.rename(title)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
+    engine().open(session_id).session.rename(title)
 
 
 # -- branch --------------------------------------------------------------------------------------

@@ -4,13 +4,12 @@ import uuid
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError
+from memory_core import Memory
 from memory_core.messages import content_hash
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.summary_text import Freshness, cost_line, freshness_line
-from ui.parts.components import closing_button, error_inside
-from ui.tab import state
+from ui.parts.components import closing_button, error_inside, error_noticed
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
 
@@ -84,15 +83,12 @@ def rewriting(session_id: str, name: str) -> str | None:
     return f":red[:material/error: Could not be rewritten: {plain(short(problem, 240))}]"
 
 
+@error_noticed
 def _rewrite(session_id: str, name: str, from_messages: bool) -> None:
-    try:
-        chosen = chosen_model()
-        memory = engine().open(session_id, services_for(chosen))
-        # A removed block is reported now, and not by a job that fails.
-        memory.blocks.summary(name)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    chosen = chosen_model()
+    memory = engine().open(session_id, services_for(chosen))
+    # A removed block is reported now, and not by a job that fails.
+    memory.blocks.summary(name)
     engine().start(
         session_id,
         # A new id each time, as a job that succeeded is not run again under its id.

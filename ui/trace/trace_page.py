@@ -16,10 +16,10 @@ from memory_core.tracing.words import matched, prompt_of, target_name
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.trace_text import QUOTED, quoted, says
 from ui.parts import forgetting, probing, toasts, watching
-from ui.parts.components import empty, heading
+from ui.parts.components import empty, error_noticed, heading
 from ui.parts.effect import effect_sentence
 from ui.parts.saved_page import page_dialog
-from ui.tab import nav, state
+from ui.tab import nav
 from ui.tab.view import View, memory_of
 from ui.trace import followed as asking
 from ui.trace.track import draw_details, draw_others, draw_track
@@ -274,13 +274,10 @@ def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int, *, first: bool) -
             st.markdown(":small[:gray[What comes of it is known once it is done.]]", width="stretch")
 
 
+@error_noticed
 def _apply(session_id: str, fix: Fix) -> None:
-    try:
-        # Not every fix can be taken back: then the toast has no Undo.
-        undo: Callable[[], object] | None = memory_of(session_id).trace.fix(fix)
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-        return
+    # Not every fix can be taken back: then the toast has no Undo.
+    undo: Callable[[], object] | None = memory_of(session_id).trace.fix(fix)
     toasts.done(f"Done: {fix.label}.", undo=undo, session_id=session_id)
 
 
