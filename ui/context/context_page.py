@@ -13,7 +13,6 @@ from memory_core.history.slices.contexts import places_of
 from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
-from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.prompt_figure import describe, waterfall
 from memory_inspector.reading.prompt_export import as_json, as_text
 from memory_inspector.wording import prompt_text
@@ -21,7 +20,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.terms import HELP
 from ui.context import ablation, pointing
 from ui.context.parts import draw_changes, draw_parts
-from ui.parts.components import empty, heading, numbers_table, unseen_heading
+from ui.parts.components import chart, empty, heading, numbers_table, unseen_heading
 from ui.parts.watching import draw_watched
 from ui.settings_drawer import settings_dialog
 from ui.tab import nav
@@ -110,7 +109,7 @@ def _draw_sentence(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
 
 
 def _draw_figure(view: View, sent: Prompt) -> None:
-    st.plotly_chart(waterfall(sent, mode()), key="context__waterfall", alt=describe(sent), config=CONFIG, theme=None)
+    chart(waterfall(sent, mode()), "context__waterfall", describe(sent))
     numbers_table(lambda: prompt_text.number_rows(sent), key="context__numbers")
 
 

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from memory_core.history.change_log import next_undo
 from memory_core.planning.graph_rules import Graph, Path
-from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.graph_figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
 from memory_inspector.reading.graph_text import entity_label, how_many, number_rows, opening, way
 from memory_inspector.reading.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
@@ -18,7 +15,7 @@ from ui.blocks.editor import add_dialog as add_block
 from ui.graph import graph_changes, graph_dialogs, graph_files, graph_tab
 from ui.graph.graph_panel import draw_entity, draw_list, draw_relation
 from ui.graph.graph_snapshot import Desk, graph_blocks, read_desk
-from ui.parts.components import empty, filled, numbers_table, unseen_heading
+from ui.parts.components import chart, empty, filled, numbers_table, unseen_heading
 from ui.parts.undoing import changes_dialog
 from ui.tab.appearance import mode
 from ui.tab.view import View
@@ -221,33 +218,14 @@ def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
     # Rings use all the height of the window; entities in a line need only their own height.
     fills = figure.layout.height > HEIGHT / 2
     with filled("graph__figure", minus=BESIDE_PIXELS, least=figure.layout.height) if fills else st.container():
-        _chart(desk, seen, figure, widget, place, "stretch" if fills else "content")
+        around_focus = f"{desk.graph.name(seen.focus)} with {count(seen.around, 'entity')} around it"
+        alt = f"{around_focus}; the list beside it says the same"
+        chart(figure, widget, alt, lambda: _pick(place, widget), height="stretch" if fills else "content")
     with st.container(gap=None):
         if (number := how_many(seen)) is not None:
             st.markdown(f":small[{number}]")
         st.markdown(f":small[:gray[{legend(desk.graph, seen, mode())}]]")
     numbers_table(lambda: number_rows(desk.graph, seen), "graph__numbers")
-
-
-def _chart(
-    desk: Desk,
-    seen: Seen,
-    figure: go.Figure,
-    widget: str,
-    place: graph_tab.ListPosition,
-    height: Literal["stretch", "content"],
-) -> None:
-    focus = desk.graph.name(seen.focus)
-    st.plotly_chart(
-        figure,
-        height=height,
-        key=widget,
-        on_select=lambda: _pick(place, widget),
-        selection_mode="points",
-        config=CONFIG,
-        theme=None,
-        alt=f"{focus} with {count(seen.around, 'entity')} around it; the list beside it says the same",
-    )
 
 
 def _pick(place: graph_tab.ListPosition, widget: str) -> None:

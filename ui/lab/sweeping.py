@@ -27,7 +27,6 @@ from memory_core.lab.script import script_of
 from memory_core.lab.sweep_plays import play_cells
 from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
 from memory_core.lab.variants import Change, Variant, block_values
-from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.sweep_figure import front_figure, sweep_figure
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
@@ -37,7 +36,7 @@ from ui.lab import planned, playing, progress, tried_variants
 from ui.lab.knobs import LEAST_LIMIT, effective_limit, named
 from ui.lab.playing import StoppedError
 from ui.lab.tried_variants import Desk, Tried
-from ui.parts.components import open_view
+from ui.parts.components import chart, open_view
 from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.services import engine
@@ -517,15 +516,8 @@ def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) ->
         sentence = f"Outlined: best for its tokens.{' Hatched: not played yet.' if result.unknown(measured) else ''}"
         figure = sweep_figure(result, measured, axes, (across, down), front, mode())
     title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{sentence} {clicked}]]")
-    st.plotly_chart(
-        figure,
-        key=key,
-        alt=f"{_MEASURES[measured]} for each pair of values",
-        config=CONFIG,
-        theme=None,
-        on_select=partial(_take, memory.session_id, tried.name, result, key),
-        selection_mode="points",
-    )
+    take = partial(_take, memory.session_id, tried.name, result, key)
+    chart(figure, key, f"{_MEASURES[measured]} for each pair of values", take)
 
 
 def _value(axis: Axis, value: Any) -> str:

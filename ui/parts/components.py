@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 import streamlit as st
 from pydantic import BaseModel
@@ -13,6 +13,9 @@ from memory_core import MemoryInspectorError
 from memory_core.argument_checks import bounds
 from memory_inspector.wording.formatting import plain
 from ui.tab import state
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Given = ParamSpec("Given")
 
@@ -159,6 +162,18 @@ def choose_view(views: Mapping[str, str], key: str) -> str:
 def open_view(key: str, view: str) -> None:
     """Choose a view for the next drawing of the page. For callbacks, also those of a fragment."""
     st.session_state[f"{key}_next"] = view
+
+
+def chart(figure: "go.Figure", key: str, alt: str, on_pick: Callable[[], object] | None = None, **options: Any) -> None:
+    """Draw a figure with the app's own colours; `on_pick` is called when one of its points is clicked.
+
+    `alt` says what it shows. `options` are those of `st.plotly_chart`.
+    """
+    from memory_inspector.figures.chart_style import CONFIG  # here, as the first page is drawn without figures
+
+    if on_pick is not None:
+        options |= {"on_select": on_pick, "selection_mode": "points"}
+    st.plotly_chart(figure, key=key, alt=alt, config=CONFIG, theme=None, **options)
 
 
 def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> None:

@@ -8,7 +8,6 @@ import streamlit as st
 from memory_core import ConfigError, Context
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import SwitchPlan
-from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.recipe_figure import bars_figure, lines_figure
 from memory_inspector.palette import block_colour
 from memory_inspector.reading.recipe_rows import (
@@ -34,6 +33,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import units
 from ui.parts import toasts
 from ui.parts.components import (
+    chart,
     closing_button,
     drawer_actions,
     error_inside,
@@ -345,7 +345,7 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
     # Trials count their turns from 1, the session from `first` on.
     really = {turn - first + 1: sent for turn, sent in sent_by_turn(view.history).items() if turn >= first}
     heading("Tokens by turn", level=3)
-    st.plotly_chart(
+    chart(
         lines_figure(
             [turn.sent for turn in trial.turns],
             recipe.title,
@@ -355,10 +355,8 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
             limit=trial.prompt.plan.token_limit if trial.prompt is not None else view.status.token_limit,
             first=first,
         ),
-        key="recipes__lines",
-        config=CONFIG,
-        theme=None,
-        alt=f"Tokens of each turn's prompt with {recipe.title}, beside what was really sent",
+        "recipes__lines",
+        f"Tokens of each turn's prompt with {recipe.title}, beside what was really sent",
     )
     numbers_table(
         lambda: [
@@ -380,12 +378,10 @@ def _prompts(recipe: Recipe, now: Context, then: Context) -> None:
     """Draw the next prompt part by part beside the present one."""
     st.markdown(prompt_sentence(recipe.title, now, then))
     before, after = parts_of(now), parts_of(then)
-    st.plotly_chart(
+    chart(
         bars_figure(before, after, recipe.title, mode(), limits=(now.plan.token_limit, then.plan.token_limit)),
-        key="recipes__bars",
-        config=CONFIG,
-        theme=None,
-        alt=f"The next prompt now and with {recipe.title}, part by part",
+        "recipes__bars",
+        f"The next prompt now and with {recipe.title}, part by part",
     )
     first_column, second_column = st.columns(2, gap="medium")
     with first_column:

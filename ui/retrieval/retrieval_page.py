@@ -9,7 +9,6 @@ from memory_core import Memory, MessageStatus
 from memory_core.messages import MessageRole, message_text
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Ranked
-from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.turn_map import ColourBy, legend, map_figure, map_note, map_rows
 from memory_inspector.reading.search_rows import (
     ROWS,
@@ -25,7 +24,7 @@ from memory_inspector.reading.search_rows import (
 from memory_inspector.reading.search_scores import ADDED, boosts_shown
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of
-from ui.parts.components import empty, filled_rows, numbers_table, unseen_heading
+from ui.parts.components import chart, empty, filled_rows, numbers_table, unseen_heading
 from ui.parts.overlooked import draw_overlooked
 from ui.parts.struck import greyed
 from ui.retrieval import reported, search_state, tuning
@@ -437,15 +436,9 @@ def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None
         label_visibility="collapsed",
     )
     by = by or COLOURINGS[0]
-    st.plotly_chart(
-        map_figure(drawn, search, mode(), by=by, picked=picked),
-        key="retrieval__map",
-        on_select=lambda: _pick_mark(session_id),
-        selection_mode="points",
-        config=CONFIG,
-        theme=None,
-        alt=f"Map of {stored(len(drawn.numbers), unit)} with the question among them",
-    )
+    figure = map_figure(drawn, search, mode(), by=by, picked=picked)
+    alt = f"Map of {stored(len(drawn.numbers), unit)} with the question among them"
+    chart(figure, "retrieval__map", alt, lambda: _pick_mark(session_id))
     st.markdown(f":small[{legend(search, mode(), by)}]")
     st.markdown(f":small[:gray[{map_note(drawn, unit=unit)}]]")
     numbers_table(lambda: map_rows(drawn, search), "retrieval__map_numbers")

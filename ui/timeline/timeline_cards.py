@@ -5,14 +5,13 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
-from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
 from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
 from memory_inspector.palette import Mode, block_colour, colour
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.reading.token_series import Course, course, course_rows, describe
 from memory_inspector.wording.formatting import plain, short, tokens
-from ui.parts.components import heading, numbers_table
+from ui.parts.components import chart, heading, numbers_table
 from ui.tab.appearance import mode
 from ui.tab.view import View
 from ui.timeline.opened import figure_key, take_mark
@@ -53,15 +52,7 @@ def draw_tokens(view: View, timeline: Timeline) -> None:
                 width="content",
             )
         key = figure_key()
-        st.plotly_chart(
-            figure,
-            key=key,
-            alt=describe(drawn),
-            config=CONFIG,
-            theme=None,
-            on_select=partial(take_mark, key),
-            selection_mode="points",
-        )
+        chart(figure, key, describe(drawn), partial(take_mark, key))
         st.markdown(f":small[{_legend(drawn, appearance)}]")
         numbers_table(lambda: course_rows(turns, kinds), key="timeline__numbers")
 
@@ -97,11 +88,5 @@ def draw_outcomes(view: View, timeline: Timeline) -> None:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             heading("What became of the messages", at, width="content", help=OUTCOME)
             st.markdown(f":small[{_BETWEEN.join(entries)}]", width="content")
-        st.plotly_chart(
-            strip_figure(shown, appearance),
-            key="timeline__fates",
-            alt="What became of the messages, oldest first",
-            config=CONFIG,
-            theme=None,
-        )
+        chart(strip_figure(shown, appearance), "timeline__fates", "What became of the messages, oldest first")
         numbers_table(lambda: outcome_rows(shown), key="timeline__fate_numbers")
