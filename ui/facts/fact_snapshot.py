@@ -76,8 +76,7 @@ class Desk:
     @property
     def approval(self) -> bool:
         """Tell whether new facts wait until a person accepts them."""
-        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
-        return bool(attached and attached.record.settings.get("approval"))
+        return bool(self._settings.get("approval"))
 
     @property
     def curation(self) -> Curation:
@@ -92,15 +91,17 @@ class Desk:
     @property
     def categories(self) -> tuple[str, ...]:
         """Categories set for the block; empty if the extractor uses its own."""
-        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
-        return tuple(attached.record.settings.get("categories") or ()) if attached is not None else ()
+        return tuple(self._settings.get("categories") or ())
 
     @property
     def decides(self) -> bool:
         """Tell whether found facts are compared with known ones, now or earlier in the session."""
-        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
-        decides = attached is not None and attached.record.settings.get("on_change") == "decide"
-        return decides or bool(self.decisions.decided)
+        return self._settings.get("on_change") == "decide" or bool(self.decisions.decided)
+
+    @property
+    def _settings(self) -> Mapping[str, Any]:
+        """Stored settings of the block; none if it was removed."""
+        return next((attached.record.settings for attached in self.memory.blocks if attached.name == self.block), {})
 
     def row(self, fact: int | None) -> Row | None:
         return next((row for row in self.rows if row.id == fact), None)
@@ -108,13 +109,6 @@ class Desk:
     def picked(self, ids: Iterable[int]) -> list[Fact]:
         """Facts with these ids; deleted ones are left out."""
         return [self.facts[id] for id in ids if id in self.facts]
-
-
-def fact_blocks(view: View) -> list[str]:
-    """Names of the facts blocks of the session at the time shown, in order."""
-    if view.past:
-        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "facts"]
-    return [attached.name for attached in view.memory.blocks if attached.kind == "facts"]
 
 
 def read_desk(view: View, block: str) -> Desk:

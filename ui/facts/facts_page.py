@@ -22,7 +22,7 @@ from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, f
 from ui.facts.decision_list import draw_decisions
 from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
-from ui.facts.fact_snapshot import Desk, fact_blocks, read_desk, read_past
+from ui.facts.fact_snapshot import Desk, read_desk, read_past
 from ui.facts.meaning import draw_meanings
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
@@ -40,7 +40,7 @@ PAST_VIEWS: tuple[View, ...] = ("active", "retired", "decisions")
 
 def draw(view: Shown) -> None:
     """Draw the facts of one block of the session, now or at a past turn."""
-    blocks = fact_blocks(view)
+    blocks = view.blocks_of("facts")
     if not blocks:
         when = "yet" if view.past else "in this session"
         empty(

@@ -14,7 +14,7 @@ from memory_inspector.wording.formatting import count, plain, short
 from ui.blocks.editor import add_dialog as add_block
 from ui.graph import graph_changes, graph_dialogs, graph_files, graph_tab
 from ui.graph.graph_panel import draw_entity, draw_list, draw_relation
-from ui.graph.graph_snapshot import Desk, graph_blocks, read_desk
+from ui.graph.graph_snapshot import Desk, read_desk
 from ui.parts.components import chart, empty, filled, numbers_table, unseen_heading
 from ui.parts.undoing import changes_dialog
 from ui.tab.appearance import mode
@@ -28,7 +28,7 @@ STEPS = {1: "1 step", 2: "2 steps"}
 
 def draw(view: View) -> None:
     """Draw the graph of one block of the session, now or at a past turn."""
-    blocks = graph_blocks(view)
+    blocks = view.blocks_of("graph")
     if not blocks:
         _no_block(view)
         return

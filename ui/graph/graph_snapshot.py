@@ -55,13 +55,6 @@ class Desk:
         return entity if entity is not None and entity.state == "active" else None
 
 
-def graph_blocks(view: View) -> list[str]:
-    """Names of the graph blocks of the session at the time shown, in order."""
-    if view.past:
-        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "graph"]
-    return [attached.name for attached in view.memory.blocks if attached.kind == "graph"]
-
-
 def read_desk(view: View, block: str) -> Desk:
     """Read the graph of a block at the turn shown.
 

@@ -77,7 +77,7 @@ DETAIL_PIXELS, LOW_BESIDE_DETAIL = 300, 232
 
 def draw(view: View) -> None:
     """Draw the page, live or at an earlier moment."""
-    names = _blocks(view)
+    names = view.blocks_of("vector")
     # An attached agent searches a memory of its own, of which only its reports are known.
     if view.attached and not names:
         reported.draw(view)
@@ -97,12 +97,6 @@ def draw(view: View) -> None:
     else:
         _draw_live(view, name, unit)
     draw_overlooked(view, searches_only=True)
-
-
-def _blocks(view: View) -> list[str]:
-    if view.past:
-        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "vector"]
-    return [attached.name for attached in view.memory.blocks if attached.kind == "vector"]
 
 
 def _unit(view: View, name: str) -> str:

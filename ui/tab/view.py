@@ -66,6 +66,11 @@ class View:
         """Tell whether this session shows an attached agent."""
         return self.history.attached
 
+    def blocks_of(self, kind: str) -> list[str]:
+        """Names of the blocks of a kind that the session has at this moment, in order."""
+        blocks = self.history.blocks_at(self.position) if self.past else self.memory.blocks
+        return [block.name for block in blocks if block.kind == kind]
+
     @property
     def shown_turn(self) -> int:
         """The turn that contains this moment; 0 before the first message."""
