@@ -213,13 +213,13 @@ def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
     return guarded
 
 
-def error_noticed(write: Callable[Given, None]) -> Callable[Given, None]:
+def error_noticed(callback: Callable[Given, None]) -> Callable[Given, None]:
     """Decorator for a callback: shows an engine error as a notice on the next drawing, as a callback cannot draw."""
 
-    @functools.wraps(write)
+    @functools.wraps(callback)
     def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
         try:
-            write(*args, **kwargs)
+            callback(*args, **kwargs)
         except MemoryInspectorError as error:
             state.say("error", str(error))
 
