@@ -36,6 +36,16 @@ TextOf = Callable[[bytes], str | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Repository:
+    """Folders of a git repository: one `.git` folder, or those of a linked worktree (`git worktree add`)."""
+
+    worktree: Path
+    """Holds HEAD and its log."""
+    common: Path
+    """Holds refs and objects."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileHistory:
     """Versions of files by path, oldest first."""
 
@@ -44,8 +54,26 @@ class FileHistory:
     """Sentences on missing history."""
 
 
-def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHistory:
-    """Return the versions of the files at these paths; `git` is the repository's `.git` folder.
+def repository_in(folder: Path) -> Repository | None:
+    """Return the git repository whose files a folder holds; None if it is not the top folder of one."""
+    git = folder / ".git"
+    if git.is_dir():
+        return Repository(git, git)
+    try:
+        link = git.read_text(encoding="utf-8", errors="replace") if git.is_file() else ""
+        worktree = folder / link.removeprefix("gitdir:").strip()
+        if not link.startswith("gitdir:") or not worktree.is_dir():
+            return None
+        # Git keeps the way back as well: without it, any folder could claim another repository's history.
+        if Path((worktree / "gitdir").read_text(encoding="utf-8").strip()).resolve() != git.resolve():
+            return None
+        return Repository(worktree, worktree / (worktree / "commondir").read_text(encoding="utf-8").strip())
+    except (OSError, ValueError):
+        return None
+
+
+def read_history(git: Repository, wanted: Collection[str], text_of: TextOf) -> FileHistory:
+    """Return the versions of the files at these paths.
 
     An unreadable repository gives an empty history with a note.
     """
@@ -57,15 +85,17 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
             {}, ("its git history is not read: that needs dulwich (pip install 'memory-inspector[stores]')",)
         )
     # The library opens any of these files, so all are looked at first.
-    read = [git / "HEAD", git / "packed-refs", *(git / "refs").rglob("*"), *(git / "objects").rglob("*")]
+    objects, refs = git.common / "objects", git.common / "refs"
+    read = [git.worktree / "HEAD", git.common / "packed-refs", *refs.rglob("*"), *objects.rglob("*")]
     if any(path.exists() and not (path.is_file() or path.is_dir()) for path in read):  # reading a pipe might never end
         return FileHistory({}, ("its git history cannot be read: a file of it is a pipe or a device",))
     try:
-        store = DiskObjectStore(git / "objects", loose_object_size_limit=MAX_OBJECT_BYTES)
+        store = DiskObjectStore(objects, loose_object_size_limit=MAX_OBJECT_BYTES)
         try:
-            with pack_sizes(git / "objects") as sizes:
+            with pack_sizes(objects) as sizes:
                 bounded = _BoundedStore(store, sizes)
-                history = _versions(bounded, DiskRefsContainer(git)[b"HEAD"], _nested(wanted), text_of)
+                head = DiskRefsContainer(git.common, git.worktree)[b"HEAD"]
+                history = _versions(bounded, head, _nested(wanted), text_of)
             notes = bounded.notes
         finally:
             store.close()

@@ -22,7 +22,7 @@ from memory_core.attach.mirroring import MirroredBlock, TextVersion
 from memory_core.config import DEFAULT_TOKEN_LIMIT
 from memory_core.errors import FormatError
 from memory_core.interop.archive import MAX_FILES, check_entries
-from memory_core.interop.git_history import MAX_OBJECT_BYTES, FileHistory, read_history
+from memory_core.interop.git_history import MAX_OBJECT_BYTES, FileHistory, Repository, read_history, repository_in
 from memory_core.interop.located_json import problem
 from memory_core.interop.stored import BlockNames, StoredConversation
 from memory_core.limits import Budget
@@ -77,9 +77,8 @@ def read_folder(folder: Path) -> StoredConversation:
     """
     folder = folder.resolve()
     left_out = _LeftOut()
-    root = _repository(folder)
-    inside = "" if root is None or folder == root else folder.relative_to(root).as_posix()
-    git = root / ".git" if root is not None else None
+    root, git = _repository(folder)
+    inside = "" if folder == root else folder.relative_to(root).as_posix()
     try:
         return _notes(folder.name, [*_files_of(folder, left_out)], left_out, git=git, inside=inside)
     except OSError as error:
@@ -94,15 +93,16 @@ def folder_fingerprint(folder: Path) -> object:
         OSError: The folder cannot be read.
     """
     files = [(file.path, file.size, file.at) for file in _files_of(folder, _LeftOut())]
-    root = _repository(folder)
+    _, git = _repository(folder)
     # Every commit appends to the log of HEAD, and a switch of branches rewrites HEAD.
-    git = [root / ".git" / name for name in ("HEAD", "packed-refs", "logs/HEAD")] if root is not None else []
-    return files, [entry.stat().st_mtime_ns for entry in git if entry.exists()]
+    read = [git.worktree / "HEAD", git.common / "packed-refs", git.worktree / "logs/HEAD"] if git is not None else []
+    return files, [entry.stat().st_mtime_ns for entry in read if entry.exists()]
 
 
-def _repository(folder: Path) -> Path | None:
-    """Return the git repository at the folder or its nearest ancestor."""
-    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").is_dir()), None)
+def _repository(folder: Path) -> tuple[Path, Repository | None]:
+    """Return the top folder of the git repository that a folder is in, with the repository; else the folder itself."""
+    parents = ((parent, repository_in(parent)) for parent in (folder, *folder.parents))
+    return next(((parent, git) for parent, git in parents if git is not None), (folder, None))
 
 
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
@@ -210,7 +210,7 @@ def _changed(info: zipfile.ZipInfo) -> float | None:
 
 def _unpacked_git(
     archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], scratch: Path, filename: str
-) -> Path | None:
+) -> Repository | None:
     """Extract the needed parts of the archive's repository to a folder; None without one."""
     git = scratch / ".git"
     budget = Budget(filename, bytes=MAX_GIT_BYTES)
@@ -225,14 +225,14 @@ def _unpacked_git(
         target.parent.mkdir(parents=True, exist_ok=True)
         with archive.open(info) as member, target.open("wb") as file:
             file.writelines(budget.pieces(member))
-    return git if git.is_dir() else None
+    return repository_in(scratch)
 
 
 # -- converting to blocks --------------------------------------------------------------------------
 
 
 def _notes(
-    name: str, files: Sequence[_File], left_out: _LeftOut, *, git: Path | None, inside: str
+    name: str, files: Sequence[_File], left_out: _LeftOut, *, git: Repository | None, inside: str
 ) -> StoredConversation:
     texts: dict[str, tuple[str, float | None]] = {}
     for file in files:

@@ -120,6 +120,16 @@ def test_a_hidden_folder_inside_a_repository_has_its_history_too(repository):
     assert [text for text, *_ in had["mem/n.md"]] == ["Likes tea.\n", "Likes mint tea.\n"]
 
 
+def test_a_linked_worktree_has_the_history_of_its_branch(repository, tmp_path):
+    linked = tmp_path / "linked"
+    porcelain.worktree_add(repository, linked, branch="other")
+    assert versions(read_folder(linked)) == versions(read_folder(repository))
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "me.md").write_text("Somebody's own words.")
+    (tmp_path / "claims" / ".git").write_text((linked / ".git").read_text())
+    assert "it has no git history" in notes_of(read_folder(tmp_path / "claims"))
+
+
 def test_a_folder_without_git_has_one_version_each(tmp_path):
     (tmp_path / "a.md").write_text("Alone.")
     os.utime(tmp_path / "a.md", (FIRST, FIRST))
