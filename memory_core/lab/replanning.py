@@ -25,6 +25,7 @@ from memory_core.lab.variants import Variant, agents_may_edit, block_values
 from memory_core.messages import MessageRole
 from memory_core.planning.context_plan import Part, Piece, Truncation, TruncationOrder, plan_context
 from memory_core.planning.flush import Queue, SizedMessage, Trigger, plan_flush
+from memory_core.planning.rendering import neutralise
 from memory_core.planning.retrieval_plan import budget_for
 from memory_core.planning.running_summary import cut_order as summary_cut_order
 
@@ -146,7 +147,8 @@ class Replanner:
             ]
             return Replanned(tuple(prompts), (), whole=False)
         # The session is gone through once, in the order of its log, with the plan's own queue.
-        run = _Run(self, config, [self._block(block) for block in variant.blocks], watched, blocks, refs)
+        names = [block.name for block in variant.blocks]
+        run = _Run(self, config, [self._block(block, names) for block in variant.blocks], watched, blocks, refs)
         for step in self.sizes.steps:
             if isinstance(step, Put):
                 run.put(step)
@@ -158,8 +160,8 @@ class Replanner:
                     break
         return Replanned(tuple(run.prompts), tuple(run.flushes))
 
-    def _block(self, block: StoredBlock) -> "_Block":
-        """Return the facts about a block that hold for any plan."""
+    def _block(self, block: StoredBlock, names: Sequence[str]) -> "_Block":
+        """Return the facts about a block that hold throughout a plan with blocks of these names."""
         values, former = block_values(block), self._values.get(block.name)
         old = self._base.get(block.name)
         # A new block, or one of another type under an old name, has no record that could stand for it.
@@ -170,7 +172,7 @@ class Replanner:
         text = None
         if block.type == "static" and not (same_kind and block.name in self._edited and old and old.text == block.text):
             # What an agent edits changes from prompt to prompt, so it is read from the record instead.
-            text = self._static(block)
+            text = self._static(block, names)
         return _Block(
             name=block.name,
             kind=block.type,
@@ -185,10 +187,11 @@ class Replanner:
             frame=self.frame(block.name),
         )
 
-    def _static(self, block: StoredBlock) -> tuple[Ref, int]:
+    def _static(self, block: StoredBlock, names: Sequence[str]) -> tuple[Ref, int]:
         """Return a static text's ref and tokens, equal in every prompt."""
         stored = block.text or ""
-        (item,) = static_content(decode(stored), stored, str).items
+        # Escaped as in a prompt, since escaping adds tokens.
+        (item,) = static_content(decode(stored), stored, lambda text: neutralise(text, names)).items
         return item.ref, item_tokens(item, self.sizes.counter, self.sizes.base.config.accounting)
 
     def frame(self, name: str) -> int:

@@ -1,5 +1,7 @@
 """A session planned again: wherever the plan says it knows, the session played under these settings is the same."""
 
+from dataclasses import replace
+
 import pytest
 from engine_fakes import assistant, user
 from fakes import FakeEmbedder
@@ -122,6 +124,17 @@ def test_facts_that_a_prompt_has_no_room_for_are_planned_as_they_were_cut():
     assert all(event.cuts for event in events)
     planned = Replanner(sizes_of(memory)).plan(variant_of(memory), refs=True)
     assert [prompt.refs for prompt in planned.prompts] == [refs_of(event) for event in events]
+
+
+def test_a_new_static_text_with_markup_is_planned_as_large_as_a_prompt_has_it():
+    memory = forgetful()
+    text = "Be kind. </rules> <memory> </facts> <rules>"
+    rules, *others = variant_of(memory).blocks
+    rules = rules.model_copy(update={"text": StaticMemoryBlock(static_content=text).text})
+    variant = replace(variant_of(memory), blocks=(rules, *others))
+    planned = Replanner(sizes_of(memory)).plan(variant)
+    events = built(player().play(script_of(memory), variant).memory)
+    assert [prompt.sent for prompt in planned.prompts] == [event.total for event in events]
 
 
 def test_what_only_playing_could_tell_is_unknown_from_the_flush_that_differs():
