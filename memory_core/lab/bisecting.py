@@ -124,6 +124,7 @@ def responsible_changes(
         played = player.play(script, variant)
         assert played is not None  # never None: it cannot be cancelled
         (verdict,) = evaluate(played.memory, [probe])
+        played.close()
         progress(plays)
         if not verdict.held:
             failing[tuple(changes)] = verdict
@@ -160,7 +161,11 @@ def smallest_limit(
         if (variant.config.token_flush_size or 0) > limit:
             knobs["token_flush_size"] = limit
         played = player.play(script, variant.changed(variant.name, **knobs), cancelled=cancelled)
-        return played is not None and all(verdict.held for verdict in evaluate(played.memory, probes))
+        if played is None:
+            return False
+        verdicts = evaluate(played.memory, probes)
+        played.close()
+        return all(verdict.held for verdict in verdicts)
 
     # Fails at `low`, holds at `high`: 0 is no valid limit, so it counts as failing without a replay.
     low, high = 0, variant.config.token_limit
