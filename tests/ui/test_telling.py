@@ -541,6 +541,7 @@ def test_a_triggers_or_a_purposes_new_word_is_shown_as_it_is():
         ("layout", "lines", "compact lines"),
         ("deliver_on", "turn", "after each turn"),
         ("greeting", "hello", "hello"),
+        ("postprocessed_by", [], "none"),
     ],
 )
 def test_a_settings_value_is_written_for_people(name, value, words):

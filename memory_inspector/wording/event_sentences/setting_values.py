@@ -120,6 +120,10 @@ def setting_words(name: str, value: object, before: object = _MISSING, *, begun:
     return f"{label}{former} to {value_words(name, value)}"
 
 
+_EMPTY = {"expire_categories": "all", "postprocessed_by": "none"}
+"""An empty list of a setting in words; that of any other setting means the block's own."""
+
+
 def value_words(name: str, value: object) -> str:
     """A setting's value: numbers with separators, shares as percent, choices in words."""
     if name == "scope" and value == "user":
@@ -135,7 +139,7 @@ def value_words(name: str, value: object) -> str:
     if isinstance(value, dict):
         return listed([f"{short(str(key))} {value_words(key, item)}" for key, item in value.items()]) or "nothing"
     if isinstance(value, list | tuple):
-        return listed([short(str(item)) for item in value]) or ("all" if name == "expire_categories" else "its own")
+        return listed([short(str(item)) for item in value]) or _EMPTY.get(name, "its own")
     if value is None:
         return "the default"
     # Before whole numbers: True is an int too.
