@@ -620,7 +620,7 @@ def test_explain_reads_like_a_table():
     assert memory.build_context().explain() == "\n".join(
         [
             "10 of 12 tokens sent, 2 free.",
-            "  part                             asked   granted  priority",
+            "  part                         requested   granted  priority",
             "  pinned system messages               2         2  never cut",
             "  queue                                8         8  1 messages",
             "  core                                 4         0  1",

@@ -95,7 +95,7 @@ class Context:
         if plan.over_by:
             lines = [f"{plan.total:,} of {plan.token_limit:,} tokens sent: {plan.over_by:,} over the limit."]
             lines.append(f"Never cut and too large alone: {plan.over_because}.")
-        lines.append(_row("part", "asked", "granted", "priority"))
+        lines.append(_row("part", "requested", "granted", "priority"))
         if self.pinned_seqs:
             lines.append(_row("pinned system messages", plan.pinned_tokens, plan.pinned_tokens, "never cut"))
         lines.append(_row("queue", plan.queue_asked, plan.queue_granted, f"{len(plan.queue)} messages"))
