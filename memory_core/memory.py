@@ -210,7 +210,7 @@ class Memory:
         """Return a memory as one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
         `hybrid`, `graph`, `user_memories`, `consolidating` or `self_editing`.
 
-        `given` are the recipe's parameters (such as `turns=4`) and arguments of `from_defaults`, which win
+        `settings` are the recipe's parameters (such as `turns=4`) and arguments of `from_defaults`, which win
         over the recipe's settings. With `chat`, blocks learn with that model.
 
         Raises:

@@ -125,7 +125,8 @@ def _draw_fields(drawer: Drawer) -> None:
         key=drawer.field("accounting"),
         format_func=lambda value: _COUNTING[value],
         required=True,
-        help="Content counts words; billed adds markup, and what an endpoint adds for each message (`accounting`).",
+        help="Content counts the tokens of the texts alone; billed adds markup, and what an endpoint adds for each "
+        "message (`accounting`).",
         on_change=keep,
     )
 

@@ -242,7 +242,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return tuple(tried.values())
 
     def held_back(self) -> list[SuppressedFact]:
-        """Finds suppressed because a person rejected a similar fact, newest first; each text once.
+        """Return extracted texts that were suppressed as similar to a rejected fact, newest first; each text once.
 
         Leaves out texts accepted since, and those similar to facts that are no longer rejected.
         """

@@ -174,7 +174,7 @@ _OTHER_KINDS = (
 
 
 def _other_kind(value: Any) -> str | None:
-    """Return a sentence about a file of another known kind, or None."""
+    """Return a hint for a file of a known format that is no conversation, or None."""
     fields = set(value) if isinstance(value, dict) else set()
     return next((sentence for wanted, sentence in _OTHER_KINDS if wanted <= fields), None)
 

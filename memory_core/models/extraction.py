@@ -129,7 +129,7 @@ class _Joined(BaseModel):
 
 
 class CondensedFacts(BaseModel):
-    """The form of a condensation."""
+    """Schema of a model's answer: the condensed list of facts."""
 
     facts: list[Annotated[_Joined, BeforeValidator(_with_text)]]
 

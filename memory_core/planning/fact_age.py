@@ -48,7 +48,7 @@ class Expiry:
         return f"not confirmed for {self.days:,} {'day' if self.days == 1 else 'days'}"
 
     def covers(self, fact: Fact) -> bool:
-        """Return whether a fact is older than this; a pinned one never is."""
+        """Return whether this rule expires a fact: confirmed too long ago, not pinned, of one of the categories."""
         # What the present delivery confirms has an infinite time until it is stored, and so is never old.
         old = fact.confirmed_at < self.now - self.days * DAY
         return old and not fact.pinned and (not self.categories or fact.category in self.categories)

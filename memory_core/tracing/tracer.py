@@ -507,7 +507,7 @@ class _Gathering:
         return followed
 
     def _piece_with_all_words(self, wanted: Phrase) -> tuple[Ref | None, str | None]:
-        """Return that item as a ref, with its block if it is part of a text."""
+        """Return one item that contains all words of a phrase as a ref, with its block if it is part of a text."""
         if saying_it := self._saying(wanted, 1):
             return Ref.of("message", saying_it[0]), None
         kinds: Mapping[RefKind, list[int]] = {

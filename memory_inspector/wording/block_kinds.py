@@ -240,7 +240,7 @@ FACTS = Kind(
 VECTOR = Kind(
     "vector",
     "Earlier turns",
-    "Turns that left the queue, found again by the question.",
+    "Turns that left the queue, retrieved when they fit the question.",
     "Earlier turns",
     2,
     page="retrieval",
@@ -255,14 +255,14 @@ VECTOR = Kind(
             choices={
                 "message": "Each message by itself",
                 "turn": "A user message with its replies",
-                "batch": "All that leaves the queue at once",
+                "batch": "All messages of one flush",
             },
         ),
         Field(
             "scope",
             "Found by",
-            "`scope`: what is said in one session of the user can be found in all of them. It goes with the session in "
-            "which it was said.",
+            "`scope`: what is said in one session of the user can be found in all of them. Deleting a session "
+            "deletes what was said in it.",
             "choice",
             choices={"session": "This session", "user": "All sessions of the user"},
         ),
@@ -284,8 +284,8 @@ VECTOR = Kind(
         Field(
             "layout",
             "In the prompt",
-            "`layout`: lines take fewest tokens, in the order they were said. Messages are as LlamaIndex writes them, "
-            "best first.",
+            "`layout`: lines take the fewest tokens and stand in the order they were said. Messages have LlamaIndex's "
+            "markup, best match first.",
             "choice",
             choices={"lines": "A date, then speaker: words", "messages": "As marked-up messages"},
         ),
@@ -310,8 +310,8 @@ VECTOR = Kind(
         *(
             Field(setting, title, f"`{setting}`: {means} 0 switches it off.", "share", group="What counts in the score")
             for setting, title, means in (
-                ("vector_weight", "Weight of meaning", "share of the nearness in meaning in the match."),
-                ("keyword_weight", "Weight of keywords", "share of the shared words in the match."),
+                ("vector_weight", "Weight of meaning", "how much nearness in meaning counts in the match."),
+                ("keyword_weight", "Weight of keywords", "how much shared words count in the match."),
                 ("neighbour_weight", "Weight of neighbours", "part of the match of what was said around it, added."),
                 ("episode_weight", "Weight of the episode", "part of the best matches of the same episode, added."),
                 ("speaker_weight", "Weight of the speaker", "added for who is asked about, and for people."),

@@ -337,7 +337,7 @@ def test_a_word_of_a_stored_turn_leads_to_who_said_it_with_the_word_marked(memor
 def test_a_label_of_the_prompt_is_said_to_be_the_prompts_own(memory):
     unit = memory.retrieval.stored_turns("Earlier turns")[0]
     app = page(follow=f"v{unit.number}", words="user", word="user")
-    assert "“user” is the prompt’s own wording around it." in joined(app)
+    assert "“user” is part of the prompt’s markup, not of this item." in joined(app)
     assert not app.warning
 
 

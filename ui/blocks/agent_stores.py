@@ -55,7 +55,7 @@ def draw(view: View) -> None:
         return
     record = _draw_records(store, words)
     if record is None:
-        st.markdown(":small[:gray[Pick a record for every write of it, and for the searches that found it.]]")
+        st.markdown(":small[:gray[Select a record to see its writes and the searches that found it.]]")
     else:
         _draw_record(record, words)
 

@@ -266,7 +266,7 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 
 
 def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
-    """A sentence on the prefix two prompts share, as sent and with memory in the other message."""
+    """Sentence on the prefix two prompts share: as sent, and with memory in the other of system and user message."""
     memory = view.memory
     # The other place for memory, to show what a prompt cache would save there.
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM

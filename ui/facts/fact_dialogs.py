@@ -118,7 +118,7 @@ def reject_dialog(desk: Desk, id: int) -> None:
     if fact is None:
         return
     st.markdown(f"**{plain(short(fact.text, 200))}**")
-    st.markdown("Neither it nor a near copy is learned again. Why?")
+    st.markdown("It and similar facts will not be learned again. Why do you reject it?")
     with st.container(horizontal=True, gap="small"):
         for reason in REASONS:
             closing_button(reason, _reject, (desk, fact, reason), key=f"facts__reject_{reason}")

@@ -22,7 +22,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("/", "Search on this page; go to anything where there is no search"),
         ("?", "These keys"),
         ("Left, Right", "One turn back, one turn on"),
-        ("Esc", "Close what is open"),
+        ("Esc", "Close the open dialog or panel"),
         ("Ctrl+click", "Open a link in a new tab, at the same session and turn"),
     ),
     "Chat": (

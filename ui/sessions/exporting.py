@@ -78,7 +78,7 @@ def exports(session_id: str, title: str) -> list[Export]:
         ),
         Export(
             "As Python for LlamaIndex",
-            "The same for LlamaIndex, with notes on what it lacks.",
+            "Python code for LlamaIndex, with notes on what LlamaIndex lacks.",
             f"{stem}.llamaindex.py",
             "text/x-python",
             lambda: export_llamaindex_python(shared.open(session_id)).encode(),

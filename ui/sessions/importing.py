@@ -337,7 +337,7 @@ def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) ->
 
 
 def _stood(shared: Engine, conversation: Conversation, source: str, chosen: model.Chosen, *, learn: bool) -> str:
-    """Create a session as the conversation's store stands, and let its blocks learn in the session's own job."""
+    """Import a conversation with its store's state; its blocks learn in a job of the new session."""
     services = model.services_for(chosen)
     memory = import_with_state(conversation, shared.database, services=services, source=source, learn=learn)
     # Learning may ask a model for each delivery: a job of its own, which a person can watch and stop.

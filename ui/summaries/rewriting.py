@@ -16,7 +16,7 @@ from ui.tab.services import engine
 REWRITE = "Rewrite now"
 """Label in a block's menu, and on the button that starts it."""
 
-_SOURCES = {"text": "Its own text", "messages": "The messages it was made of"}
+_SOURCES = {"text": "Its own text", "messages": "The messages it summarises"}
 
 
 @st.dialog("Rewrite the summary", width=440, position="right", icon=":material/autorenew:", on_dismiss="rerun")

@@ -89,7 +89,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
     if isinstance(trace.target, Ref):
         st.markdown(f":gray[Following] {plain(target_name(trace))} {quoted(trace, word)}")
         if word and not says(trace, word):
-            st.markdown(f":small[:gray[“{plain(short(word, 40))}” is the prompt’s own wording around it.]]")
+            st.markdown(f":small[:gray[“{plain(short(word, 40))}” is part of the prompt’s markup, not of this item.]]")
     verdict = trace.decisive.verdict if trace.decisive is not None else "lost"
     with st.container(border=True, gap="xsmall", key=f"trace__sentence_{verdict}"):
         if trace.origin:

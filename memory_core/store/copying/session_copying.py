@@ -293,7 +293,7 @@ _NAMED: dict[Table, dict[str, Thing]] = {
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Ids in this database for everything the copied rows give an id."""
+    """Ids in this database for the ids in copied rows."""
 
     known: Mapping[int, int]
     """The user's facts that already exist here; nothing of them is written."""

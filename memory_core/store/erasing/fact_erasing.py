@@ -25,7 +25,7 @@ _ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
 def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, actor: Actor = "engine") -> None:
     """Delete facts and their words; a tombstone stays in the log.
 
-    Finds suppressed as similar to one of them go too, and log sentences that may quote them.
+    Texts suppressed as similar to one of them go too, and log sentences that may quote them.
     """
     # So that texts of this transaction are found below.
     w.flush_contents()

@@ -213,7 +213,7 @@ def _(event: DeliveryQueued, words: Words) -> Line:
 
 
 def still_learning(event: DeliveryQueued) -> Line:
-    """The same while it is not done."""
+    """Line for a delivery that is not done yet."""
     messages = count(len(expand(event.seqs)), "message")
     return Line("schedule", f"{short(event.block)} is learning from {messages}", "waiting")
 
