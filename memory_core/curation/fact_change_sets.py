@@ -31,6 +31,7 @@ from memory_core.planning.curation import (
     words_for,
 )
 from memory_core.planning.fact_merging import Fact, same_words
+from memory_core.planning.slots import excludes
 from memory_core.planning.statements import CONTRADICTING, bearing
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.delivery_rows import still_there
@@ -260,7 +261,10 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             if new.origin == "written" and new.slot is None and new.key is None:
                 new = replace(new, slot=slot_in(new.text))
             same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
-            conflicts = [id for id, text in same_slot_facts if bearing(new.text, text, same_slot=True) in CONTRADICTING]
+            single = excludes(new.slot, new.slot)
+            conflicts = [
+                id for id, text in same_slot_facts if bearing(new.text, text, same_slot=single) in CONTRADICTING
+            ]
             tokens = self.count_tokens(new.text)
             shown = tuple(dict.fromkeys((*new.instead_of, *conflicts))) if new.state in ("active", "proposed") else ()
             ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))

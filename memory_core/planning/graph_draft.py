@@ -332,7 +332,8 @@ def _key(subject: int, predicate: str, object: int) -> tuple[int, str, int]:
     """Return the key under which relations of one meaning compare equal; `predicate` is normalised."""
     if predicate in SYMMETRIC and object < subject:
         return object, predicate, subject
-    return subject, predicate, object
+    # "Starts on 1 May" says the same again as "start date 1 May".
+    return subject, ATTRIBUTES.get(predicate, predicate), object
 
 
 def _all_names(entity: Entity) -> list[str]:

@@ -103,6 +103,14 @@ def test_predicates_of_one_attribute_end_each_other():
     assert [graph.sentence(r) for r in graph.active()] == ["Atlas starts on 5 May", "Atlas end date 9 May"]
 
 
+def test_a_value_stated_again_under_another_predicate_of_its_attribute_is_confirmed():
+    graph, ids = Graph(), count(1)
+    for predicate in ("start date", "starts on"):
+        plan = plan_relations(graph, [NamedRelation("Atlas", predicate, "3 May", sources=((predicate, 1),))])
+        graph = plan.applied_to(graph, ids)
+    assert [(graph.sentence(r), len(r.sources)) for r in graph.relations.values()] == [("Atlas start date 3 May", 2)]
+
+
 @given(st.sampled_from([*ATTRIBUTES.values(), "favourite colour"]), st.sampled_from(["", "user", "user.sister", "ana"]))
 def test_the_stored_text_of_a_slot_names_the_same_slot(attribute, subject):
     slot = Slot(subject, attribute)
