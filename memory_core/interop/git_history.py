@@ -62,12 +62,14 @@ def repository_in(folder: Path) -> Repository | None:
     try:
         link = git.read_text(encoding="utf-8", errors="replace") if git.is_file() else ""
         worktree = folder / link.removeprefix("gitdir:").strip()
-        if not link.startswith("gitdir:") or not worktree.is_dir():
+        back, common = worktree / "gitdir", worktree / "commondir"
+        # Regular files only: reading a pipe might never end.
+        if not link.startswith("gitdir:") or not back.is_file() or not common.is_file():
             return None
         # Git keeps the way back as well: without it, any folder could claim another repository's history.
-        if Path((worktree / "gitdir").read_text(encoding="utf-8").strip()).resolve() != git.resolve():
+        if (worktree / back.read_text(encoding="utf-8").strip()).resolve() != git.resolve():
             return None
-        return Repository(worktree, worktree / (worktree / "commondir").read_text(encoding="utf-8").strip())
+        return Repository(worktree, worktree / common.read_text(encoding="utf-8").strip())
     except (OSError, ValueError):
         return None
 
@@ -87,6 +89,7 @@ def read_history(git: Repository, wanted: Collection[str], text_of: TextOf) -> F
     # The library opens any of these files, so all are looked at first.
     objects, refs = git.common / "objects", git.common / "refs"
     read = [git.worktree / "HEAD", git.common / "packed-refs", *refs.rglob("*"), *objects.rglob("*")]
+    read += (git.worktree / "refs").rglob("*")
     if any(path.exists() and not (path.is_file() or path.is_dir()) for path in read):  # reading a pipe might never end
         return FileHistory({}, ("its git history cannot be read: a file of it is a pipe or a device",))
     try:

@@ -124,10 +124,22 @@ def test_a_linked_worktree_has_the_history_of_its_branch(repository, tmp_path):
     linked = tmp_path / "linked"
     porcelain.worktree_add(repository, linked, branch="other")
     assert versions(read_folder(linked)) == versions(read_folder(repository))
+    (admin,) = (repository / ".git" / "worktrees").iterdir()
+    (admin / "gitdir").write_text(f"{os.path.relpath(linked / '.git', admin)}\n")  # as git writes it on request
+    assert versions(read_folder(linked)) == versions(read_folder(repository))
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims" / "me.md").write_text("Somebody's own words.")
     (tmp_path / "claims" / ".git").write_text((linked / ".git").read_text())
     assert "it has no git history" in notes_of(read_folder(tmp_path / "claims"))
+
+
+def test_a_worktree_whose_way_back_is_a_pipe_has_no_history(repository, tmp_path):
+    linked = tmp_path / "linked"
+    porcelain.worktree_add(repository, linked, branch="other")
+    (admin,) = (repository / ".git" / "worktrees").iterdir()
+    (admin / "gitdir").unlink()
+    os.mkfifo(admin / "gitdir")
+    assert "it has no git history" in notes_of(read_folder(linked))
 
 
 def test_a_folder_without_git_has_one_version_each(tmp_path):
