@@ -15,6 +15,7 @@ from memory_core import (
     forget_user,
     list_sessions,
 )
+from memory_core.sessions import forget_user as forget_module
 from memory_core.sessions.forget_user import data_of_user
 from memory_core.store.erasing.session_erasing import erase_remains
 from memory_core.verification.fingerprints import wanted
@@ -101,6 +102,21 @@ def test_facts_that_outlived_sessions_go_with_what_deleted_logs_say_of_them(tmp_
     assert [record.kind for record in other.events()] == kept
     with pytest.raises(NotFoundError, match="Nothing is stored of the user"):
         forget_user(database, "ana-costa")
+
+
+def test_a_session_begun_while_a_user_is_being_forgotten_goes_too(tmp_path, monkeypatch):
+    database = Database.open(f"sqlite:///{tmp_path / 'memory.db'}")
+    talked(database, "one", "ana", ANA[0])
+    texts = forget_module._telling_texts
+
+    def meanwhile(database, data):
+        talked(database, "a later one", "ana", ANA[1])
+        return texts(database, data)
+
+    monkeypatch.setattr(forget_module, "_telling_texts", meanwhile)
+    forget_user(database, "ana")
+    assert list_sessions(database) == []
+    assert receipt_of(tmp_path, wanted(ANA)).clean
 
 
 def test_a_session_of_that_user_that_is_open_elsewhere_is_told():

@@ -28,7 +28,7 @@ from memory_core.store.tables import (
 )
 from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.word_vectors import drop_lonely_vectors
-from memory_core.store.writing import Clock, Writing, read_session, user_scope, writing
+from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope, writing
 
 MOST_SEARCHED = 200
 """Texts of a user by which files are searched afterwards: the longest, as a search takes time for each length."""
@@ -80,21 +80,26 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
             _erase_outliving(connection, user_id)
         database.forget_log()
         return data
-    # In order of id: of two processes that forget the same user, one then waits for the other.
-    first, *others = sorted(status.session_id for status in data.sessions)
-    # The facts first: their events are in the sessions' logs, and no session is theirs once all are deleted.
-    with writing(database, first, clock=clock) as w:
+    with writing(database, min(status.session_id for status in data.sessions), clock=clock) as w:
+        others = _lock_others(w, user_id)
+        # The facts first: their events are in the sessions' logs, and no session is theirs once all are deleted.
         _erase_tombstones(w.connection, _fact_ids(w.connection, user_id))
         erase_facts(w, read_by_ids(w.connection, _fact_ids(w.connection, user_id)), actor="user")
         erase_unneeded(w, scope)
         _erase_leases(w.connection, scope)
         _erase_session(w)
-        for session_id in others:
-            session = read_session(w.connection, session_id, lock=not database.is_sqlite)
-            if session is not None and session.deleted_at is None:
-                _erase_session(Writing(database, w.connection, session, w.now))
+        for session in others:
+            _erase_session(Writing(database, w.connection, session, w.now))
     database.forget_log()
     return data
+
+
+def _lock_others(w: Writing, user_id: str) -> list[SessionState]:
+    """Lock a user's other sessions before any of their rows, as every writer does, those begun just now included."""
+    # In order of id: of two processes that forget the same user, one then waits for the other.
+    ids = sorted(state.id for state in read_sessions(w.connection, user_id=user_id) if state.id != w.session.id)
+    locked = (read_session(w.connection, id, lock=not w.database.is_sqlite) for id in ids)
+    return [session for session in locked if session is not None and session.deleted_at is None]
 
 
 def _erase_outliving(connection: Connection, user_id: str) -> None:
