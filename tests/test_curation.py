@@ -425,6 +425,7 @@ def test_with_approval_the_same_words_of_an_agent_wait_once():
         ("likes tea", "active"),
         ("likes rum and cola", "proposed"),
     ]
+    assert [flag.other for flag in memory.facts.desk().review().flags[2]] == [1]
 
 
 def test_with_approval_no_way_round_gives_an_agent_other_words():

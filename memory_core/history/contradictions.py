@@ -39,13 +39,15 @@ def open_contradictions(
     for id, fact in past.by_id.items():
         if id not in by_id:
             continue
+        # An agent's other words for a fact wait beside it until a person chooses, however they are worded meanwhile.
+        waits = by_id[id].state == fact.added.state == "proposed" and fact.added.origin == "written"
         others = tuple(
             other
             for other in fact.added.conflicts_with
             if other in by_id
             and other != id
             and not any({id, other} <= pair for pair in settled)
-            and _stands(by_id[id], by_id[other], _then(past, (id, other), fact.record.position), words)
+            and (waits or _stands(by_id[id], by_id[other], _then(past, (id, other), fact.record.position), words))
         )
         if others:
             result[id] = others
