@@ -61,12 +61,14 @@ def then(memory):
     )
 
 
+@pytest.mark.slow
 def test_a_branch_is_the_session_that_was_only_played_so_far():
     memory = played(20)
     for turn in (0, 1, 6, 13, 20):
         assert then(memory.branch(turn)) == then(played(turn, f"until {turn}"))
 
 
+@pytest.mark.slow
 def test_a_branch_and_the_shorter_session_go_on_alike():
     branch, short = played(20).branch(9), played(9, "short")
     for number in range(9, 25):

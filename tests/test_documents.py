@@ -89,6 +89,7 @@ def endpoint():
         yield server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN)
 def test_every_block_runs(page, tmp_path, monkeypatch, capfd, endpoint):
     folder, commands = tmp_path / "folder", tmp_path / "commands"

@@ -71,6 +71,7 @@ def victims():
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_nothing_acknowledged_is_lost_and_nothing_learned_twice(victims, tmp_path, seed):
     chance = random.Random(seed)

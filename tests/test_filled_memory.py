@@ -92,6 +92,7 @@ def test_a_prompt_is_never_over_its_limit_and_costs_what_was_planned(limit, past
         assert context.plan.over_by == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pasted", [False, True])
 @pytest.mark.parametrize("insert_method", ["system", "user"])
 def test_a_prompt_is_filled_nearly_whole(pasted, insert_method):

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 LATER = (
     "chromadb",
@@ -38,6 +40,7 @@ def loaded_by(program, names, home):
     return told.stdout.split()
 
 
+@pytest.mark.slow
 def test_the_first_page_is_drawn_without_models_index_tokenizer_tables_or_charts(tmp_path):
     program = """
 from streamlit.testing.v1 import AppTest

@@ -88,6 +88,7 @@ def test_the_text_of_any_error_is_short_and_storable(error):
     assert text.encode()
 
 
+@pytest.mark.slow
 @raising
 def test_puts_go_on_while_a_block_fails_and_its_deliveries_are_parked(error):
     clock = Clock()
@@ -162,6 +163,7 @@ def test_content_that_cannot_be_stored_costs_its_block_alone(content):
     assert len(events(memory, ContextBuilt)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

@@ -281,6 +281,7 @@ def test_a_preview_has_the_marks_of_what_it_learns():
     assert foretold == memory.build_context(record=False).messages
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["Porto", "Lisbon", "Faro"]), min_size=2, max_size=4))
 def test_in_any_history_of_values_only_the_last_stands_unmarked(towns):
     memory = memory_of(*(f"I live in {town}." for town in towns), facts={"on_change": "decide"})

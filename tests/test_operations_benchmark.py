@@ -54,6 +54,7 @@ def test_the_bounds_are_the_bounds():
     assert scores["keep everything"].hits["stale in the prompt"] == 1
 
 
+@pytest.mark.slow
 def test_the_rules_know_the_current_value_of_our_own_scenarios(tmp_path, capsys):
     file = tmp_path / "scores.json"
     arguments = ["--generate", "15", "--seed", "7", "--recipes", "consolidating", "--json", str(file)]

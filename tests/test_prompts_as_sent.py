@@ -155,6 +155,7 @@ def test_an_answer_sent_back_is_the_message_that_it_was():
     assert read_exchange("responses", b"{}", answered).answer == responses(*output)[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(VALUES | st.fixed_dictionaries({"role": VALUES, "content": VALUES, "tool_calls": VALUES}), max_size=3),

@@ -40,7 +40,7 @@ def facts_block(memory):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize(("number", "imported"), [(227, True), (120, False)])
+@pytest.mark.parametrize(("number", "imported"), [pytest.param(227, True, marks=pytest.mark.slow), (120, False)])
 def test_facts_of_a_person_survive_fifty_flushes(recipe, number, imported):
     with_user = {"user_id": "sam"} if recipe == "user_memories" else {}
     memory = Memory.from_recipe(recipe, "s", token_limit=4000, **with_user)

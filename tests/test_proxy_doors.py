@@ -85,6 +85,7 @@ def get(attached, path, method="GET", **headers):
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 @pytest.mark.parametrize(
     "headers",
@@ -154,6 +155,7 @@ def test_a_path_arrives_as_it_was_sent(attached, upstream, path):
     assert upstream.requests[0][0] == f"/v1{path}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["/../admin", "/..%2fadmin", "/%2e%2e/admin", "/a/%2E%2e%2Fb", "/..%5cadmin", "/.", "/a/./b", "/%2e"]
 )

@@ -57,6 +57,7 @@ def test_the_names_of_llamaindexs_files_and_roles_make_what_is_meant():
             roles(unknown)
 
 
+@pytest.mark.slow
 def test_importing_the_engine_loads_nothing_slow():
     program = f"import sys, memory_core; print([name for name in {SLOW!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

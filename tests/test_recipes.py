@@ -189,6 +189,7 @@ def test_a_recipe_of_a_user_needs_one(services):
     assert memory.session.config.recipe == "buffer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", KEYS)
 def test_any_recipe_can_be_switched_to_any_other_and_back(before, services):
     memory = Memory.from_recipe(before, user_id="sam", services=services, token_limit=400)
@@ -204,6 +205,7 @@ def test_any_recipe_can_be_switched_to_any_other_and_back(before, services):
 # -- side by side --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_recipes_are_compared_on_the_conversation_without_touching_it(services):
     memory = made("blocks", services, instructions="Be brief.")
     talk(memory)
@@ -264,6 +266,7 @@ def real_conversation(data_file):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 def test_every_recipe_runs_on_a_real_conversation(key, real_conversation, services):
     memory = made(key, services, token_limit=800)
@@ -291,6 +294,7 @@ def test_every_recipe_plays_the_demo_and_its_own_example(key, services):
         assert memory.build_context().failures == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 def test_in_every_example_the_queue_or_a_block_does_something(key, services):
     memory = Memory.from_recipe(key, user_id="sam", services=services, token_limit=EXAMPLES[key].token_limit)

@@ -201,6 +201,7 @@ LOOKED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "key", "answers", "turns"),
     [

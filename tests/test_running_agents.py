@@ -29,6 +29,7 @@ def opened(uri, session_id="s"):
     return Memory.open(session_id, app(uri), services=Services(embedder=HashEmbedder()))
 
 
+@pytest.mark.slow
 def test_an_agent_works_in_a_session_from_its_first_write_until_it_ends_or_falls_silent(uri):
     with agent_at(uri, "s") as agent:
         agent.say("note 1 of the day")
@@ -93,6 +94,7 @@ def opened_new(uri, session_id="s"):
     return memory
 
 
+@pytest.mark.slow
 def test_every_change_of_a_person_is_in_the_agents_next_prompt_and_stays_when_it_starts_again(uri):
     """Two processes, one SQLite file: the agent knows nothing of the app, and its constructor is as it was."""
     with agent_at(uri, "s") as agent:

@@ -244,6 +244,7 @@ def run(program, tmp_path, kind):
     return asyncio.run(names["program"](given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "result"),
     [

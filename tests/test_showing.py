@@ -293,6 +293,7 @@ WORD = st.text(st.characters(whitelist_categories=("Lu", "Ll", "Nd"), max_codepo
 SIGN = st.sampled_from([" ", ", ", "-", "_", "'s ", "\n", ". ", "(", "@", "é", "7", "李"])
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(WORD | st.builds("{} {}".format, WORD, WORD), min_size=1, max_size=5))
 def test_no_word_that_was_typed_is_left_in_the_file(data, typed):
     pieces = st.one_of(WORD, SIGN, st.sampled_from(typed))

@@ -130,6 +130,7 @@ def test_an_answer_has_the_form_of_the_request_and_names_what_was_refused(receiv
     assert receiving.recorded() == ["memory_searched"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status", "headers"),
     [
@@ -310,6 +311,7 @@ def test_where_too_much_waits_the_exporter_is_told_to_come_again(receiving, monk
     assert len(receiving.recorded()) == 2
 
 
+@pytest.mark.slow
 def test_thousands_of_spans_from_several_senders_are_stored_once_each(receiving):
     requests = [
         as_protobuf(

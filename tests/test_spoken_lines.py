@@ -137,6 +137,7 @@ def alone(lines):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [120, 160, 200, 260, 340])
 @pytest.mark.parametrize("top_k", [None, 9])
 def test_a_date_line_never_stands_alone_whatever_is_cut(limit, top_k):

@@ -144,6 +144,7 @@ def test_arguments_without_a_name_are_kept_as_they_came():
     assert "Oslo" in chat({"tool_calls": [piece(None, '{"city": "Oslo"}', index=0)]}).answer.content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -119,6 +119,7 @@ def phrases(seed, number):
         yield chosen.choice(FORMS)(kept)
 
 
+@pytest.mark.slow
 def test_what_was_said_is_never_said_not_to_be(memory):
     missed = [phrase for phrase in phrases(27, 1_000) if not memory.trace(phrase).tracks]
 

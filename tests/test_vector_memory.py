@@ -206,6 +206,7 @@ def test_reading_changes_nothing_and_records_nothing():
 ROLES = st.lists(st.sampled_from(["user", "assistant", "tool", "system"]), max_size=14)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(ROLES, st.sets(st.integers(0, 14)))
 def test_whatever_is_put_each_turn_is_found_whole_by_any_of_its_words(roles, pauses):

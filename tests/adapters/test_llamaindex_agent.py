@@ -136,6 +136,7 @@ def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
         memory.put(ChatMessage("Open?", role="user"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # pydantic's, of a block that is none of LlamaIndex's
 @pytest.mark.parametrize("part", PARTS)
 def test_an_answer_with_any_part_is_kept_with_its_words(part):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import mcp
+import pytest
 
 from memory_core import ChatMessage, Memory
 from memory_core.adapters.graph_tools import GraphTools
@@ -15,6 +16,7 @@ from memory_core.systems import KnowledgeGraph
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_client_lists_the_tools_asks_and_is_refused_in_a_sentence(tmp_path):
     memory = Memory.from_defaults("agent", database_uri=f"sqlite:///{tmp_path}/agent.db")
     memory.put(ChatMessage("I live in Faro."))
@@ -38,6 +40,7 @@ def test_a_client_lists_the_tools_asks_and_is_refused_in_a_sentence(tmp_path):
     assert "nobody" in wrong.content[0].text
 
 
+@pytest.mark.slow
 def test_a_client_keeps_a_graph_and_finds_it_again_in_another_process(tmp_path):
     command = ["-m", "memory_inspector", "mcp-memory", "--database", str(tmp_path / "new.db"), "--session", "kg"]
     server = mcp.StdioServerParameters(command=sys.executable, args=command, cwd=ROOT)

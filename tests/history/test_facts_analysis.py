@@ -217,6 +217,7 @@ def test_the_words_that_carry_a_fact_are_marked(text, message, marked):
     assert [message[start:end] for start, end in source_spans(text, message)] == marked
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_spans_are_in_order_inside_the_message_and_apart(text, message):
     ends = [0]

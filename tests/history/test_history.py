@@ -1,5 +1,6 @@
 """The log folded by turn says of every turn what the tables said at its end."""
 
+import pytest
 from engine_fakes import assistant, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +38,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(steps)
 def test_every_turn_ends_with_what_the_tables_say(steps):

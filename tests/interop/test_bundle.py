@@ -289,6 +289,7 @@ def test_a_bundle_opens_on_a_file_too(tmp_path):
     assert again.get() == memory.get()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=ALL_STEPS)
 def test_every_session_opens_again(steps):
@@ -629,6 +630,7 @@ def test_a_bundle_that_is_cut_off_says_what_is_missing(notes):
     assert refused(notes[:60]) == "notes.zip is not a conversation: it is a damaged zip archive. Nothing was imported."
 
 
+@pytest.mark.slow
 def test_no_cut_and_no_flipped_byte_gets_through(notes):
     whole = read_bundle(notes, "notes.zip").rows.held()
     for end in range(10, len(notes), 997):

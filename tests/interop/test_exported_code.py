@@ -2,6 +2,7 @@
 
 import ast
 
+import pytest
 from engine_fakes import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -35,6 +36,7 @@ SETTINGS = st.dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.tuples(NAMES, TYPES, SETTINGS, st.none() | NAMES), max_size=4, unique_by=lambda each: each[0]),

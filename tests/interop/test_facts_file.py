@@ -157,6 +157,7 @@ def test_a_row_longer_than_the_heading_is_a_problem():
     assert read("text,state\na,active,b\n").problems == (Problem(2, "3 columns, the heading has 2"),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "said"),
     [

@@ -123,6 +123,7 @@ def graphs(draw):
     return graph(entities, relations)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(some=graphs())
 def test_every_graph_is_read_as_it_was_written(some):
@@ -166,6 +167,7 @@ def test_an_awkward_name_is_one_string_of_cypher(name, written):
     assert f"{{name: {written}}}" in write_graph(graph([entity(1, name)]), "cypher")
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(some=graphs())
 def test_words_never_leave_their_string_in_cypher(some):

@@ -153,6 +153,7 @@ def test_objects_packed_inside_each_other_without_end_are_a_damaged_checkpoint(t
     assert "one of its checkpoints is damaged" in refused(tmp_path, "msgpack", data)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_more_values_than_are_read_is_refused(tmp_path):
     many = msgpack.packb({"channel_values": {"messages": [{}] * MAX_VALUES}})
     assert "holds more than 1,048,576 items" in refused(tmp_path, "msgpack", many)

@@ -90,6 +90,7 @@ configurations = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 @settings(max_examples=10, deadline=None)
 @given(given=configurations, priorities=st.lists(st.integers(0, 9), min_size=5, max_size=5))

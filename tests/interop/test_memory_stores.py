@@ -170,6 +170,7 @@ def test_a_memory_file_as_an_array_an_answer_or_half_written_is_opened(form, tmp
 TEXTS = st.text(st.sampled_from("aA \n\x00\ud800ßİ"), max_size=4)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=3)), min_size=1, max_size=4), st.lists(TEXTS, max_size=3))
 @settings(max_examples=40, deadline=None)
 def test_any_memory_file_is_opened_once_and_then_changes_nothing(entities, ends):

@@ -191,6 +191,7 @@ FIELDS = st.sampled_from(
 TYPES = st.sampled_from(sorted({str(entry.get("type")) for entry, _ in CONTENT.values()} | {"ai", "unknown"}))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(FIELDS, TYPES | VALUES, max_size=6) | VALUES, VALUES)
 @settings(max_examples=300)
 def test_any_json_is_read_and_nothing_beside_it_is_lost(entry, other):
@@ -203,6 +204,7 @@ def test_any_json_is_read_and_nothing_beside_it_is_lost(entry, other):
     assert ChatMessage.from_json(message.to_json()) == message
 
 
+@pytest.mark.slow
 @given(st.dictionaries(FIELDS, TYPES | VALUES, max_size=6) | VALUES)
 @settings(max_examples=300)
 def test_any_json_is_a_message_or_refused_in_one_sentence(entry):
@@ -215,6 +217,7 @@ def test_any_json_is_a_message_or_refused_in_one_sentence(entry):
         assert all(json.loads(message.to_json()) for message in found)
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(FIELDS, TYPES | VALUES, max_size=6), max_size=4))
 @settings(max_examples=200)
 def test_any_list_of_items_becomes_messages_and_comes_back(items):

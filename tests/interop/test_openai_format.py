@@ -432,6 +432,7 @@ def test_a_byte_that_is_not_text_is_named_by_line_and_place():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [bytes, bytes.decode], ids=["bytes", "text"])
 def test_a_file_may_be_as_large_as_the_limit_and_no_larger(kind):
     head, tail = b'[{"role": "user", "content": "', b'"}]'

@@ -348,6 +348,7 @@ def any_variant(given, made):
     return config
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(configurations, st.lists(blocks, max_size=5), st.integers(0, 12))
 def test_every_offered_change_mends_its_finding_and_brings_no_error(given, made, turns):

@@ -132,6 +132,7 @@ def kept(memory):
         return len(connection.execute(model_output_table.select()).all())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=6, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )

@@ -72,6 +72,7 @@ def test_a_sweep_can_be_cancelled_and_one_of_a_million_cells_is_refused(memory):
         swept(memory, x, x)
 
 
+@pytest.mark.slow
 def test_cells_that_a_plan_cannot_know_are_played_and_what_was_played_stays_when_cancelled():
     learning = lived("blocks", 260, [("turn", pick) for pick in (0, 1, 2, 3, 4, 8, 5, 6, 7)])
     script, base = script_of(learning), variant_of(learning)

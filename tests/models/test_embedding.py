@@ -104,6 +104,7 @@ def test_the_model_is_loaded_once_for_all_embedders(monkeypatch, local):
     MiniLMEmbedder().embed(["y"])
 
 
+@pytest.mark.slow
 def test_loading_the_model_leaves_no_id_of_this_machine(tmp_path):
     program = "from memory_core.models.embedding import MiniLMEmbedder; MiniLMEmbedder().embed(['Porto'])"
     deciding = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME", "CI")

@@ -380,6 +380,7 @@ def test_a_clause_of_unknown_shape_is_no_statement():
     assert parse("Movies can take me away") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -8,6 +8,8 @@ from running_agent import running_agent
 from memory_inspector.reading.write_access import left_to_agent
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 PAGES = ("context", "timeline", "blocks", "facts", "graph", "retrieval", "trace", "lab")
 
 CHANGING = (

@@ -592,6 +592,7 @@ def test_a_name_taken_meanwhile_is_said_and_what_was_typed_stays(demo_home):
     assert drawn.text_input[0].value == "Extra"
 
 
+@pytest.mark.slow
 def test_a_block_that_is_not_added_yet_is_there_when_the_drawer_is_opened_again(demo_home):
     drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.text_input[0].set_value("Tone").run()

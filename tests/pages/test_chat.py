@@ -142,6 +142,7 @@ def test_the_line_under_a_turn_sets_the_one_clock(app):
     assert "did in turn 11**" in joined(app)
 
 
+@pytest.mark.slow
 def test_after_a_reset_the_demo_can_be_played_again(app):
     press(app, "Next message")
     dialog("ui.sessions.session_dialogs", "reset_dialog", "demo").button[0].click().run()
@@ -237,6 +238,7 @@ def test_only_the_newest_messages_are_drawn_until_more_are_asked_for(demo_home):
     assert message_texts(app) == [f"message {n}" for n in range(20, 100)]
 
 
+@pytest.mark.slow
 def test_a_very_long_message_is_stored_whole_and_drawn_in_part(demo_home):
     text = "word " * 200_000
     memory = recorded_session(services.engine(), [ChatMessage(role="user", content=text)], title="Long")
@@ -403,6 +405,7 @@ def test_impossible_settings_are_refused_in_one_sentence_and_nothing_changes(dem
     assert demo().session.config == before
 
 
+@pytest.mark.slow
 def test_a_block_added_in_mid_session_is_filled_from_the_archive(demo_home):
     drawn = dialog("ui.blocks.editor", "add_dialog", "demo")
     drawn.segmented_control[0].set_value("facts").run()
@@ -555,6 +558,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "word"), FAILURES)
 def test_a_model_that_fails_is_one_sentence_and_the_app_stays_usable(app, step, word):
     with ScriptedServer(*[step] * 4, streamed("Nuts, ", "you said.")) as server:

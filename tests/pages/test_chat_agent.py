@@ -11,6 +11,8 @@ from memory_core.agent.tools import MemoryTools
 from memory_inspector.server.new_session import TRIP, new_memory
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def memory(demo_home):

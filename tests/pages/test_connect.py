@@ -15,6 +15,8 @@ from memory_inspector.server.new_session import new_memory
 from ui.sessions.connect import Heard, code, sentence
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 

@@ -310,6 +310,7 @@ def test_a_turn_without_a_prompt_shows_the_one_before_and_says_so(home):
     assert "No prompt was built in turn 2. This is the one of turn 1." in joined(page(session="quiet"))
 
 
+@pytest.mark.slow
 def test_an_agents_turn_with_several_prompts_shows_the_last_and_lets_one_pick(home, data_file):
     file = data_file("tau-bench/one_conversation.json")
     conversation = read_conversation(file.read_bytes(), filename=file.name)

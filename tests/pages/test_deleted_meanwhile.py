@@ -9,6 +9,8 @@ from memory_core import Memory, delete_session, list_sessions
 from memory_core.errors import NotFoundError
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 
 def deleted_in_the_middle(monkeypatch, app, press, method):
     """Press a button; at the engine's next call of `method` the session is deleted by somebody else. Gives the job."""

@@ -14,6 +14,8 @@ from ui.chat.player import STOPS
 from ui.parts import toasts
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 GUIDE = ("Send the next message", "See what was cut", "Find what it forgot")
 
 

@@ -206,6 +206,7 @@ def ticked(app):
     return [step for step in GUIDE if any(f":material/check: {step}]" in words for words in said)]
 
 
+@pytest.mark.slow
 def test_a_step_of_the_guide_is_done_where_its_promise_was_kept_and_not_before(app):
     app = press(app, "Next message")
     for page in ("timeline", "retrieval"):
@@ -221,6 +222,7 @@ def test_a_step_of_the_guide_is_done_where_its_promise_was_kept_and_not_before(a
     assert ticked(opened()) == ["Send the next message", "See what was cut", "Find what it forgot"]
 
 
+@pytest.mark.slow
 def test_the_guide_links_to_the_turn_of_the_last_cut(app):
     for _ in range(3):
         app = press(app, "Next message")

@@ -11,6 +11,8 @@ from memory_core.events import ContextBuilt
 from memory_inspector.demo.script import MESSAGES
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 
 class Silent(BaseHTTPRequestHandler):
     """Takes a request and does not answer until it may; then it refuses."""

@@ -12,6 +12,8 @@ from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.wording import prompt_text
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 TURNS, FOUND = 24, 40
 PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab", "sessions")
 NOW_AND_THEN = tuple(page for page in PAGES if page not in ("lab", "sessions"))

@@ -12,6 +12,8 @@ from ui.frame import model_test
 from ui.sessions import health
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-secret-123"
 
 

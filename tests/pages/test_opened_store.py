@@ -4,6 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 
+import pytest
 from pages_driver import dialog, opened
 
 from memory_core.interop.in_place import open_store
@@ -11,6 +12,8 @@ from memory_core.sessions.overview import overview
 from memory_inspector.server.engine import FOLLOW_EVERY_SECONDS
 from ui.sessions.session_rows import origin, origin_in_words
 from ui.tab import services
+
+pytestmark = pytest.mark.slow
 
 
 def wait_until(ready):

@@ -16,6 +16,8 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def demo(demo_home):

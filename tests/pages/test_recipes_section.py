@@ -15,6 +15,8 @@ from memory_inspector.wording.event_sentences import Words, describe
 from ui.recipes import recipe_trials
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 TRY = "Try them on this conversation"
 HOSTILE = "![x](http://evil.test/x.png) **hi**"
 

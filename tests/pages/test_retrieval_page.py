@@ -262,6 +262,7 @@ def test_a_stored_turn_is_deleted_behind_a_question(memory):
     assert "not stored any more" in joined(app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_map_is_drawn_with_the_picked_turn(memory, theme):
     app = opened(page="retrieval", theme=theme, session="demo", query=QUESTION)

@@ -15,6 +15,8 @@ from ui.retrieval import detail, tuning
 from ui.retrieval.search_state import Asked
 from ui.tab import services, state
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "What did Ana say about the pottery class on 19 May 2023?"
 BLOCK = "Earlier turns"
 USUAL = BoostWeights()

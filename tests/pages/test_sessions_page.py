@@ -124,6 +124,7 @@ def test_it_draws_in_the_dark_and_with_a_turn_in_the_address(demo_home):
     assert "1 session · " in joined(page(theme="dark", session="demo", turn="3"))
 
 
+@pytest.mark.slow
 def test_a_session_of_a_running_agent_is_live_with_its_whole_name_and_one_click_from_its_chat(demo_home):
     """The agent is another process, on the same database."""
     app = page()

@@ -11,6 +11,8 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 TURN = 12
 
 

@@ -13,6 +13,8 @@ from memory_inspector.server.jobs import Job
 from ui.tab import services
 from ui.tab.view import View
 
+pytestmark = pytest.mark.slow
+
 JAZZ = "Ana likes jazz"
 
 

@@ -14,6 +14,8 @@ from memory_inspector.server.new_session import new_memory
 from ui.summaries.rewriting import rewrite, rewriting
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 SAID = [
     "My name is Chandra and I live in Porto.",
     "The dinner is on 14 March for 12 guests.",

@@ -383,6 +383,7 @@ def test_the_raw_record_is_there_when_it_is_asked_for(demo_home):
     assert '"queue_before": ' in app.code[0].value
 
 
+@pytest.mark.slow
 def test_markup_in_messages_names_and_facts_is_shown_as_it_was_typed(demo_home):
     name = "![x](http://evil.test/a.png) **bold** :red[r]"
     memory = new_memory(services.engine(), title="Mine")
@@ -401,6 +402,7 @@ def test_markup_in_messages_names_and_facts_is_shown_as_it_was_typed(demo_home):
     assert plain(name[:23]) in "".join(each.value for each in app.markdown)
 
 
+@pytest.mark.slow
 def test_every_event_of_the_demo_has_a_drawer(demo_home):
     memory = play_on(7)
     app = timeline(session="demo")

@@ -192,6 +192,7 @@ def health(at=None, **states):
     return Health(checks, time.time() if at is None else at)
 
 
+@pytest.mark.slow
 def test_a_result_is_remembered_and_not_asked_for_again_while_it_is_young():
     watch, asked = Watch(), []
 
@@ -237,6 +238,7 @@ def test_results_of_two_models_are_apart_and_the_oldest_go(monkeypatch):
     assert watch.latest("somebody else's") is None
 
 
+@pytest.mark.slow
 def test_closing_waits_for_what_is_being_looked_at():
     watch, go_on, ended = Watch(), threading.Event(), []
 

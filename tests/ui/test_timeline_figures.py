@@ -438,6 +438,7 @@ def test_turns_without_a_prompt_are_no_white_stripes():
     assert [opacity < 1 for opacity in bars.marker.opacity] == [not number % 2 for number in range(1, 11)]
 
 
+@pytest.mark.slow
 def test_whoever_draws_a_figure_has_the_whole_of_pandas():
     # Plotly asks sys.modules for it at every number, and fails over half a module that another thread is loading
     code = "import sys; from memory_inspector.figures import timeline_figures; sys.modules['pandas'].Series"
