@@ -57,12 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     opening.add_argument("store", help="its file, or a folder of notes: never changed, and followed while the app runs")
     opening.add_argument("--only", metavar="NAME", help="one of its conversations")
     opening.set_defaults(run=_open)
-    verifying = commands.add_parser("verify", help="search a data folder for words that were forgotten")
+    verifying = commands.add_parser("verify", help="search a data folder or database for words that were forgotten")
     verifying.add_argument("receipt", nargs="?", help="a receipt of an earlier search, to search again for the same")
     verifying.add_argument(
         "--words", metavar="FILE", help="the words instead, a text on each line; - for standard input"
     )
-    verifying.add_argument("--place", metavar="PATH", help="a folder or a database file (the app's folder)")
+    verifying.add_argument(
+        "--place", metavar="PATH", help="a folder, a database file, or a PostgreSQL URL (the app's folder)"
+    )
     verifying.add_argument("--out", metavar="FILE", help="where to write the new receipt")
     verifying.set_defaults(run=_verify)
     return command.main(arguments, parser=parser)
@@ -137,8 +139,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         # As bytes: typed words of another encoding must not end the search with an error.
         data = sys.stdin.buffer.read() if arguments.words == "-" else _content(arguments.words)
         texts = wanted(line for line in data.decode("utf-8", "replace").splitlines() if line.strip())
-    place = arguments.place or str(Settings.of_the_app().home)
-    made = receipt_of(Path(place), texts)
+    made = receipt_of(arguments.place or str(Settings.of_the_app().home), texts)
     if arguments.out is not None:
         try:
             Path(arguments.out).write_text(made.to_json(), encoding="utf-8")

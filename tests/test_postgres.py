@@ -43,6 +43,9 @@ from memory_core.memory import Memory
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import TABLES
+from memory_core.verification.fingerprints import wanted
+from memory_core.verification.receipts import receipt_of
+from memory_inspector.__main__ import main as command
 
 pytestmark = pytest.mark.postgres
 
@@ -385,3 +388,51 @@ def test_a_put_writes_nothing_into_the_index_of_what_was_flushed(url):
             "SELECT indexdef FROM pg_indexes WHERE indexname = 'mi_message_flush'"
         ).scalars()
     assert made.endswith("WHERE (flush IS NOT NULL)")
+
+
+def test_forgotten_words_are_searched_for_in_every_column(url, tmp_path, capsys):
+    memory = Memory.from_recipe("blocks", "s", database_uri=url)
+    memory.put(user("My dentist is Doctor Vantongeren."))
+    memory.flush(all=True)
+    memory.deliver()
+    words = wanted(["Doctor Vantongeren"])
+    before = receipt_of(url, words)
+    assert "mi_content.data" in {part.part for part in before.searched if part.hits}
+    memory.session.forget("Vantongeren")
+    after = receipt_of(url, words)
+    assert after.clean, after.page()
+    assert len(after.searched) > 50
+    assert "secret-word" not in after.to_json() + after.page()
+    (tmp_path / "receipt.json").write_text(after.to_json())
+    assert command(["verify", str(tmp_path / "receipt.json"), "--place", url]) == 0
+    memory.put(user("It was Doctor Vantongeren."))
+    assert command(["verify", str(tmp_path / "receipt.json"), "--place", url]) == 1
+    assert "secret-word" not in capsys.readouterr().out
+
+
+def test_what_an_account_may_not_read_is_named_and_a_server_that_is_away_is_one_sentence(url, tmp_path):
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute('CREATE SCHEMA "odd schema"')
+        connection.execute('CREATE TABLE "odd schema"."odd ""table" (words bytea, listed text[], nothing int)')
+        connection.execute(
+            'INSERT INTO "odd schema"."odd ""table" VALUES (%s, %s, NULL)', (b"\x00vantongeren", ["a", "Vantongeren"])
+        )
+        connection.execute("CREATE TABLE hidden (words text)")
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute('GRANT USAGE ON SCHEMA "odd schema" TO reader')
+        connection.execute('GRANT SELECT ON ALL TABLES IN SCHEMA "odd schema" TO reader')
+    receipt = receipt_of(url.replace("ana:secret-word@", "reader@"), wanted(["Vantongeren"]))
+    assert {(part.part, part.hits) for part in receipt.searched if part.hits} == {
+        ('odd schema.odd "table.words', 1),
+        ('odd schema.odd "table.listed', 1),
+    }
+    assert [(part.part, part.problem) for part in receipt.problems] == [
+        ("hidden.words", "cannot be read: InsufficientPrivilege")
+    ]
+    assert not receipt.clean
+    with pytest.raises(StoreError, match="cannot be reached") as caught:
+        receipt_of(f"postgresql://ana:secret-word@127.0.0.1:{free_port()}/memory", wanted(["Vantongeren"]))
+    assert "secret-word" not in str(caught.value)

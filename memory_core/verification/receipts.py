@@ -13,16 +13,18 @@ from typing import Any
 from memory_core.errors import FormatError
 from memory_core.verification.fingerprints import MODULI, Fingerprint, Wanted
 from memory_core.verification.searching import Searched, search
+from memory_core.verification.server_search import is_server, search_server
 
 VERSION = 1
 ELSEWHERE = (
     "backups and snapshots of the folder, and the free space of its disk",
     "bundles and reports that were exported to other folders",
     "the provider of a model that was sent these words",
-    "other databases: PostgreSQL and Chroma servers are not searched",
+    "Chroma servers, and databases that are not named above",
+    "a PostgreSQL server's files: deleted rows until VACUUM FULL, its write-ahead log, its replicas",
     "other wordings: a summary may say the same in other words",
 )
-"""Places that no search of a folder can reach."""
+"""Places that no search of a folder or a database can reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,16 @@ class Receipt:
 
     def page(self) -> str:
         """Return the receipt as one page of text to print."""
-        files = len({part.file for part in self.searched})
-        size = sum(part.bytes for part in self.searched if part.part == "bytes")
+        files = {part.file for part in self.searched}
+        read = {part.file for part in self.searched if part.part == "bytes"}
+        # A server's database has no bytes of its own here: its size is that of its values.
+        size = sum(part.bytes for part in self.searched if part.part == "bytes" or part.file not in read)
         # The other parts are columns and members: each file already counts by its own bytes.
         inside = sum(part.part not in ("bytes", "name", "contents") for part in self.searched)
         texts = len(self.wanted.texts)
         lines = [
             f"Search for {texts} forgotten {'text' if texts == 1 else 'texts'}, {self.made}",
-            f"Searched: {files:,} files with {size:,} bytes, {inside:,} columns and members in them",
+            f"Searched: {len(files):,} files and databases with {size:,} bytes, {inside:,} columns and members in them",
             f"Found: {self.hits:,} times" if self.hits else "Found: nothing",
             *(f"  {part.file}, {part.part}: {part.hits:,}" for part in self.searched if part.hits),
             *(f"Not searched: {part.file}, {part.part} {part.problem}" for part in self.problems),
@@ -79,13 +83,17 @@ class Receipt:
         return "\n".join(lines)
 
 
-def receipt_of(place: Path, wanted: Wanted) -> Receipt:
-    """Search a folder or file now.
+def receipt_of(place: Path | str, wanted: Wanted) -> Receipt:
+    """Search a folder or file, or a PostgreSQL database given by its URL, now.
 
     Raises:
+        ConfigError: psycopg is needed and not installed.
         NotFoundError: there is no such folder or file.
+        StoreError: the server cannot be reached.
     """
-    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), wanted, tuple(search(place, wanted)))
+    server = isinstance(place, str) and is_server(place)
+    parts = search_server(str(place), wanted) if server else search(Path(place), wanted)
+    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), wanted, tuple(parts))
 
 
 def read_receipt(text: str, name: str) -> Receipt:

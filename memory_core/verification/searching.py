@@ -25,7 +25,7 @@ class Searched:
     """Outcome of searching one file, column or member."""
 
     file: str
-    """Path within the folder."""
+    """Path within the folder, or the name of a server's database."""
     part: str
     """`bytes` or `name` of the file, `table.column` of a database, a member of an archive, or its `contents`."""
     bytes: int
@@ -122,10 +122,11 @@ def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
                     f'SELECT "{value}" FROM "{quoted}" WHERE typeof("{value}") IN (\'text\', \'blob\')'
                 )
                 part = f"{table.decode()}.{column}"
-                yield _column(name, part, (row[0] for row in rows), wanted)
+                yield search_values(name, part, (row[0] for row in rows), wanted)
 
 
-def _column(name: str, part: str, values: Iterator[bytes], wanted: Wanted) -> Searched:
+def search_values(name: str, part: str, values: Iterator[bytes], wanted: Wanted) -> Searched:
+    """Search the values of one column, and what compressed ones hold."""
     read, hits, joined, problem = 0, 0, bytearray(), None
     for value in values:
         # The break between two values is no part of any text.

@@ -9,6 +9,7 @@ from memory_core.config import Settings
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import Receipt
 from memory_core.verification.searching import search
+from memory_core.verification.server_search import search_server
 
 
 def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
@@ -17,6 +18,7 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
     Raises:
         ConfigError: a phrase has under 4 characters, which stand in other words by chance; or there is none, as for a
             message that is too short to be looked for.
+        StoreError: the PostgreSQL database cannot be reached.
     """
     texts = wanted(phrases)
     home, file = Settings.of_the_app().home, database.file
@@ -24,8 +26,10 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
     # A database inside of the folder is searched with it already.
     if file is not None and file.is_file() and not any(place in file.resolve().parents for place in _resolved(places)):
         places.append(file)
-    parts = tuple(part for place in places for part in search(place, texts))
-    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, parts)
+    parts = [part for place in places for part in search(place, texts)]
+    if not database.is_sqlite:
+        parts += search_server(database.engine.url.render_as_string(hide_password=False), texts)
+    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, tuple(parts))
 
 
 def _resolved(places: list[Path]) -> list[Path]:

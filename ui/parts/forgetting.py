@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from memory_core import ConfigError, Memory, MemoryInspectorError
+from memory_core import Memory, MemoryInspectorError
 from memory_core.events import Ref
 from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
@@ -212,7 +212,7 @@ def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected]) -> tupl
     with st.spinner("Searching for what is left"):
         try:
             receipt: Receipt | str = receipt_for(memory.session.database, impact.target.searched)
-        except ConfigError as error:
+        except MemoryInspectorError as error:
             receipt = str(error)
     return f"Forgot {count(len(impact.erased), 'thing')}.", receipt
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from memory_core import ConfigError, MemoryInspectorError, forget_user
+from memory_core import MemoryInspectorError, forget_user
 from memory_core.sessions.forget_user import UserData, data_of_user
 from memory_core.verification.receipts import Receipt
 from memory_inspector.server.forget_receipt import receipt_for
@@ -82,6 +82,6 @@ def _forgotten(data: UserData) -> tuple[str, Receipt | str]:
     with st.spinner("Searching for what is left"):
         try:
             receipt: Receipt | str = receipt_for(database, gone.searched)
-        except ConfigError as error:
+        except MemoryInspectorError as error:
             receipt = str(error)
     return f"Forgot {_line(gone)}.", receipt
