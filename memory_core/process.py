@@ -116,8 +116,8 @@ _pause = per_process(_Pause)
 def collector_paused() -> Iterator[None]:
     """Pause collection of cyclic garbage until the last thread leaves; a collector that was off before stays off.
 
-    Otherwise the collector scans all objects repeatedly although none of the new ones can be garbage yet: half the time
-    of opening a session of 100,000 messages.
+    Otherwise the collector scans all objects repeatedly although none of the new ones can be garbage yet: that takes
+    half the time of opening a session of 100,000 messages.
     """
     pause = _pause()
     with pause.lock:

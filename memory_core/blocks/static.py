@@ -84,7 +84,7 @@ def encode(content: str | tuple[Part, ...]) -> str:
 
 
 def decode(stored: str) -> str | tuple[Part, ...]:
-    """Reverse `encode`; a text that begins with the mark and holds no parts is plain text."""
+    """Reverse `encode`; a text that begins with `PARTS_MARK` and holds no list of parts is plain text."""
     if not stored.startswith(PARTS_MARK):
         return stored
     try:

@@ -203,7 +203,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             return editing.write_block_text(self._session, w, attached, text, actor, restored=earlier)
 
     def graph(self, block: str | None = None) -> GraphDesk:
-        """Desk of a graph block (None: the first): relations, paths, changes with undo.
+        """Editor of a graph block (None: the first): relations, paths, changes with undo.
 
         Raises:
             NotFoundError: there is no such block, or none that holds a graph.
@@ -221,7 +221,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return GraphAndFacts(self._session, graph, facts)
 
     def summary(self, block: str | None = None) -> SummaryDesk:
-        """Desk of a summary block (None: the first): its state, all its versions, rewriting on demand.
+        """Editor of a summary block (None: the first): its state, all its versions, rewriting on demand.
 
         Raises:
             NotFoundError: there is no such block, or none that keeps a summary.

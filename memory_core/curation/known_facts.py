@@ -167,7 +167,7 @@ class SessionFacts:
         return self._change(facts, curation.confirm, **options)
 
     def ask(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:
-        """Let the agent ask the user whether facts still hold: the prompt says so beside each until it is confirmed."""
+        """Have the agent ask the user whether facts still hold, by a note beside each in prompts until confirmed."""
         return self._change(facts, curation.ask, **options)
 
     def retire(self, *facts: Fact | int, reason: str = "", **options: Unpack[Options]) -> Change:

@@ -27,8 +27,8 @@ TIMES = ("create_time", "created_at", "timestamp")
 def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage]:
     """Return the messages of an entry of a conversation: itself, and one for each tool result in it.
 
-    An unknown role is the assistant's, its name is kept; `other_as_text` as in `messages_from_openai`. Characters that
-    cannot be stored become U+FFFD.
+    A message with an unknown role is read as the assistant's, with the role as its name; `other_as_text` as in
+    `messages_from_openai`. Characters that cannot be stored become U+FFFD.
 
     >>> [(str(message.role), message.content) for message in read_messages({"from": "human", "value": "Hello"})]
     [('user', 'Hello')]

@@ -114,7 +114,7 @@ class Located:
 
     @property
     def place(self) -> Place:
-        """Return its place; path indexes count from 0, as in JSON readers."""
+        """Return its place in the file: line or JSON path, whose indexes count from 0."""
         if not self._path:
             return self._line
         return self._path if self._alone else f"line {self._line}, {self._path}"

@@ -72,7 +72,7 @@ def without(script: Script, history: History, positions: Iterable[int]) -> Scrip
 
 
 def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
-    """Return changes that restore the values before a person's edit, as far as they are still in force.
+    """Return changes that revert a person's edit, where its values are still in force.
 
     Empty for other events, and for values changed again since.
     """

@@ -142,7 +142,7 @@ class LocalEmbedder(ABC):
         self._memo = Memo()
 
     def embed(self, texts: Sequence[str]) -> Rows:
-        """Unit rows, shape `(len(texts), dimensions)`.
+        """Return unit vectors as rows, shape `(len(texts), dimensions)`.
 
         Raises:
             EmbedderError: the model's package or files are missing or not the known ones.
@@ -256,7 +256,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self.endpoint.close()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows, shape `(len(texts), dimensions)`. A text without a word gets the first unit vector.
+        """Return unit vectors as rows, shape `(len(texts), dimensions)`; the first basis vector for one without words.
 
         Raises:
             EmbedderError: the endpoint does not answer, refuses, or sends something else than vectors.

@@ -297,7 +297,7 @@ class Embedder(Protocol):
     def offline(self) -> bool: ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows, shape `(len(texts), dimensions)`.
+        """Return unit vectors as rows, shape `(len(texts), dimensions)`.
 
         Raises:
             EmbedderError: the model is missing, or its endpoint does not answer.

@@ -533,7 +533,7 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
 
 
 def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callable[[str], int]) -> list[Fact]:
-    """Return the active facts as they will be, oldest first; `facts` are those that are active now.
+    """Return the active facts after the change, oldest first; `facts` are those that are active now.
 
     New ones have ids above all others, and dates like the newest.
     """

@@ -1,4 +1,4 @@
-"""Builders of a track's stages, each with the sentence, rule and numbers of its event. Pure."""
+"""Build the stages of a track, one carrier's way, each with the sentence, rule and numbers of its event. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

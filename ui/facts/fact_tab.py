@@ -113,7 +113,7 @@ def write_link(place: ListPosition, fact: int | None) -> None:
 
 
 def key(place: ListPosition, name: str) -> str:
-    """Widget key for one block of one session and the present generation."""
+    """Widget key of one block of one session; the generation in it changes when its fields start anew."""
     # The place is hashed, because a block's name can hold any character and a key becomes a CSS class.
     return f"facts__{name}_{zlib.crc32(repr(place).encode())}_{at(place).generation}"
 

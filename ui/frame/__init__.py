@@ -1,1 +1,1 @@
-"""Everything around a page: header, sidebar, menu, scrubber, keys, and the dialog that goes anywhere."""
+"""Everything around a page: header, sidebar, menu, scrubber, keyboard shortcuts, and the *Go to* dialog."""

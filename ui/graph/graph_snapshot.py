@@ -40,7 +40,7 @@ class Desk:
 
     @property
     def desk(self) -> GraphDesk:
-        """Desk that changes the graph. Raises `NotFoundError` if the block was removed."""
+        """Editor of the graph. Raises `NotFoundError` if the block was removed."""
         return self.memory.blocks.graph(self.block)
 
     def first_heard(self, relation: Relation) -> Heard | None:

@@ -156,7 +156,7 @@ def _draw_number(
 ) -> None:
     """Draw a field for one of the memory's settings, in whole numbers: a share is typed as percent.
 
-    An emptied field takes the change back.
+    Clearing the field reverts the change.
     """
     key = f"lab__{name}_{setting}"
     is_share = setting == "chat_history_token_ratio"

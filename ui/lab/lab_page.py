@@ -245,7 +245,7 @@ def _draw_numbers(results: dict[str, Result]) -> None:
             "Cut": whole(width=52, help="Tokens that did not fit, over all turns"),
             "Flushes": whole(width=58),
             "Facts": whole(width=46, help="Active facts in the end"),
-            "Model calls": whole(width=78, help="Calls a model would need to learn the same; rules need none"),
+            "Model calls": whole(width=78, help="Model calls that learning would take; rules take none"),
             "Watched": st.column_config.TextColumn(width=62, help="Watched things in the last prompt"),
             "Probes": st.column_config.TextColumn(width=58, help="Probes that hold"),
         },

@@ -228,8 +228,8 @@ def _shown_state(conversation: Conversation, source: str) -> None:
             f"Let the blocks learn from the {count(len(conversation.archived), 'archived message')}",
             value=True,
             key="import__learn",
-            help="Facts and earlier turns start empty. "
-            + ("No model is called: rules learn." if chosen.offline else "Learning calls the chosen model."),
+            help="Facts and earlier turns are not imported: they are learned from these messages. "
+            + ("Rules learn, no model is called." if chosen.offline else "Learning calls the chosen model."),
         )
     with st.container(horizontal=True, vertical_alignment="center"):
         _import_button(

@@ -133,7 +133,7 @@ def _article(noun: str, *, plural: bool) -> str:
 
 
 def _kind(verb: str, rest: str) -> str | None:
-    """Return the category of what somebody is or does, by its words; None if it says too little."""
+    """Return the fact category of a verb and its complement; None if no rule matches."""
     if verb == "es" and pattern(r"(?:alérgic|vegetarian|vegan|celíac|diabétic|asmátic|intolerante).*").match(rest):
         return "health"
     if verb == "tiene" and pattern(
