@@ -427,7 +427,8 @@ def test_a_session_in_which_a_turn_is_being_written_is_left_alone(demo_home, mon
 # -- branching -----------------------------------------------------------------------------------
 
 
-def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home):
+def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home, monkeypatch):
+    monkeypatch.setattr("ui.sessions.making.SHOWN_AFTER_SECONDS", 20)  # however busy the machine is
     before = sessions()["Birthday dinner"]
     drawn = dialog("ui.sessions.session_dialogs", "branch_dialog", "demo", 5)
     assert drawn.text_input[0].value == "Birthday dinner B"
