@@ -60,8 +60,8 @@ Knowledge = Literal["built", "observed", "reported"]
 Operation = Literal["create", "update", "delete", "search", "upsert", "create_store", "delete_store"]
 """Operation on memory. `delete`: the item is no longer in any prompt; `upsert`: a delivery to a block."""
 
-DeliveryState = Literal["pending", "done", "failed", "parked", "skipped"]
-"""State of a delivery after an event about it; `failed`: it will be tried again."""
+DeliveryStatus = Literal["pending", "done", "failed", "parked", "skipped"]
+"""Status of a delivery after an event about it; `failed`: it will be tried again."""
 
 KINDS: dict[str, type["Event"]] = {}
 """Event classes by stored name."""
@@ -109,8 +109,8 @@ class Event:
     """Messages are no longer the session's after it, nor is what was learned from them alone."""
     rewrites_log: ClassVar[bool]
     """Earlier events of the log may differ after it: words were erased, or another session has the id."""
-    delivery_state: ClassVar[DeliveryState | None]
-    """State of the deliveries that it names, after it; None if it names none."""
+    delivery_status: ClassVar[DeliveryStatus | None]
+    """Status of the deliveries that it names, after it; None if it names none."""
     free_text: ClassVar[tuple[str, ...]]
     """Fields with words that a person or a model wrote, or with settings; the others hold codes, numbers, hashes."""
 
@@ -126,7 +126,7 @@ class Event:
         text: str | None = None,
         supports: bool = False,
         bookkeeping: bool = False,
-        delivery_state: DeliveryState | None = None,
+        delivery_status: DeliveryStatus | None = None,
         forgets: bool = False,
         rewrites_log: bool = False,
         free_text: tuple[str, ...] = (),
@@ -143,14 +143,14 @@ class Event:
             text: field with the hash of the item's words.
             supports: its `sources` are messages that state the item.
             bookkeeping: see the property.
-            delivery_state: see the attribute.
+            delivery_status: see the attribute.
             forgets: see the attribute.
             rewrites_log: see the attribute.
             free_text: see the attribute.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls._writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
-        cls.free_text, cls.delivery_state = free_text, delivery_state
+        cls.free_text, cls.delivery_status = free_text, delivery_status
         cls.forgets, cls.rewrites_log = forgets, rewrites_log
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
         cls.confirms = supports and adds is None
@@ -596,7 +596,7 @@ class QueueRecounted(Event, family="messages"):
 # -- deliveries ----------------------------------------------------------------------------------
 
 
-class DeliveryQueued(Event, family="deliveries", gives="delivery", bookkeeping=True, delivery_state="pending"):
+class DeliveryQueued(Event, family="deliveries", gives="delivery", bookkeeping=True, delivery_status="pending"):
     delivery: DeliveryId
     block: str
     trigger: str
@@ -604,14 +604,14 @@ class DeliveryQueued(Event, family="deliveries", gives="delivery", bookkeeping=T
     tokens: int
 
 
-class DeliveryDone(Event, family="deliveries", bookkeeping=True, delivery_state="done"):
+class DeliveryDone(Event, family="deliveries", bookkeeping=True, delivery_status="done"):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
     seconds: float
 
 
-class DeliveryFailed(Event, family="deliveries", operation="upsert", delivery_state="failed", free_text=("error",)):
+class DeliveryFailed(Event, family="deliveries", operation="upsert", delivery_status="failed", free_text=("error",)):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
@@ -619,19 +619,19 @@ class DeliveryFailed(Event, family="deliveries", operation="upsert", delivery_st
     retry_in_seconds: float
 
 
-class DeliveryParked(Event, family="deliveries", delivery_state="parked", free_text=("error",)):
+class DeliveryParked(Event, family="deliveries", delivery_status="parked", free_text=("error",)):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempts: int
     error: str
 
 
-class DeliveryRetried(Event, family="deliveries", delivery_state="pending"):
+class DeliveryRetried(Event, family="deliveries", delivery_status="pending"):
     deliveries: tuple[DeliveryId, ...]
     block: str
 
 
-class DeliverySkipped(Event, family="deliveries", delivery_state="skipped"):
+class DeliverySkipped(Event, family="deliveries", delivery_status="skipped"):
     deliveries: tuple[DeliveryId, ...]
     block: str
 
@@ -866,7 +866,7 @@ class FactsCurated(Event, family="facts", free_text=("reason",)):
 
     @property
     def number(self) -> None:
-        """None: its position in the log numbers it."""
+        """Return None: a change set of facts is numbered by its position in the log."""
 
     @property
     def key(self) -> tuple[int, int]:

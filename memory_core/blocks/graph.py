@@ -19,13 +19,7 @@ from memory_core.blocks.base import (
 )
 from memory_core.blocks.graph_cache import GraphCache
 from memory_core.blocks.markup import relation_parts
-from memory_core.blocks.nothing_learned import (
-    NothingRead,
-    reasons_given,
-    record_reasons,
-    unread_among,
-    without_reason,
-)
+from memory_core.blocks.nothing_learned import NothingRead, reasons_given, record_reasons, unread_among, without_reason
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text

@@ -18,13 +18,7 @@ from memory_core.blocks.base import (
 )
 from memory_core.blocks.former_marks import FormerMarks
 from memory_core.blocks.markup import marked_text, sentence_parts
-from memory_core.blocks.nothing_learned import (
-    NothingRead,
-    reasons_given,
-    record_reasons,
-    unread_among,
-    without_reason,
-)
+from memory_core.blocks.nothing_learned import NothingRead, reasons_given, record_reasons, unread_among, without_reason
 from memory_core.errors import ModelAnswerError
 from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory

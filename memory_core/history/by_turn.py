@@ -10,13 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from memory_core.config import MemoryConfig
-from memory_core.events import (
-    AgentAttached,
-    BlockFailed,
-    EventRecord,
-    FlushPlanned,
-    Retrieved,
-)
+from memory_core.events import AgentAttached, BlockFailed, EventRecord, FlushPlanned, Retrieved
 from memory_core.history.slices.block_slice import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.message_slice import Messages, is_flush

@@ -10,17 +10,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
-from memory_core.events import (
-    Event,
-    EventRecord,
-    FlushPlanned,
-    expand,
-    numbers,
-)
+from memory_core.events import Event, EventRecord, FlushPlanned, expand, numbers
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.delivery_slice import Deliveries, State
 from memory_core.history.slices.message_slice import MessagePlace, Messages, is_flush
 from memory_core.history.slices.projection import Projection
+from memory_core.history.slices.vector_slice import stores_units
 from memory_core.history.summaries import is_rewriting
 from memory_core.process import collector_paused
 
@@ -216,7 +211,7 @@ def _learned(outcome: Given, seqs: frozenset[int], event: Event) -> Given:
     if is_rewriting(event):
         # A later rewrite may read the same messages again, so the largest number counts, not the sum.
         return replace(outcome, summarised=max(outcome.summarised, len(seqs.intersection(expand(event.seqs)))))
-    if event.gives == "nodes":
-        new = tuple(number for number, held, _ in details.nodes if seqs.issuperset(expand(held)))
+    if stores_units(event):
+        new = tuple(number for number, held, _ in event.nodes if seqs.issuperset(expand(held)))
         return replace(outcome, stored=(*outcome.stored, *new))
     return outcome

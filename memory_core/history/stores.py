@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from memory_core.events import (
-    Event,
-    EventRecord,
-    MemoryDeleted,
-    MemorySearched,
-    MemoryStoreChanged,
-    MemoryWritten,
-)
+from memory_core.events import Event, EventRecord, MemoryDeleted, MemorySearched, MemoryStoreChanged, MemoryWritten
 
 UNATTRIBUTED = "(unattributed)"
 """The store of operations whose spans name none."""

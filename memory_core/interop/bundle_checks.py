@@ -36,6 +36,7 @@ from memory_core.events import (
 )
 from memory_core.history.slices.block_slice import Blocks
 from memory_core.history.slices.contexts import is_context
+from memory_core.history.slices.delivery_slice import queues_delivery
 from memory_core.history.slices.message_slice import adds_message
 from memory_core.messages import MAX_DEPTH, ChatMessage
 from memory_core.planning.former_values import MarkKind
@@ -272,7 +273,7 @@ class RowChecks:
         if adds_message(event):
             self._added += 1
             _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
-        elif event.gives == "delivery":
+        elif queues_delivery(event):
             _require(bool(spans), "data.seqs: it queues no message")
         elif event.support:  # may name other sessions' messages: only count them
             self._named += sum(max(0, last - first + 1) for _, _, seqs in event.support for first, last in seqs)

@@ -114,7 +114,7 @@ def model_calls(memory: Memory) -> dict[int, list[int]]:
     called: dict[int, list[int]] = {}
     for record in memory.log.history().records:
         event: Any = record.event
-        if event.delivery_state == "done":
+        if event.delivery_status == "done":
             # One attempt may serve several deliveries: the model reads all of them in one call.
             read = sum(sizes.get(id, 0) for id in event.deliveries)
             called.setdefault(record.turn, []).extend([read] * costs.get(event.block, 0))

@@ -24,6 +24,7 @@ _NAMED_ALIKE = (
     "headquarters", "kick-off", "launch date", "lead", "leader", "located in", "location", "manager", "married to",
     "native language", "office", "owner", "phone number", "release date", "start date",
 )  # fmt: skip
+"""Predicates of the same name as their attribute."""
 ATTRIBUTES: Mapping[str, str] = {attribute: attribute for attribute in _NAMED_ALIKE} | {
     "lives in": HOME, "works at": EMPLOYER, "works as": JOB, "located at": PLACE, "venue": PLACE, "reports to": "boss",
     "starts on": "start date", "ends on": "end date", "launch": "launch date", "head office": "headquarters",

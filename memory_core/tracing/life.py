@@ -22,6 +22,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.history.by_turn import History
+from memory_core.history.slices.delivery_slice import queues_delivery
 from memory_core.history.slices.fact_slice import condenses
 
 Records = list[EventRecord]
@@ -156,7 +157,7 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
                 of_units(life, record, event)
         elif event.item in ("fact", "relation") and (number := getattr(event, event.item)) is not None:
             _item(life, record, event.item, number)
-        elif event.gives == "delivery":
+        elif queues_delivery(event):
             _due(life, record, event)
         elif event.family == "summaries":
             for seq in held(event.seqs, life.seqs):

@@ -3,12 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from memory_core.events import (
-    EventRecord,
-    NothingReason,
-    Ref,
-    Retrieved,
-)
+from memory_core.events import EventRecord, NothingReason, Ref, Retrieved
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of
@@ -165,21 +160,21 @@ def delivery(
     if not due:
         return _not_due(history, life, moment, block, added, removal)
     # A message may have been due to a block more than once: one delivery that was made is enough.
-    done = [events for events in due if events[-1].event.delivery_state == "done"]
+    done = [events for events in due if events[-1].event.delivery_status == "done"]
     events = (done or due)[-1]
     last = events[-1]
     event: Any = last.event
-    if event.delivery_state == "done":
+    if event.delivery_status == "done":
         tries = "at the first try" if event.attempt == 1 else f"at try {event.attempt}"
         return stage("delivery", "passed", f"Given to {name} in turn {last.turn:,}, {tries}.", last,
                      turn=last.turn, attempt=event.attempt)  # fmt: skip
-    if event.delivery_state == "failed":
+    if event.delivery_status == "failed":
         text = f"Delivery to {name} failed in turn {last.turn:,}, try {event.attempt}: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_failed", attempt=event.attempt)
-    if event.delivery_state == "parked":
+    if event.delivery_status == "parked":
         text = f"Delivery to {name} failed {event.attempts} times and is parked: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_parked", attempts=event.attempts)
-    if event.delivery_state == "skipped":
+    if event.delivery_status == "skipped":
         text = f"Delivery to {name} was skipped in turn {last.turn:,}."
         return stage("delivery", "lost", text, last, rule="delivery_skipped")
     text = f"Due to {name} since turn {events[0].turn}, and not given to it yet."

@@ -7,16 +7,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.history.change_log import next_undo
-from memory_inspector.reading.fact_rows import (
-    CHECK_AFTER,
-    Picked,
-    Row,
-    View,
-    in_view,
-    opening,
-    to_check,
-    view_labels,
-)
+from memory_inspector.reading.fact_rows import CHECK_AFTER, Picked, Row, View, in_view, opening, to_check, view_labels
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab, grid
 from ui.facts.decision_list import draw_decisions

@@ -1,7 +1,7 @@
 """Deliveries: messages due to each block, and the progress of each delivery."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from memory_core.events import (
     DeliveryDone,
@@ -10,12 +10,18 @@ from memory_core.events import (
     DeliveryQueued,
     DeliveryRetried,
     DeliverySkipped,
+    Event,
     EventRecord,
     expand,
 )
 from memory_core.history.slices.message_slice import Messages
 
 HANDLED = frozenset({DeliveryQueued, DeliveryDone, DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped})
+
+
+def queues_delivery(event: Event) -> TypeGuard[DeliveryQueued]:
+    return isinstance(event, DeliveryQueued)
+
 
 State = Literal["pending", "done", "parked", "skipped"]
 

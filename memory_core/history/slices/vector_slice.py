@@ -3,10 +3,15 @@
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TypeGuard
 
-from memory_core.events import EventRecord, Ranges, VectorsRemoved, VectorsStored, expand
+from memory_core.events import Event, EventRecord, Ranges, VectorsRemoved, VectorsStored, expand
 
 HANDLED = frozenset({VectorsStored, VectorsRemoved})
+
+
+def stores_units(event: Event) -> TypeGuard[VectorsStored]:
+    return isinstance(event, VectorsStored)
 
 
 @dataclass(frozen=True, slots=True)

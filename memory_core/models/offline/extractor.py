@@ -19,13 +19,7 @@ from memory_core.models.offline.coreference import Antecedents, statement_of
 from memory_core.models.offline.descriptions import described
 from memory_core.models.offline.doubts import doubt
 from memory_core.models.offline.fact_rules import aiming, being, doing, having, living, naming, tasting
-from memory_core.models.offline.grammar import (
-    GROUP,
-    NAME,
-    USER,
-    Statement,
-    strip_lead_in,
-)
+from memory_core.models.offline.grammar import GROUP, NAME, USER, Statement, strip_lead_in
 from memory_core.models.offline.languages.readers import LANGUAGES, other_language
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
