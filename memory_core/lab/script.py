@@ -10,6 +10,7 @@ from memory_core.history.slices.contexts import context_of
 from memory_core.lab.curating import CuratedFacts, curated_facts
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.quarantine import changes_quarantine
 
 Held = Literal["flush", "condensing"]
 """Actions that may be suppressed at a step."""
@@ -80,7 +81,10 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     return Script(
         steps=tuple(_with_prompts(_together(pairs))),
         by_people=sum(
-            (upto is None or record.position <= upto) and not (record.event.family == "facts" and record.at in again)
+            (upto is None or record.position <= upto)
+            and not (record.event.family == "facts" and record.at in again)
+            # Importing or renaming a session changes no memory.
+            and (record.event.family != "session" or changes_quarantine(record.event))
             for turn in turns
             for record in turn.edited
         ),
