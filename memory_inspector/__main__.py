@@ -1,6 +1,6 @@
 """`memory-inspector` starts the app on the demo, `memory-inspector --database agent.db` on an agent's database.
 
-`memory-inspector check` and `bisect` run probes in a terminal (see `memory_core.lab.command`), `memory-inspector mcp`
+`memory-inspector check` and `bisect` run probes in a terminal (see `memory_inspector.commands`), `memory-inspector mcp`
 answers a coding agent's questions, `memory-inspector mcp-memory` is the memory of one, and `memory-inspector open
 notes/` shows a store of another program where it lies. `memory-inspector verify` searches for forgotten words.
 """
@@ -18,11 +18,11 @@ from sqlalchemy import URL
 from memory_core.adapters.inspecting import InspectingTools
 from memory_core.config import Settings
 from memory_core.errors import ConfigError, FormatError
-from memory_core.lab import command
 from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
+from memory_inspector.commands import probe_commands
 
 HERE = Path(__file__).resolve().parent
 # An installed package holds the app's files itself; in the repository they stand beside it.
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=8501, help="of the app, on this machine only (8501)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.set_defaults(run=_app)
-    commands = command.add_commands(parser, required=False)
+    commands = probe_commands.add_commands(parser, required=False)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
     serving.add_argument("--database", metavar="URL", required=True, help=_DATABASE)
     serving.set_defaults(run=_mcp)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     verifying.add_argument("--out", metavar="FILE", help="where to write the new receipt")
     verifying.set_defaults(run=_verify)
-    return command.main(arguments, parser=parser)
+    return probe_commands.main(arguments, parser=parser)
 
 
 def _app(arguments: argparse.Namespace) -> int:

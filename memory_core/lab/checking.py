@@ -6,7 +6,7 @@ def test_the_memory_keeps_what_it_must():
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +15,7 @@ from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import read_configuration
 from memory_core.interop.files import read_file
 from memory_core.lab.playing import Player
+from memory_core.lab.probe_files import is_probe_file, read_probe_file
 from memory_core.lab.probes import Probe, Verdict, evaluate, kept_probes, read_probes
 from memory_core.lab.script import Script, script_from, script_of
 from memory_core.lab.variants import Variant, variant_from, variant_of
@@ -32,6 +33,8 @@ class Checked:
     verdicts: tuple[Verdict, ...]
     unknown: tuple[str, ...]
     """Caveats as whole sentences: ways in which a live session may differ."""
+    memory: Memory = field(repr=False, compare=False)
+    """The replayed session, in this process only."""
 
     @property
     def passed(self) -> bool:
@@ -49,8 +52,8 @@ class Checked:
                 lines.append(f"        {verdict.why}")
         return "\n".join([*lines, *(f"  Note: {sentence}" for sentence in self.unknown)])
 
-    def junit(self) -> str:
-        """Format as JUnit XML."""
+    def junit(self) -> ElementTree.Element:
+        """Return the run as a test suite of JUnit XML."""
         failures = sum(not verdict.held for verdict in self.verdicts)
         suite = ElementTree.Element(
             "testsuite", name=f"memory: {self.variant.name}", tests=str(len(self.verdicts)), failures=str(failures)
@@ -62,7 +65,16 @@ class Checked:
             if not verdict.held:
                 where = f"turn {verdict.turn}" if verdict.turn is not None else "at the end"
                 ElementTree.SubElement(case, "failure", message=where).text = _xml(verdict.why)
-        return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+        return suite
+
+
+def junit(runs: Sequence[Checked]) -> str:
+    """Format probe runs as JUnit XML: a suite a run."""
+    suites = [run.junit() for run in runs]
+    root = suites[0] if len(suites) == 1 else ElementTree.Element("testsuites")
+    if len(suites) > 1:
+        root.extend(suites)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,15 @@ class Recorded:
     probes: tuple[Probe, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Inputs of a probe run."""
+
+    script: Script
+    variant: Variant
+    probes: tuple[Probe, ...]
+
+
 def check(
     conversation: str | Path,
     configuration: str | Path | None = None,
@@ -84,14 +105,31 @@ def check(
 ) -> Checked:
     """Replay a conversation under a configuration and check probes.
 
-    `conversation` is a bundle or a file of messages, `configuration` and `probes` are files as the app exports them;
-    without them, those of the bundle apply. No model is called, nothing is stored.
+    `conversation` is a bundle, a file of messages or a probe file; `configuration` and `probes` are files as the app
+    exports them. Without them, those of the probe file apply, or those of the bundle. No model is called, nothing is
+    stored.
 
     Raises:
         FormatError: A file is not in its format, or there is no probe.
         ConfigError: The configuration is invalid.
     """
     services = services or Services()
+    prepared = prepare(conversation, configuration, probes, services=services)
+    return check_variant(Player(services), prepared.script, prepared.variant, prepared.probes)
+
+
+def prepare(
+    conversation: str | Path,
+    configuration: str | Path | None = None,
+    probes: str | Path | Sequence[Probe] = (),
+    *,
+    services: Services,
+) -> Prepared:
+    """Read the files of a probe run; arguments and errors as in `check`."""
+    if is_probe_file(Path(conversation)):
+        file = read_probe_file(Path(conversation), _text(Path(conversation)))
+        conversation, configuration = file.conversation, configuration or file.configuration
+        probes = probes or file.probes
     recorded = read_recorded(conversation, services)
     variant = _variant(configuration, recorded, Path(conversation).name)
     # Probes given explicitly replace those of the bundle: a file without any is no wish to check those.
@@ -102,7 +140,7 @@ def check(
         raise FormatError(f"There is no probe to check: {Path(str(probes)).name} has none.")
     if not wanted:
         raise FormatError(f"There is no probe to check: {Path(conversation).name} has none, and none was given.")
-    return check_variant(Player(services), recorded.script, variant, wanted)
+    return Prepared(recorded.script, variant, wanted)
 
 
 def check_variant(player: Player, script: Script, variant: Variant, probes: Sequence[Probe]) -> Checked:
@@ -113,7 +151,7 @@ def check_variant(player: Player, script: Script, variant: Variant, probes: Sequ
     """
     played = player.play(script, variant)
     assert played is not None  # never None: it cannot be cancelled
-    return Checked(variant, script.turns, tuple(evaluate(played.memory, probes)), played.unknown)
+    return Checked(variant, script.turns, tuple(evaluate(played.memory, probes)), played.unknown, played.memory)
 
 
 def read_recorded(path: str | Path, services: Services) -> Recorded:
@@ -156,8 +194,10 @@ def _opened(bundle: Bundle, services: Services) -> Memory:
 
 
 def read_probes_file(path: str | Path) -> tuple[Probe, ...]:
-    """Read probes from a file; see `read_probes`."""
+    """Read probes from a list of probes, see `read_probes`, or from a probe file."""
     file = Path(path)
+    if is_probe_file(file):
+        return read_probe_file(file, _text(file)).probes
     return read_probes(_text(file), file.name)
 
 

@@ -16,6 +16,15 @@ Turn = Annotated[int, Field(ge=1)]
 Words = Annotated[str, Field(min_length=1, max_length=300, pattern=r"\S")]
 
 
+def _span(first_turn: int, last_turn: int | None, *, first: bool = False) -> str:
+    """Name a range of turns, for the end of a sentence; empty for all turns unless `first`."""
+    if first_turn == last_turn:
+        return f" in turn {first_turn}"
+    if last_turn is not None:
+        return f" from turn {first_turn} to {last_turn}"
+    return f" from turn {first_turn} on" if first or first_turn > 1 else ""
+
+
 class _Probe(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -29,8 +38,7 @@ class InPrompt(_Probe):
     to_turn: Turn | None = None
 
     def __str__(self) -> str:
-        last = f" to {self.to_turn}" if self.to_turn is not None else " on"
-        return f"“{self.phrase}” is in the prompt from turn {self.from_turn}{last}"
+        return f"“{self.phrase}” is in the prompt{_span(self.from_turn, self.to_turn, first=True)}"
 
 
 class NeverInPrompt(_Probe):
@@ -39,9 +47,10 @@ class NeverInPrompt(_Probe):
     expect: Literal["never_in_prompt"] = "never_in_prompt"
     phrase: Words
     from_turn: Turn = 1
+    to_turn: Turn | None = None
 
     def __str__(self) -> str:
-        return f"“{self.phrase}” is in no prompt" + (f" from turn {self.from_turn} on" if self.from_turn > 1 else "")
+        return f"“{self.phrase}” is in no prompt{_span(self.from_turn, self.to_turn)}"
 
 
 class BlockTokens(_Probe):
@@ -51,9 +60,10 @@ class BlockTokens(_Probe):
     block: Words
     at_least: Annotated[int, Field(ge=1)]
     from_turn: Turn = 1
+    to_turn: Turn | None = None
 
     def __str__(self) -> str:
-        return f"{self.block} has at least {self.at_least:,} tokens from turn {self.from_turn} on"
+        return f"{self.block} has at least {self.at_least:,} tokens{_span(self.from_turn, self.to_turn, first=True)}"
 
 
 class EvidenceInPrompt(_Probe):
@@ -79,7 +89,10 @@ class FactCites(_Probe):
 
 
 Probe = InPrompt | NeverInPrompt | BlockTokens | EvidenceInPrompt | FactCites
-_PROBES = TypeAdapter(list[Annotated[Probe, Field(discriminator="expect")]])
+AnyProbe = Annotated[Probe, Field(discriminator="expect")]
+"""A probe, as a field of a pydantic model."""
+
+_PROBES = TypeAdapter(list[AnyProbe])
 
 MAX_PROBES = 100
 """Maximum probes per session or file."""
@@ -229,8 +242,15 @@ def failure_in(memory: Memory, probe: Probe, turn: int) -> str | None:
     return None if _holds(memory, probe, sent) else _reason(memory, probe, sent)
 
 
+def missing_messages(memory: Memory, probe: EvidenceInPrompt) -> list[int]:
+    """Return the messages of a probe that its turn's prompt neither contains nor has derived items of."""
+    record = memory.log.history().turns.get(probe.turn)
+    if record is None or record.built is None:
+        return list(probe.messages)
+    return _missing(memory, probe, _sent(memory, probe.turn, record.built))
+
+
 def _missing(memory: Memory, probe: EvidenceInPrompt, turn: SentTurn) -> list[int]:
-    """Return the messages that a prompt neither contains nor has derived items of."""
     return [seq for seq in probe.messages if seq not in turn.seqs and not _carried(memory, seq, turn.turn)]
 
 

@@ -18,12 +18,12 @@ from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_configuration
 from memory_core.lab.bisecting import first_bad_turn, responsible_changes
 from memory_core.lab.checking import check, check_variant, read_recorded, read_variant
-from memory_core.lab.command import main
 from memory_core.lab.playing import Player
 from memory_core.lab.probes import BlockTokens, InPrompt, evaluate, keep_probes, kept_probes, write_probes
 from memory_core.lab.script import script_of
 from memory_core.lab.variants import variant_of
 from memory_core.planning import curation
+from memory_inspector.commands.probe_commands import main
 
 pytestmark = pytest.mark.slow
 

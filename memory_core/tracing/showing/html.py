@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from typing import Any
 
@@ -33,6 +34,27 @@ def safe_json(value: Any) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+_OUTER_STYLE = (
+    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;"
+    "padding:0 1rem}summary{cursor:pointer;font-weight:600;margin:.75rem 0}iframe{width:100%;height:80vh;"
+    "border:1px solid #8884;border-radius:8px}"
+)
+
+
+def document(title: str, body: str) -> str:
+    """Return an HTML file around pages of `page_html` in frames; `title` is plain text, `body` is safe markup."""
+    # Frames inherit this policy, so it allows the page's own script and style too.
+    policy = (
+        f"default-src 'none'; script-src '{_hash(_read('page.js'))}'; "
+        f"style-src '{_hash(_OUTER_STYLE)}' '{_hash(_read('page.css'))}'"
+    )
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><style>{_OUTER_STYLE}</style></head>'
+        f"<body><h1>{escape(title)}</h1>{body}</body></html>\n"
+    )
 
 
 @cache

@@ -11,12 +11,29 @@ from typing import Any
 
 from memory_core.errors import FormatError, MemoryInspectorError
 from memory_core.lab.bisecting import first_bad_turn, responsible_changes
-from memory_core.lab.checking import check, read_opened, read_probes_file, read_recorded, read_variant
+from memory_core.lab.checking import (
+    Checked,
+    Prepared,
+    check_variant,
+    junit,
+    prepare,
+    read_opened,
+    read_probes_file,
+    read_recorded,
+    read_variant,
+)
+from memory_core.lab.failures import cause, explain_failure, failure_page
 from memory_core.lab.playing import Player
+from memory_core.lab.probe_files import find_probe_files, is_probe_file
 from memory_core.lab.probes import Probe
+from memory_core.lab.variants import Variant
 from memory_core.services import Services
+from memory_inspector.wording.check_report import FileReport, html_report, markdown_comment, totals
 
 _FILES = "a session's bundle, or messages in any format that can be imported"
+
+MAX_CAUSES = 5
+"""Maximum failed probes of a file whose cause is searched for; each takes several replays of the conversation."""
 
 
 def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentParser | None = None) -> int:
@@ -34,12 +51,64 @@ def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentPar
 
 
 def _check(options: argparse.Namespace) -> int:
-    checked = check(options.conversation, options.config, options.probes or ())
-    print(checked.table())
-    # After the table, so that the outcome is seen even if the file cannot be written.
+    paths = find_probe_files(Path(options.conversation))
+    services = Services()
+    player = Player(services)
+    runs: list[tuple[Path, Prepared, Checked]] = []
+    for path in paths:
+        prepared = prepare(path, options.config, options.probes or (), services=services)
+        checked = check_variant(player, prepared.script, prepared.variant, prepared.probes)
+        runs.append((path, prepared, checked))
+        print(checked.table())
+    # After the tables, so that the outcome is seen even if a file cannot be written.
     if options.junit is not None:
-        _write(options.junit, checked.junit())
-    return 0 if checked.passed else 1
+        _write(options.junit, junit([checked for _, _, checked in runs]))
+    if options.markdown is not None or options.html is not None:
+        before = [_before(options.before, path, len(paths), prepared, services) for path, prepared, _ in runs]
+        reports = [_report(player, run, earlier) for run, earlier in zip(runs, before, strict=True)]
+        if options.markdown is not None:
+            _write(options.markdown, markdown_comment(reports, page_url=options.page_url))
+        if options.html is not None:
+            _write(options.html, _html(reports))
+    return 0 if all(checked.passed for _, _, checked in runs) else 1
+
+
+def _before(place: str | None, path: Path, files: int, prepared: Prepared, services: Services) -> Variant | None:
+    """Return the configuration to compare with: of the probe file of the same name in a folder, or of a file."""
+    if place is None:
+        return None
+    other = Path(place)
+    if other.is_dir():
+        # A probe file that is new has nothing to be compared with.
+        return prepare(other / path.name, services=services).variant if (other / path.name).is_file() else None
+    if is_probe_file(other):
+        return prepare(other, services=services).variant
+    return read_variant(other)
+
+
+def _report(player: Player, run: tuple[Path, Prepared, Checked], before: Variant | None) -> FileReport:
+    path, prepared, checked = run
+    earlier = None
+    if before is not None:
+        earlier = check_variant(player, prepared.script, before, prepared.probes)
+    failures = [
+        (
+            explain_failure(checked.memory, verdict, player=player),
+            cause(player, prepared.script, before, checked, verdict.probe) if number < MAX_CAUSES else "",
+        )
+        for number, verdict in enumerate(verdict for verdict in checked.verdicts if not verdict.held)
+    ]
+    return FileReport(path.name, checked, tuple(failures), totals(earlier) if earlier is not None else None)
+
+
+def _html(reports: Sequence[FileReport]) -> str:
+    return html_report(
+        [
+            (report.name, str(failure), failure_page(report.checked.memory, failure.verdict).to_html())
+            for report in reports
+            for failure, _ in report.failures
+        ]
+    )
 
 
 def _bisect(options: argparse.Namespace) -> int:
@@ -82,10 +151,16 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
     """Add these commands to a parser; return its subparsers action. Callers that make them optional set `run`."""
     commands = parser.add_subparsers(required=required, metavar="command")
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
-    checking.add_argument("conversation", help=_FILES)
+    checking.add_argument("conversation", help=f"a probe file or a folder of them; or {_FILES}")
     checking.add_argument("--config", help="a configuration; the session's own without it")
     checking.add_argument("--probes", help="a file of probes; the session's own without it")
+    checking.add_argument(
+        "--before", help="compare with this: a folder of probe files, a probe file or a configuration"
+    )
     checking.add_argument("--junit", help="also write the outcome as JUnit XML into this file")
+    checking.add_argument("--markdown", help="also write it as a comment for a pull request")
+    checking.add_argument("--html", help="also write one HTML file with the prompts and traces of each failure")
+    checking.add_argument("--page-url", metavar="URL", help="address of that file, for a link in the comment")
     checking.set_defaults(run=_check)
     bisecting = commands.add_parser("bisect", help="find the turn, or the setting, that makes a probe fail")
     bisecting.add_argument("conversation", help=_FILES)

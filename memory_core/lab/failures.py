@@ -1,0 +1,161 @@
+"""Explain failed probes: the rule that decided, the smallest change that would mend it, and what broke it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from memory_core.errors import ConfigError, MemoryInspectorError
+from memory_core.events import Ref
+from memory_core.lab.bisecting import first_bad_turn, responsible_changes
+from memory_core.lab.checking import Checked, check_variant
+from memory_core.lab.playing import Player
+from memory_core.lab.probes import (
+    BlockTokens,
+    EvidenceInPrompt,
+    FactCites,
+    InPrompt,
+    NeverInPrompt,
+    Probe,
+    Verdict,
+    missing_messages,
+)
+from memory_core.lab.script import Script, script_of
+from memory_core.lab.variants import Change, Variant, block_values, variant_of
+from memory_core.memory import Memory
+from memory_core.services import Services
+from memory_core.tracing.showing.page import Page
+
+TURNS_AROUND = 5
+"""Turns before and after the failure on its page."""
+
+MAX_REPLAYED_TURNS = 200
+"""Maximum turns of a conversation that is replayed to find a change that mends a failure."""
+
+LIMIT_FACTORS = (2, 4, 8)
+"""Multiples of the token limit to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed probe with its explanation. All texts are plain; they may quote the conversation."""
+
+    verdict: Verdict
+    remedies: tuple[str, ...]
+    """Changes after which the next prompt has what is missing, smallest first; empty if none is known."""
+
+    def __str__(self) -> str:
+        lines = [_statement(self.verdict), self.verdict.why]
+        if self.remedies:
+            lines.append(f"Smallest change that mends it: {self.remedies[0]}.")
+        return "\n".join(lines)
+
+
+def _statement(verdict: Verdict) -> str:
+    """Return what is wrong, as a sentence."""
+    at = f" of turn {verdict.turn}" if verdict.turn is not None else ""
+    match verdict.probe:
+        case InPrompt(phrase=phrase):
+            return f"“{phrase}” is not in the prompt{at}."
+        case NeverInPrompt(phrase=phrase):
+            return f"“{phrase}” is in the prompt{at}."
+        case BlockTokens(block=block, at_least=least):
+            return f"{block} has fewer than {least:,} tokens in the prompt{at}."
+        case EvidenceInPrompt():
+            return f"Some of messages {', '.join(map(str, verdict.probe.messages))} are not in the prompt{at}."
+        case FactCites(message=message):
+            return f"No fact cites message {message}."
+
+
+def explain_failure(memory: Memory, verdict: Verdict, *, player: Player | None = None) -> Failure:
+    """Explain a failed verdict on a session; changes nothing.
+
+    Remedies are changes that bring what is missing into the next prompt or, where none does, changes of settings under
+    which the probe holds when the conversation is replayed by `player` (default: one with the local models).
+    """
+    target, labels = _target(memory, verdict), []
+    if target is not None:
+        # Not found if it was erased or is of another session: the verdict's own sentence says so.
+        with suppress(MemoryInspectorError):
+            labels = [fix.label for fix in memory.trace.fixes(memory.trace(target, turn=verdict.turn)).offered]
+    if not labels and not isinstance(verdict.probe, NeverInPrompt):
+        labels = [change.words for change in islice(_mending_changes(memory, verdict.probe, player), 1)]
+    return Failure(verdict, tuple(labels))
+
+
+def _mending_changes(memory: Memory, probe: Probe, player: Player | None) -> Iterator[Change]:
+    """Yield changes of one setting under which a probe holds in a replay: blocks enabled, then the smallest limit."""
+    script, variant = script_of(memory), variant_of(memory)
+    if script.turns > MAX_REPLAYED_TURNS:
+        return
+    player = player or Player(Services())
+
+    def holds(change: Change) -> bool:
+        try:
+            checked = check_variant(player, script, variant.with_changes(variant.name, [change]), [probe])
+        except ConfigError:  # a single change may be invalid beside the other settings
+            return False
+        checked.memory.session.database.close()
+        return checked.passed
+
+    for block in variant.blocks:
+        change = Change(f"{block.name}.enabled", False, True)
+        if not block_values(block)["enabled"] and holds(change):
+            yield change
+    limit = variant.config.token_limit
+    changes = [Change("token_limit", limit, limit * factor) for factor in LIMIT_FACTORS]
+    enough = next((change for change in changes if holds(change)), None)
+    if enough is not None:
+        low, high = limit, enough.after
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(Change("token_limit", limit, middle)) else (middle, high)
+        yield Change("token_limit", limit, high)
+
+
+def failure_page(memory: Memory, verdict: Verdict) -> Page:
+    """Return a page of the turns around a failure, with a trace of what is missing in each.
+
+    Raises:
+        NotFoundError: Nothing was said in the session.
+    """
+    turns = sorted(memory.log.history().turns)
+    turn = verdict.turn if verdict.turn is not None else turns[-1] if turns else 0
+    shown = [number for number in turns if abs(number - turn) <= TURNS_AROUND]
+    return memory.trace.page(_target(memory, verdict), turns=shown, start=turn)
+
+
+def cause(player: Player, script: Script, before: Variant | None, checked: Checked, probe: Probe) -> str:
+    """Return what bisection names as the cause of a failure, as plain text; empty if it finds none.
+
+    With `before`, an earlier configuration under which the probe holds, these are the settings that changed since;
+    otherwise it is the first bad turn, with the event that decided.
+    """
+    if before is not None:
+        try:
+            minimal = responsible_changes(player, script, before, checked.variant, probe)
+            return "; ".join(change.words for change in minimal.changes)
+        except ConfigError:  # it failed under the earlier configuration too, or only without its texts
+            pass
+    try:
+        bad = first_bad_turn(checked.memory, probe)
+    except ConfigError:  # it never held, or is about a single turn
+        return ""
+    event = f": {bad.event.kind.replace('_', ' ')} in turn {bad.event.turn}" if bad.event is not None else ""
+    return f"turn {bad.turn}{event}"
+
+
+def _target(memory: Memory, verdict: Verdict) -> str | Ref | None:
+    """Return what a failure's trace follows; None for a probe about no missing information."""
+    match verdict.probe:
+        case InPrompt(phrase=phrase):
+            return phrase
+        case EvidenceInPrompt() as probe:
+            missing = missing_messages(memory, probe)
+            return Ref.of("message", missing[0]) if missing else None
+        case FactCites(message=message):
+            return Ref.of("message", message)
+        case BlockTokens():
+            return None
+        case NeverInPrompt(phrase=phrase):
+            return phrase

@@ -1,0 +1,1 @@
+"""Subcommands of `memory-inspector` that run in a terminal; none imports Streamlit."""
