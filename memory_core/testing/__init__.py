@@ -1,0 +1,17 @@
+"""Helpers for the tests of programs that use a memory: assertions on prompts, and promises of your own parts."""
+
+from memory_core.testing.prompt_assertions import (
+    assert_block_tokens,
+    assert_evidence_in_prompt,
+    assert_fact_cites,
+    assert_in_prompt,
+    assert_not_in_prompt,
+)
+
+__all__ = [
+    "assert_block_tokens",
+    "assert_evidence_in_prompt",
+    "assert_fact_cites",
+    "assert_in_prompt",
+    "assert_not_in_prompt",
+]
