@@ -29,7 +29,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 SHELLS = ("sh", "bash")
-OTHER_LANGUAGES = ("text", "toml", "nginx")
+OTHER_LANGUAGES = ("text", "toml", "nginx", "yaml")
 OTHER_COMMANDS = {".", "docker", "python", "python3"}
 OTHER_VARIABLES = {
     "OPENAI_BASE_URL",
@@ -95,9 +95,10 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capfd, endpoint):
     folder, commands = tmp_path / "folder", tmp_path / "commands"
     folder.mkdir()
     commands.mkdir()
-    command = commands / "memory-inspector"
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m memory_inspector "$@"\n')
-    command.chmod(0o755)
+    for name, module in (("memory-inspector", "memory_inspector"), ("pytest", "pytest")):
+        command = commands / name
+        command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n')
+        command.chmod(0o755)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -191,7 +192,7 @@ def check_command(words, monkeypatch):
 
 def parser_of_the_program(monkeypatch):
     found = []
-    monkeypatch.setattr(program.command, "main", lambda arguments, parser: found.append(parser) or 0)
+    monkeypatch.setattr(program.probe_commands, "main", lambda arguments, parser: found.append(parser) or 0)
     program.main([])
     return found[0]
 
