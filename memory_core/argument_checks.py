@@ -1,6 +1,6 @@
 """Validate constructor arguments early, with actionable messages.
 
-Otherwise an object that is no model would be noticed only at the first flush, long after it was passed.
+Without these checks, an object that is not a model would fail only at the first flush, long after it was passed.
 """
 
 import re
@@ -25,18 +25,18 @@ _WORDS = {
     Embedder: ("an embedding model", "OpenAIEmbedder"),
     VectorIndex: ("a vector index", ""),
 }
-"""Name of each protocol in messages, and the class that makes an object from a model's name."""
+"""Name of each protocol in error messages, and the class that wraps a model name; empty if there is none."""
 
 
 def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
-    """Return the value of the argument `name` if it fits one of these protocols; None means the default.
+    """Return the value of the argument `name` if it implements one of the protocols `kinds`; None stays None.
 
-    A model of LlamaIndex is wrapped. The value itself is not shown: models of other libraries may hold a key.
+    LlamaIndex models are wrapped. Error messages show only the class of an object, as it may hold an API key.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the value implements none of the protocols.
     """
-    # 1. None and what fits pass. A class has the members as well, but is no object to call them on.
+    # 1. Accept None and objects with all members of a protocol. A class has the members too, but is no instance.
     fit = _wrapped(value)
     if value is None or (not isinstance(value, type) and any(not _missing(fit, kind) for kind in kinds)):
         return fit
@@ -50,14 +50,14 @@ def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
     if isinstance(value, type):
         raise ConfigError(f"{name} must be {wanted}, not the class {cls.__name__}: give an object of it")
     missing = ", ".join(_missing(fit, kinds[0]))
-    # 3. Otherwise name what is missing. The module tells apart classes of one name in several libraries.
+    # 3. Otherwise name the missing members. The module distinguishes classes of the same name in several libraries.
     full_name = cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
     raise ConfigError(f"{name} must be {wanted}, not {full_name}: it has no {missing}")
 
 
 def _wrapped(value: Any) -> Any:
-    """Wrap a model of LlamaIndex in our protocol. Its library is loaded if such an object exists."""
-    # Without the library loaded no object of it can exist, so it need not be loaded.
+    """Wrap a LlamaIndex model in a protocol of this package; return any other value unchanged."""
+    # While the library is not imported, no object of it can exist, so it need not be imported here.
     if "llama_index" not in sys.modules:
         return value
     from memory_core.models.llamaindex_models import wrapped
@@ -66,13 +66,13 @@ def _wrapped(value: Any) -> Any:
 
 
 def prompt_text(value: Any, *variables: str) -> str | None:
-    """A prompt as text, with `{variable}` for each of `variables`: a text, or a template of LlamaIndex; None stays.
+    """Return a prompt, given as text or LlamaIndex template, as text with `{variable}` placeholders; None stays None.
 
     >>> prompt_text("Not again: {{ existing_facts }}", "existing_facts")
     'Not again: {existing_facts}'
 
     Raises:
-        ValueError: it is neither, or it is empty.
+        ValueError: the prompt is neither text nor a template, or is empty.
     """
     if "llama_index" in sys.modules:
         from memory_core.models.llamaindex_models import template_text
@@ -85,8 +85,8 @@ def prompt_text(value: Any, *variables: str) -> str | None:
 
 
 def _missing(value: Any, kind: type) -> list[str]:
-    """Members of a protocol that the value does not have, found without asking it: to know its dimensions, an
-    embedding model may have to call its endpoint."""
+    """Return the protocol members that a value lacks, without running its properties: reading `dimensions` of an
+    embedding model may call its endpoint."""
     # Base protocols first, so that members are named in the order in which they are declared.
     members = (name for base in reversed(kind.__mro__) for name in vars(base) if not name.startswith("_"))
     return [name for name in members if not _has(value, name)]
@@ -96,12 +96,12 @@ def _has(value: Any, name: str) -> bool:
     # Looked up without running properties.
     if getattr_static(value, name, None) is not None:
         return True
-    # A wrapper that passes members on has none of its own: only asking tells.
+    # A wrapper with `__getattr__` has no members of its own, so the attribute must be read.
     return hasattr(type(value), "__getattr__") and getattr(value, name, None) is not None
 
 
 def nearest(name: str, names: Collection[str]) -> str:
-    """`: did you mean "priority"?` for a misspelt name; nothing where none is near.
+    """Return a hint such as `: did you mean "priority"?` for a misspelt name; empty if no name is similar.
 
     >>> nearest("priorty", ["name", "priority"]), nearest("colour", ["name", "priority"])
     (': did you mean "priority"?', '')
@@ -117,7 +117,7 @@ class Bounds:
 
     least: float | None
     above: float | None
-    """The value itself is refused."""
+    """Exclusive lower bound; `least` is inclusive."""
     most: float | None
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class Bounds:
 
 
 def bounds(model: type[BaseModel], field: str) -> Bounds:
-    """Return the bounds of a model's field; each None where the field declares none."""
+    """Return the bounds of a model's field; None for each bound that the field does not declare."""
     values: dict[str, float] = {}
     for rule in model.model_fields[field].metadata:
         values |= {name: value for name in ("ge", "gt", "le") if (value := getattr(rule, name, None)) is not None}
@@ -134,8 +134,8 @@ def bounds(model: type[BaseModel], field: str) -> Bounds:
 
 
 def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:
-    """`top_k must be at least 1, not 0`, if the first thing that is wrong with a model's values is a bound."""
-    # Without the address of pydantic's documentation, which nobody is shown.
+    """Return, e.g., `top_k must be at least 1, not 0` if the first validation error is a violated bound, else None."""
+    # Leave out the URL of pydantic's documentation, which is never shown.
     first = error.errors(include_url=False)[0]
     if first["type"] not in ("greater_than_equal", "greater_than", "less_than_equal"):
         return None

@@ -35,14 +35,14 @@ DEFAULT_TOKEN_LIMIT = 30_000
 """LlamaIndex's default."""
 
 FLUSH_FRACTION = 0.1
-"""Default flush size as a fraction of the limit, as the reference documents."""
+"""Default flush size as a fraction of `token_limit`, as LlamaIndex documents it."""
 
 
 MAX_TOKENS = 1_000_000_000
 """A thousand times today's context windows; larger values are typos and overflow some databases."""
 
 MAX_SECONDS = 1_000_000_000
-"""Longest time to wait: more is no number that a lock can wait for."""
+"""Largest timeout in seconds; Python's locks reject much longer ones."""
 
 
 LLAMAINDEX_SETTINGS = {
@@ -64,9 +64,9 @@ class MemoryConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, ge=1, le=MAX_TOKENS)
-    """Tokens that queue and blocks together may use."""
+    """Maximum tokens that queue and blocks together may use in a prompt."""
     chat_history_token_ratio: float = Field(default=0.7, gt=0, le=1)
-    """Share of the limit above which the queue is flushed."""
+    """Fraction of `token_limit` above which the queue is flushed."""
     token_flush_size: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     """Least tokens a flush moves; None: a tenth of the limit."""
     insert_method: InsertMethod = InsertMethod.SYSTEM
@@ -75,12 +75,12 @@ class MemoryConfig(BaseModel):
     when_over: WhenOver = "shrink_queue"
     """Action when priority-0 blocks and the queue alone exceed the limit."""
     split_long_turns: bool = True
-    """Thin a newest turn that alone exceeds the history budget, between complete tool steps."""
+    """True: if the newest turn alone exceeds the history budget, its oldest complete tool steps are flushed."""
     accounting: Accounting = "content"
     encoding: str = DEFAULT_ENCODING
     """tiktoken encoding, where no `tokenizer_fn` is given."""
     context_window: int | None = Field(default=None, le=MAX_TOKENS)
-    """Tokens the model itself can take, where it is known."""
+    """Context window of the model in tokens; None: unknown."""
     reply_reserve: int = Field(default=0, ge=0, le=MAX_TOKENS)
     """Tokens kept free for the answer inside `context_window`."""
     image_token_size_estimate: int = Field(default=IMAGE_TOKENS, ge=0, le=MAX_TOKENS)
@@ -94,7 +94,7 @@ class MemoryConfig(BaseModel):
     queue_turns: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     """Most turns the queue holds, the newest included; older ones leave it. None: only its tokens count."""
     recipe: str | None = None
-    """The recipe that these settings and the blocks came from (see `memory_core.recipes`); a name, no rule."""
+    """Name of the recipe that these settings and the blocks came from (see `memory_core.recipes`); it has no effect."""
     recipe_parameters: dict[str, Any] = Field(default_factory=dict)
     """Parameters of that recipe that differ from its defaults, without texts, which the blocks hold."""
 
@@ -127,15 +127,15 @@ class MemoryConfig(BaseModel):
 
     @property
     def limit(self) -> int:
-        """Tokens a context may have: the limit, or less where the model's window leaves less."""
+        """Maximum tokens of a prompt: `token_limit`, or `context_window` minus `reply_reserve` if that is less."""
         if self.context_window is None:
             return self.token_limit
         return min(self.token_limit, self.context_window - self.reply_reserve)
 
     @property
     def history_budget(self) -> float:
-        """Tokens of the queue above which it is flushed; like the reference's, not rounded."""
-        # Of the limit as it is set, not of `limit`: a model's window shortens prompts but does not flush.
+        """Tokens of the queue above which it is flushed; not rounded, as in LlamaIndex."""
+        # From `token_limit`, not from `limit`: a small context window shortens prompts but causes no flush.
         return self.token_limit * self.chat_history_token_ratio
 
     @property
@@ -180,7 +180,7 @@ class Settings:
 
     @classmethod
     def of_the_app(cls) -> "Settings":
-        """Return the app's, which always has a home folder."""
+        """Return the app's settings, which always have a home folder."""
         settings = cls.from_environment()
         return settings if settings.home else replace(settings, home=_folder_of_the_app())
 
@@ -200,7 +200,7 @@ class Settings:
 def _folder_of_the_app() -> Path:
     """Return the app's own folder: in the user's home, or in the working directory where that cannot be written."""
     in_home, here = (folder / ".memory-inspector" for folder in (Path.home(), Path.cwd()))
-    # Not being able to make it is no error yet: the next line looks.
+    # A failure to create the folder is no error yet: the next line checks whether it is writable.
     with suppress(OSError):
         in_home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.access(in_home, os.W_OK):
@@ -210,11 +210,11 @@ def _folder_of_the_app() -> Path:
 
 
 def _impossible(error: ValidationError) -> ConfigError:
-    """Error for an impossible setting, in one sentence."""
+    """Return the error for an impossible setting, as one sentence."""
     # One problem at a time: the first is enough to correct.
     first = error.errors(include_url=False)[0]
     cause = first.get("ctx", {}).get("error")
-    # Raised by a validator of this class, in words already.
+    # An error raised by a validator of this class is a sentence already.
     if isinstance(cause, ConfigError):
         return cause
     name = ".".join(str(step) for step in first["loc"])
