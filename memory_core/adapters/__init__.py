@@ -8,7 +8,7 @@ from memory_core.errors import ConfigError
 
 @contextmanager
 def framework(name: str, extra: str) -> Iterator[None]:
-    """Import a framework, or name the extra that installs it.
+    """Guard the imports of a framework: if it is missing, name the extra that installs it.
 
     Raises:
         ConfigError: The framework is not installed.

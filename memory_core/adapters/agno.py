@@ -85,7 +85,7 @@ class InspectedMemoryManager(MemoryManager):
         run_metrics: Any = None,
     ) -> str:
         """Learn from a user's messages; return a summary in words."""
-        # Answers go along as context: memories come from the user's own words alone.
+        # Answers are passed as context only: memories are learned from user messages alone.
         learned_from = [ChatMessage(storable_value(message))] if message else []
         learned_from += [
             read
@@ -205,7 +205,7 @@ class _Call:
 
     def add(self, response: ModelResponse) -> None:
         for entry in filter(None, (response.content, getattr(response.audio, "transcript", None))):
-            # Pieces of streamed text are one text, between which a picture may stand.
+            # Consecutive pieces of streamed text are joined; an image may come between them.
             if isinstance(entry, str) and self._said and isinstance(self._said[-1], str):
                 self._said[-1] += entry
             else:
@@ -226,7 +226,7 @@ class _Call:
         self._record(self._run, lambda: self._exchange(seconds, error))
 
     def _exchange(self, seconds: float, error: BaseException | None) -> Exchange:
-        # An answer with calls comes with the next prompt, and one that broke off is no answer.
+        # An answer with tool calls is part of the next prompt; an interrupted answer is not recorded.
         answers = self._said and not self._calls_tools and error is None
         return Exchange(
             purpose="reply",

@@ -54,7 +54,7 @@ class InspectedMemory(AutoGenMemory):
             await model_context.clear()
             for message in _theirs(context.messages):
                 await model_context.add_message(message)
-            # As the context shows them now: a truncating one keeps fewer than were added.
+            # Read back, as a truncating context returns fewer messages than were added.
             self._given = list(await model_context.get_messages())
         finally:
             self._following = True
@@ -111,7 +111,7 @@ class InspectedMemory(AutoGenMemory):
         if self._context is None:
             return
         messages = list(await self._context.get_messages())
-        # A context that was cut or replaced shares no beginning: its messages are new.
+        # If the context was cut or replaced, its beginning differs, and all its messages count as new.
         shared = len(self._given) if messages[: len(self._given)] == self._given else 0
         self._given = messages
         await self._put(messages[shared:])
@@ -139,7 +139,7 @@ def _text(content: MemoryContent) -> str:
 
 
 def _ours(message: LLMMessage) -> Iterator[ChatMessage]:
-    """Convert a message of AutoGen's; one message there may hold the results of several calls."""
+    """Convert a message of AutoGen, which may hold the results of several tool calls."""
     content = message.content if isinstance(message.content, list) else [message.content]
     if isinstance(message, FunctionExecutionResultMessage):
         entries = [
@@ -174,7 +174,7 @@ def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
                 call_id=message.tool_call_id or "",
                 is_error=False,
             )
-            # One message there holds the results of all calls of an answer.
+            # In AutoGen, one message holds the results of all calls of an answer.
             if theirs and isinstance(theirs[-1], FunctionExecutionResultMessage):
                 theirs[-1].content.append(result)
             else:

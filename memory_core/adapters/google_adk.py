@@ -7,7 +7,7 @@ All sessions of a user in an app share one session here, so a search covers ever
 prompts; the plugin records them, in one session per ADK session.
 
 The agent waits for neither learning nor recording. Sessions are stored before the call returns and learned from in the
-background; a search waits for that. `Runner.close()` waits for all pending work with the plugin, `service.wait()`
+background; a search waits for learning. `Runner.close()` waits for all pending work with the plugin, `service.wait()`
 without it; so does interpreter exit.
 """
 
@@ -43,10 +43,10 @@ with framework("Google ADK", "google-adk"):
     from google.genai import types
 
 AGENT_GOES_ON_SECONDS = 0.05
-"""Delay between an answer and recording its prompt. Both compete with the agent for the interpreter; later, the agent
-mostly waits for a tool, a model or a person."""
+"""Seconds between an answer and recording its prompt. Recording competes with the agent for the interpreter; after
+the delay, the agent mostly waits for a tool, a model or a person."""
 CALL_RETURNS_SECONDS = 0.005
-"""Delay between storing a session and learning from it, so that the call returns to the agent first."""
+"""Seconds between storing a session and learning from it, so that the call returns to the agent first."""
 _NOT_EMBEDDED = "What the user said was not embedded"
 
 
@@ -126,7 +126,7 @@ class InspectedMemoryService(BaseMemoryService):
                 self._learners.submit(_embed, memory, words)
 
     def _put(self, memory: Memory, events: Sequence[Event], session_id: str) -> None:
-        # The same ids each time, so that events handed over again are not stored again.
+        # The ids are deterministic, so that events passed again are not stored again.
         items = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
         if items:
             self._wait_for_learning(memory)
@@ -171,7 +171,7 @@ class RecordedPrompts(BasePlugin):
         self._asked[_asking(callback_context)] = time.perf_counter(), llm_request
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
-        # Pieces of a streamed answer are followed by the whole.
+        # The complete answer follows the partial ones of a stream.
         if not llm_response.partial:
             self._record(callback_context, llm_response, llm_response.error_code)
 
@@ -182,11 +182,11 @@ class RecordedPrompts(BasePlugin):
 
     async def close(self) -> None:
         """Wait until every prompt is recorded and every stored session is learned from."""
-        # The recorder's one thread comes to this after every prompt that was handed to it before.
+        # The recorder has one thread, so this task runs after all prompts submitted before it.
         await asyncio.to_thread(self._recorder.submit(self._service.wait).result)
 
     def _record(self, context: CallbackContext, answer: LlmResponse | None, error: str | None) -> None:
-        # Taken out, so that an error behind an answer does not record the call twice.
+        # The entry is removed, so that an error after an answer does not record the call twice.
         if (asked := self._asked.pop(_asking(context), None)) is None:
             return
         (began, request), session = asked, context.session
@@ -247,13 +247,13 @@ def _learn(memory: Memory) -> None:
     with harmless(memory.session_id, "What was handed over was not flushed"):  # the next hand-over flushes it
         served = memory.flush(all=True).served.values()
         if any(delivery.outcome == "waiting" and delivery.error is None for delivery in served):
-            # Another worker is delivering what the previous put made due; it delivers this as well.
+            # Another worker still makes the deliveries of an earlier put: wait for it, then make those of this one.
             memory.deliver(timeout=memory.session.config.delivery_timeout)
         _search(memory, "What is new?")  # embeds the new facts in the background
 
 
 def _position(memory: Memory) -> int | None:
-    """Return the log position; None with a user-scoped block, which other sessions change as well."""
+    """Return the position in the log; None if a block has the scope `user`, as other sessions change it too."""
     if any(block.settings.get("scope") == "user" for block in memory.blocks):
         return None
     with memory.session.database.read() as connection:
@@ -292,7 +292,7 @@ def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
 
 
 def _messages(content: types.Content, role: MessageRole, **kwargs: str) -> list[ChatMessage]:
-    """Convert one author's content: text and calls together, each tool result apart."""
+    """Convert one author's content: text and tool calls to one message, each tool result to its own."""
     parts = [part.model_dump(mode="json", exclude_none=True, fallback=str) for part in content.parts or ()]
     words = [part for part in parts if not part.get("thought")]
     messages = read_messages(storable_value({"role": str(role), "parts": words}))

@@ -52,7 +52,7 @@ class InspectedMiddleware(AgentMiddleware[Any, Any]):
         return response
 
     def _prompt(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        # A memory that fails costs the memory, not the agent's answer.
+        # If the memory fails, the model still gets the thread's own messages.
         with harmless(self.memory.session_id, "The prompt is the thread's own"):
             _keep(self.memory, messages)
             return _theirs(self.memory.build_context().messages)
@@ -60,15 +60,15 @@ class InspectedMiddleware(AgentMiddleware[Any, Any]):
 
 
 class InspectedHistory(BaseChatMessageHistory):
-    """A chat history over a `Memory`, for `RunnableWithMessageHistory`. Its messages are a prompt without the coming
-    question, and are not recorded as one."""
+    """A chat history over a `Memory`, for `RunnableWithMessageHistory`. Its messages are the prompt without the
+    next question; reading them records no prompt."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """Return memory section and queue."""
+        """Return the memory section and the queue."""
         return _theirs(self.memory.build_context(record=False).messages)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -79,7 +79,7 @@ class InspectedHistory(BaseChatMessageHistory):
 
 
 def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
-    """Store the new messages; one without an id counts as new."""
+    """Store the messages whose LangChain id is new; a message without an id counts as new."""
     ids: list[str] = []
     ours: list[ChatMessage] = []
     with harmless(memory.session_id, "Messages were not kept"):

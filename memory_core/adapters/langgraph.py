@@ -49,7 +49,7 @@ _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 class InspectedStore(BaseStore):
     """LangGraph's store over the facts of one session. `settings` are those of `Memory.from_defaults`.
 
-    `fields` are the indexed paths where a put names none; `$` is the whole value, as in LangGraph.
+    `fields` are the paths that are indexed if a put names none; `$` is the whole value, as in LangGraph.
     """
 
     supports_ttl = False
@@ -94,10 +94,10 @@ class InspectedStore(BaseStore):
             elif isinstance(op, ListNamespacesOp):
                 result = self._namespaces(op)
             else:
-                # A dict: of two puts of one key the last wins.
+                # In a dict, the last of several puts of one key wins.
                 items[key_of([*op.namespace, op.key])] = self._to_put(op)
             results.append(result)
-        # Reads are recorded, so that a trace can tell what the agent looked up and did not use.
+        # Reads are recorded, so that a trace can show what the agent looked up and did not use.
         if asked:
             self.memory.facts.record_reads(BLOCK, asked)
         if items:
@@ -113,7 +113,7 @@ class InspectedStore(BaseStore):
         if op.value is None:
             return None
         value = dict(op.value)
-        metadata_text(value)  # the fields selected from it could not be read back either
+        metadata_text(value)  # raises on a value that is not JSON, before its fields are selected
         paths = () if op.index is False else self._fields if op.index is None else op.index
         texts = [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
         words = texts or get_text_at_path(value, "$")
@@ -126,7 +126,7 @@ class InspectedStore(BaseStore):
         items = {fact.id: fact for fact in of_namespace if _fits(dict(fact.metadata), op.filter or {})}
         newest = sorted(items, key=lambda id: (items[id].updated_at, id), reverse=True)
         searched = [fact for fact in items.values() if fact.category != UNSEARCHED]
-        # An item without words can match no query, and comes after those that do.
+        # Unindexed items match no query; they follow those that do.
         hits: list[FactHit] = []
         if op.query and searched:
             session = self.memory.session
@@ -157,13 +157,13 @@ class InspectedStore(BaseStore):
 
 def _beginning(namespace: Sequence[str]) -> str:
     """Return the prefix of keys in a namespace and its children."""
-    # With an empty last part: the prefix of `user` must not match `users`.
+    # The empty last part ends the prefix: that of `user` must not match `users`.
     return key_of([*namespace, ""]) if namespace else ""
 
 
 def _item(fact: Fact) -> dict[str, Any]:
     *namespace, key = parts_of(fact.key or "")
-    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # an unchanged put confirms
+    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # an unchanged put confirms a fact
     return {
         "namespace": tuple(namespace),
         "key": key,

@@ -1,7 +1,7 @@
 """`Memory` as the memory of LlamaIndex's agents and chat engines: `agent.run("Hello", memory=InspectedMemory(memory))`.
 
-A tool loop keeps its own messages until it ends: later calls get the recorded prompt plus those messages, which are
-stored after it.
+During a tool loop, later calls get the recorded prompt plus the loop's own messages, which LlamaIndex stores when the
+loop ends.
 """
 
 import logging
@@ -92,7 +92,7 @@ class InspectedMemory(BaseMemory):
         keep(self._memory, ours)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
-        """Replace the queue; messages it shares with the new ones keep their place."""
+        """Replace the queue; the beginning that it shares with `messages` is kept as stored."""
         self._memory.set([_ours(message) for message in messages])
 
     def reset(self) -> None:

@@ -73,7 +73,7 @@ def graph_server(tools: GraphTools) -> Server[Any]:
 
 
 def serve(server: Server[Any]) -> None:
-    """Serve until the client closes its end."""
+    """Serve over stdio until the client disconnects."""
 
     async def run() -> None:
         async with stdio_server() as (read, write):

@@ -2,9 +2,9 @@
 
     await Runner.run(agent, "Hello", **InspectedSession(memory).for_run())
 
-`for_run` passes the session and its input callback. Only the callback sees the new question: it stores it and returns
-the memory retrieved for it. With `session=` alone the model gets memory for the previous question, and no prompt is
-recorded. Later calls of a tool loop get the recorded prompt and the messages after it.
+`for_run` passes the session and its input callback. Only the callback sees the new question; it stores the question
+and returns the memory retrieved for it. With `session=` alone the model gets memory for the previous question, and no
+prompt is recorded. Later calls of a tool loop get the recorded prompt and the messages after it.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class InspectedSession(SessionABC):
         self.memory = memory
         self.session_id = memory.session_id
         self._taken: list[Item] | None = None
-        """New items already stored by the callback, until the SDK adds them."""
+        """New items already stored by the callback; None once the SDK has passed them to `add_items`."""
 
     def for_run(self, run_config: RunConfig | None = None) -> dict[str, Any]:
         """Return keyword arguments for `Runner.run`: this session, and `run_config` with its callback.
@@ -107,7 +107,7 @@ def _is_item(item: Any) -> bool:
 
 
 def _after(items: Sequence[Mapping[str, Any]], taken: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-    """Return the items after those stored already, which a memory section may precede."""
+    """Return the items after those stored already (`taken`); a memory section may precede the stored ones."""
     wanted = [_identity(item) for item in taken]
     for start in range(len(items) - len(taken) + 1):
         if [_identity(item) for item in items[start : start + len(taken)]] == wanted:

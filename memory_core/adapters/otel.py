@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A memory operation of the conventions."""
+    """A memory operation as the GenAI conventions define it."""
 
     name: str
     items: tuple[Item, ...] = ()
@@ -140,7 +140,7 @@ class SpanEmitter:
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
-        # What was recorded between the last look and the end.
+        # Emit the events recorded since the thread's last run.
         self.emit()
 
     def _follow(self) -> None:
@@ -180,7 +180,7 @@ class SpanEmitter:
             "memory_inspector.purpose": call.purpose,
             **self._common(record),
         }
-        # Attributes cannot be empty: what a model did not report is left out.
+        # Attributes cannot be None: values that a model did not report are left out.
         present = {name: value for name, value in attributes.items() if value is not None}
         self._span(f"chat {call.model}", SpanKind.CLIENT, present, record.at, call.seconds, call.error)
 
@@ -199,8 +199,8 @@ class SpanEmitter:
         begun = self._end - max(0, int(seconds * 1e9))
         span: Span = self._tracer.start_span(name, kind=kind, attributes=attributes, start_time=begun)
         if error is not None:
-            # The conventions' value for an error of no known class. Its text may quote the conversation, as content
-            # does.
+            # `_OTHER` is the conventions' value for errors of unknown class. The text may quote the conversation, so it
+            # is set only with content.
             span.set_attribute("error.type", "_OTHER")
             span.set_status(Status(StatusCode.ERROR, error if self._content else None))
         span.end(end_time=self._end)

@@ -20,7 +20,7 @@ class PromptDetector:
         """Return the context; record it once per newest message awaiting an answer, or per `input`."""
         newest = self._memory.session.messages("active", last=1)
         answered = not newest or newest[0].message.role not in (MessageRole.USER, MessageRole.TOOL)
-        # While a stored message awaits its answer, it is the question, whatever `input` repeats.
+        # A stored message without an answer is the question itself; `input` can only repeat it.
         key = (newest[0].seq if newest else 0, input if answered else None)
         record = key != self._recorded and not (answered and not input)
         if record:

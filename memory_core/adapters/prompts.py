@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 
 
 def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Callable[[], Exchange]) -> None:
-    """Record a model call in its conversation's session, next to the memory that learns from it."""
-    # Both are made inside: opening the memory and reading the prompt may fail as well.
+    """Record a model call in the session `<session of the memory>:<conversation>`, in the same database."""
+    # Both callables run inside the guard: opening the memory and reading the prompt may fail as well.
     with harmless(conversation):
         memory, made = learns(), exchange()
         database, services = memory.session.database, memory.session.services
@@ -46,7 +46,7 @@ def reading(memory: Memory, *, asks: bool) -> AbstractContextManager[None]:
 
 
 class _Conversation:
-    """The session of one conversation, and the part of its past that was read."""
+    """The session of one conversation, with its cached past."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._past = session, Past()
@@ -54,7 +54,7 @@ class _Conversation:
 
     def record(self, exchange: Exchange) -> None:
         if self._attached:
-            with suppress(NotFoundError):  # deleted since it was attached; the agent continues in it
+            with suppress(NotFoundError):  # the session was deleted; it is created anew below
                 return self._record(exchange)
         attach(self._session, source="adapter")
         self._attached = True
