@@ -1,1 +1,1 @@
-"""A model that edits its own memory: its tools, and the loop that lets it."""
+"""An agent that edits its own memory: its tools, and the loop that runs them."""

@@ -1,6 +1,6 @@
 """Loop of an agent that edits its own memory: prompt, model, tool calls, repeated until it answers.
 
-A round of calls and their results is put at once, in their turn, so that no flush separates them. Stored messages
+Calls of a round and their results are stored together, in one turn, so that no flush separates them. Stored messages
 stay when the model fails or the reply is stopped.
 """
 
@@ -19,10 +19,10 @@ MAX_ROUNDS = 8
 """Rounds of tool calls in one reply; then the model has to answer without tools."""
 
 MAX_CALLS = 16
-"""Calls of one round that are made."""
+"""Maximum number of calls executed in one round; the others are refused."""
 
 MAX_REPEATS = 2
-"""Times that the same call is made in one reply."""
+"""Maximum number of executions of a call with the same arguments in one reply."""
 
 STEP = "-step-"
 """Separator in the id of a message of tool calls or results; the reply's id precedes it."""
@@ -34,10 +34,10 @@ def nothing(what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Callbacks of a reply in progress: receives its events, and is asked whether to stop."""
+    """Callbacks of a reply in progress: for its text, for its steps, and to stop it."""
 
     text: Callable[[str], None] = nothing
-    """Given the pieces of every round's text, as they come."""
+    """Callback that receives each piece of streamed text, in every round."""
     step: Callable[[str], None] = nothing
     """Callback that receives a line about the present step."""
     stopped: Callable[[], bool] = lambda: False
@@ -48,16 +48,16 @@ class AgentReply:
     """Reply of the agent, and how it ended."""
 
     text: str
-    """The last words, already stored; empty where it was stopped before any."""
+    """Text of the answer, already stored; empty if the reply was stopped before the answer began."""
     stopped: bool
     results: tuple[ToolResult, ...]
     """Results of all calls, in order."""
 
 
 def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None = None) -> AgentReply:
-    """Answer the newest message, with tool calls; all messages are put into memory under ids of the reply.
+    """Answer the newest message, with tool calls; store all messages under ids that begin with `reply_id`.
 
-    Without a block that an agent may edit, no tools are offered and this is one answer.
+    Without a block that an agent may edit, no tools are offered and the model answers in one round.
 
     Raises:
         ModelError: the model failed; what was stored before stays.
@@ -82,16 +82,16 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None =
                 put(memory, [ChatMessage(role="assistant", content=reply.text)], [f"{reply_id}-reply"])
             return AgentReply(reply.text, watch.stopped(), tuple(made.results))
         watch.step("Editing memory")
-        # Edits precede the messages that record them: a result has to say what became of its call.
+        # Calls are executed before the messages that record them are stored, as these contain the results.
         messages = made.round(number, reply.text, reply.calls, model)
-        # Ids by round and place, so that a round repeated after a crash is stored once.
+        # Ids by round and position, so that a round repeated after a crash is stored once.
         put(memory, messages, [f"{reply_id}{STEP}{number}-{place}" for place in range(len(messages))])
     # Only a stop between rounds ends the loop here: the last round offers no tools and returns above.
     return AgentReply("", True, tuple(made.results))
 
 
 def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ...]:
-    """Let a model make its tool calls on the newest message once, without an answer.
+    """Execute the tool calls that a model makes on the newest message, in one round and without an answer.
 
     For a conversation with recorded answers. The prompt is a preview with the static texts and the queue, without
     search results.
@@ -112,7 +112,7 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
 
 
 def put(memory: Memory, messages: Sequence[ChatMessage], ids: Sequence[str]) -> None:
-    """Store messages. Rules learn from flushed messages at once, a model in the background."""
+    """Store messages. Offline rules learn from flushed messages before this returns, a model in the background."""
     memory.put_messages(messages, message_ids=ids, wait=memory.session.services.extractor.offline)
 
 
@@ -135,7 +135,7 @@ def _stream(
     stream = model.stream(messages, tools)
     pieces: list[str] = []
     try:
-        # The stream is closed in any case, so that a stopped reply is not paid for to its end.
+        # Always close the stream, so that the rest of a stopped reply is not generated and billed.
         for piece in stream:
             if watch.stopped():
                 break
@@ -144,7 +144,7 @@ def _stream(
     finally:
         stream.close()
     call, seconds = stream.call, round(time.monotonic() - started, 3)
-    # `act` leaves out calls of the rules: they cost nothing and say nothing about the session.
+    # `act` does not record calls of the offline rules: they cost nothing and say nothing about the session.
     if recorded:
         memory.log.record(
             ModelCalled(
@@ -161,7 +161,7 @@ def _stream(
 
 
 class _Made:
-    """The calls of one reply: made, or refused where they go in circles."""
+    """Tool calls of one reply: executed, or refused if they are repeated or too many."""
 
     def __init__(self, tools: MemoryTools, reply_id: str) -> None:
         self.results: list[ToolResult] = []
@@ -171,8 +171,8 @@ class _Made:
         self._ids: set[str] = set()
 
     def round(self, number: int, text: str, calls: Sequence[ToolCallPart], model: ChatModel) -> list[ChatMessage]:
-        """Make one round's calls in order; the messages that record them: the calls, and a result for each."""
-        # One call beyond the limit is taken, to carry the refusal of all that follow.
+        """Execute one round's calls in order; return the messages to store: the calls, then a result for each."""
+        # One call beyond the limit is kept, to carry the refusal of itself and all later ones.
         taken = calls[: MAX_CALLS + 1]
         named = [self._named(number, place, storable(call)) for place, call in enumerate(taken)]
         results = [self._make(call) for call in named[:MAX_CALLS]]
@@ -199,7 +199,7 @@ class _Made:
     def _named(self, number: int, place: int, call: ToolCallPart) -> ToolCallPart:
         """Return the call with an id unique in the reply: not every endpoint gives one."""
         id = call.tool_call_id
-        # Derived from the place, not random: a replay gives the same ids.
+        # Derived from round and position, not random: a replay gives the same ids.
         if not id or id in self._ids:
             id = f"call_{content_hash(f'{self._reply_id}/{number}/{place}')[:24]}"
         self._ids.add(id)

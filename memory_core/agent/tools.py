@@ -43,10 +43,10 @@ SHOWN_CHARACTERS = 600
 """Maximum length of one found message in a tool's result, in characters."""
 
 ARCHIVED_CHARACTERS = 4_000
-"""Longest text that is archived at once."""
+"""Maximum characters of one archived text."""
 
 NAME_CHARACTERS = 64
-"""Longest name of a tool that endpoints take."""
+"""Maximum characters of a tool's name; endpoints reject longer ones."""
 
 RANK_CONSTANT = 60
 """Usual constant k of reciprocal rank fusion; lower values favour the first ranks."""
@@ -57,9 +57,9 @@ class ToolResult:
     text: str
     """Text returned to the model."""
     done: bool
-    """False: it was refused, and nothing was changed."""
+    """False: the call was refused, and nothing was changed."""
     block: str | None = None
-    """The block it was about, where there is one."""
+    """Name of the block that the call was about; None if there is none."""
 
 
 class _Arguments(BaseModel):
@@ -92,7 +92,7 @@ class _Tagged(_Arguments):
     @field_validator("tags", mode="before", check_fields=False)
     @classmethod
     def _as_list(cls, value: object) -> object:
-        """Models often give a single tag as it is."""
+        """Return a single tag as a list: models often leave out the brackets."""
         return [value] if isinstance(value, str) else value
 
 
@@ -139,7 +139,7 @@ class MemoryTools:
         self._session = memory._session
 
     def specs(self) -> list[ToolSpec]:
-        """Descriptions of the tools for a model, as of now; none where no block may be edited by an agent."""
+        """Return the current tool descriptions for a model; empty if an agent may edit no block."""
         core = [(attached.name, attached.settings, attached.state or "") for attached in self.core_blocks]
         return tool_specs(core, archive=self.archive is not None)
 
@@ -201,7 +201,7 @@ class MemoryTools:
         meant = self._named(label) if isinstance(label, str) else None
         return self._record_result(call, ToolResult(reason, done=False, block=meant.name if meant else None))
 
-    # -- what each does ---------------------------------------------------------------------------
+    # -- executing a call -------------------------------------------------------------------------
 
     def _edit(self, w: Writing, arguments: _Arguments) -> ToolResult:
         change: Callable[[str], str]
@@ -219,7 +219,7 @@ class MemoryTools:
                 raise AssertionError(arguments)
         # `change` gets the text as it is inside the transaction, not as the model read it.
         _, after = edit_text(self._session, w, label, change, "agent")
-        # Tells the model what is left, so that it shortens a block before an edit is refused.
+        # The result states the remaining size, so that the model shortens a block before an edit is refused.
         limit = self._session.block(label).settings["limit"]
         return ToolResult(f"{did} {label}. It has {_characters(len(after), limit)}.", done=True, block=label)
 
@@ -259,7 +259,7 @@ class MemoryTools:
         return ToolResult(_listed(lines, "message", "messages"), done=True)
 
     def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
-        """Return the messages of earlier turns that say something like it, best first."""
+        """Return at most `limit` messages of earlier turns that match the query, best first."""
         memory = self._memory
         # The present turn is in the prompt already and would always match best.
         turn = memory.session.status().turns
@@ -267,7 +267,7 @@ class MemoryTools:
             withheld = self._session.quarantine(connection).seqs(memory.session_id)
         earlier = (m for m in memory.session.messages() if m.turn < turn and m.seq not in withheld)
         spoken = {m.seq: m for m in earlier if _spoken(m)}
-        # Kept between calls and brought up to date, so that a long conversation is not indexed anew for every search.
+        # Cached between calls and updated, so that a long conversation is not indexed anew for every search.
         index = memory.session.services.cached(
             ("conversation", memory.session.database.id, memory.session_id), KeywordIndex
         )
@@ -285,7 +285,7 @@ class MemoryTools:
         return [spoken[seq] for seq in fused(rankings)[:limit]]
 
     def _recalled(self, query: str, block: str, spoken: Mapping[int, StoredMessage]) -> list[int]:
-        """Results of a vector block: the first message of each stored turn that is above its threshold."""
+        """Search a vector block; return the number of the first message of each stored turn above the threshold."""
         search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
         # Without a match in words or meaning, boosts alone do not make a turn a result.
@@ -293,10 +293,10 @@ class MemoryTools:
         best = [one.number for one in found_turns[:MAX_RESULTS]]
         turns = {turn.number: turn for turn in self._memory.retrieval.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in spoken] for number in best if number in turns]
-        # One message stands for its turn, so that long turns do not fill the results.
+        # One message per turn, so that long turns do not fill the results.
         return [unit[0] for unit in seqs if unit]
 
-    # -- who is meant -----------------------------------------------------------------------------
+    # -- finding blocks ---------------------------------------------------------------------------
 
     def _named(self, label: str) -> SessionBlock | None:
         """Return the block of this name, ignoring case."""
@@ -326,9 +326,9 @@ class MemoryTools:
 
 
 def tool_specs(core: Sequence[tuple[str, Mapping[str, Any], str]], *, archive: bool) -> list[ToolSpec]:
-    """Descriptions of the tools for a model; none without a block that an agent may edit.
+    """Return tool descriptions for a model; empty if `core` is.
 
-    `core` are these blocks: name, settings and text. `archive`: is there a facts block to keep and search facts in?
+    `core`: name, settings and text of each block that an agent may edit. `archive`: True if there is an archive.
     """
     if not core:
         return []
@@ -337,23 +337,23 @@ def tool_specs(core: Sequence[tuple[str, Mapping[str, Any], str]], *, archive: b
     listed = "Your blocks:\n" + "\n".join(_described(*block) for block in core)
     first, *rest = _CORE.items()
     specs = [_spec(first[0], f"{first[1][1]} {listed}", first[1][0], labels)]
-    # Once is enough: every model reads all definitions, and every prompt pays for them.
+    # Only the first tool lists the blocks: a model reads all definitions, and every prompt pays for them.
     specs += [_spec(name, f"{does} See {first[0]}.", arguments, labels) for name, (arguments, does) in rest]
     others = {**(_ARCHIVE if archive else {}), **_SEARCH}
     return specs + [_spec(name, does, arguments) for name, (arguments, does) in others.items()]
 
 
 def definition_tokens(specs: Sequence[ToolSpec], count: Callable[[str], int]) -> int:
-    """About what definitions of tools cost beside every prompt, written as JSON. No token limit counts them."""
+    """Estimate the tokens that tool definitions, written as JSON, add to every prompt. No token limit includes them."""
     listed = [[spec.name, spec.description, dict(spec.parameters)] for spec in specs]
     return count(json.dumps(listed, ensure_ascii=False)) if listed else 0
 
 
 def storable(call: ToolCallPart) -> ToolCallPart:
-    """Return the call as it can be stored and sent back: no half characters, a name of bounded length."""
+    """Return the call without lone surrogates and with a name of bounded length, so that it can be stored and sent."""
     kwargs: dict[str, Any] | str
     try:
-        # JSON text and back: surrogates may stand in any nested key or value.
+        # JSON text and back: surrogates may be in any nested key or value.
         written = _whole(call.arguments)
         kwargs = written if isinstance(call.tool_kwargs, str) else decode_arguments(written)
     except RecursionError:
@@ -367,7 +367,7 @@ def _whole(text: str) -> str:
 
 
 def fused(rankings: Sequence[Sequence[int]]) -> list[int]:
-    """Merge rankings: an item ranks by its places in all of them, higher in more than one; ties by number."""
+    """Merge rankings by reciprocal rank fusion; return the numbers, best first, ties in ascending order."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for place, number in enumerate(ranking):
@@ -422,7 +422,7 @@ def _note(w: Writing, call: ToolCallPart, result: ToolResult) -> None:
 
 
 def _spoken(message: StoredMessage) -> str:
-    """Return the words of the user or the assistant: no tool's result, no call, no instructions."""
+    """Return the text of a user or assistant message, without tool calls; empty for other roles."""
     if message.message.role not in (MessageRole.USER, MessageRole.ASSISTANT):
         return ""
     words = " ".join(part.text for part in message.message.parts if isinstance(part, TextPart))
