@@ -12,7 +12,7 @@ _NAMES = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens
 
 
 def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
-    """Return the prompt's and the answer's tokens, each from the last answer or event that counts it."""
+    """Return the tokens of prompt and answer, each from the last answer or event that reports it; None: none does."""
     tokens: list[int | None] = [None, None]
     for usage in (usage for answer in answers for usage in _usages(answer)):
         for n, names in enumerate(_NAMES):

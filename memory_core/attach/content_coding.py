@@ -24,7 +24,7 @@ def decompressed(body: bytes, codings: str, most: int) -> bytes:
             body = _unpacked(body, most)
         elif coding not in ("", "identity"):
             raise MessageError(f'it is compressed as "{coding[:20]}": gzip, deflate and zstd are read')
-        # The decompressors stop one byte above the limit, which this tells from a body of just that size.
+        # The decompressors stop one byte above the limit, so that a body of exactly `most` bytes still passes.
         if len(body) > most:
             raise MessageError(f"it is more than {most:,} bytes when it is decompressed")
     return body

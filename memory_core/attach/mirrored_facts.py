@@ -65,13 +65,13 @@ def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
 def distinct(facts: Iterable[MirroredFact]) -> list[MirroredFact]:
     """Normalise texts for storage, and make each text belong to one fact only.
 
-    Comparison ignores case, as for every fact. A fact that shares a text with another keeps only its last one.
+    Comparison ignores case, as for every fact. A fact that shares a text with another keeps only its last text.
     """
     listed = [replace(fact, texts=texts) for fact in facts if (texts := _as_stored(fact.texts))]
     uses = Counter(key for fact in listed for key in {same_words(text) for text in fact.texts})
     by_text: dict[str, MirroredFact] = {}
     for fact in listed:
-        # Facts are matched by their texts, so a shared one could belong to either fact at the next look.
+        # Facts are matched by their texts, so a shared text could match either fact when it is mirrored next.
         if any(uses[same_words(text)] > 1 for text in fact.texts):
             fact = replace(fact, texts=fact.texts[-1:])
         key = same_words(fact.texts[-1])
@@ -99,7 +99,7 @@ def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list
             steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics))
             continue
         fact = free.pop(same_words(mirrored.texts[number]))
-        # Where only the spelling differs, the known text itself is written once more.
+        # If only upper and lower case differ, the matched text itself is written again.
         following = mirrored.texts[number + 1 :] if fact.text == mirrored.texts[number] else mirrored.texts[number:]
         state = "active" if mirrored.active or following else "retired"
         change = None if (fact.state == "active") == (state == "active") else state

@@ -30,7 +30,7 @@ class TextVersion:
 
 @dataclass(frozen=True, slots=True)
 class MirroredBlock:
-    """An always-present text or a note of a store; a static block here."""
+    """A memory block or note of another store, mirrored as a static block."""
 
     name: str
     versions: tuple[TextVersion, ...]
@@ -59,12 +59,12 @@ def mirror(
     in the archive if they were there; lost blocks are removed.
 
     Raises:
-        MessageError: A message cannot be stored; nothing was.
+        MessageError: A message cannot be stored; nothing was stored.
         ConfigError: A block cannot be made; nothing was stored.
         NotFoundError: The session was deleted.
         StoreError: The database cannot be reached.
     """
-    # 1. Outside the transaction, for whose end other writers wait: counting tokens takes long.
+    # 1. Before the transaction, which makes other writers wait: counting tokens takes long.
     prepared = queue.prepare(session, messages, [uuid.uuid4().hex for _ in messages])
     with session.changing() as w:
         before = w.session.next_seq, w.session.archived_messages, w.session.revision
@@ -82,7 +82,7 @@ def mirror(
         added = add_messages(w, [prepared[n] for n in fresh], counter=session.counter.id, opening=opening)
         for n, new in zip(fresh, added, strict=True):
             seqs[n] = new
-        # 4. After adding, as a message may be new here and archived there. What is archived here already is not
+        # 4. After adding, as a new message may be archived in the store already. Messages archived here before are not
         # archived again.
         _archive(session, w, queued.union(added).intersection(seqs[n] or 0 for n in archived))
         for name in {block.name for block in session.blocks} - {block.name for block in blocks}:

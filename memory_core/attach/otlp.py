@@ -55,7 +55,7 @@ class Span:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Attributes merged with those of its events as `event:attribute`; `gen_ai.*` of events also without prefix."""
+        """Attributes of the span and its events; those of events as `event:attribute`, but `gen_ai.*` unprefixed."""
         merged: dict[str, Any] = {}
         for event, attributes in self.events:
             merged |= {name if name.startswith("gen_ai.") else f"{event}:{name}": v for name, v in attributes.items()}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from memory_core.limits import Budget
 
 SHORT_BYTES = 100_000
-"""Minimum bytes of a request to count; smaller ones take a few megabytes at most."""
+"""Maximum bytes of a request whose items are not counted: when parsed, it takes a few megabytes at most."""
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 

@@ -49,7 +49,7 @@ class Refusals:
 
     spans: int = 0
     reasons: dict[str, None] = field(default_factory=dict)
-    """Distinct reasons in order; the first ones only."""
+    """The first `MAX_REASONS` distinct reasons, in order."""
 
     def add(self, reason: str) -> None:
         self.spans += 1

@@ -90,7 +90,7 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
     """Record one call in one transaction: new messages, prompt, call and answer.
 
     Raises:
-        MessageError: A message cannot be stored; nothing was.
+        MessageError: A message cannot be stored; nothing was stored.
         NotFoundError: The session was deleted.
         StoreError: The database cannot be reached.
     """
@@ -126,7 +126,7 @@ class _Sent:
     """Messages and prompts that an agent has sent, as stored."""
 
     state: tuple[float, int, int]
-    """Version the cache was read at; any change invalidates it."""
+    """Version of the session that the cache was read at (see `_state`); any change invalidates the cache."""
     hashes: dict[int, str]
     """Hash of every message, by sequence number."""
     recent: list[list[int]]
@@ -164,7 +164,7 @@ class Recording:
         # 1. Convert before anything is written: an unstorable message refuses the whole call.
         w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _split_reasoning(message)]
         answer = [self._new(_split_reasoning(exchange.answer)[-1])] if exchange.answer is not None else []
-        # 2. New messages of the prompt come first, so that events in between stand in their turn.
+        # 2. New messages of the prompt come first, so that the events in between belong to their turn.
         places, front = self._placed(prompt)
         w.record(*meanwhile, actor="agent")
         if prompt:
@@ -182,7 +182,7 @@ class Recording:
                 captured=exchange.captured,
             )
         )
-        # 3. The answer directly follows its call, by which `_recent` tells it from messages of the next prompt.
+        # 3. The answer directly follows its call, so that `_recent` can tell it from messages of the next prompt.
         answer_seqs = self._add(answer)
         if prompt:
             recent = self._past().recent
@@ -224,8 +224,8 @@ class Recording:
 def _split_reasoning(message: ChatMessage) -> list[ChatMessage]:
     """Split a message into its reasoning and the rest.
 
-    Answers are recorded without reasoning, and agents may resend or omit it: split, the rest is stored once and each
-    prompt still as it was sent.
+    Answers are recorded without reasoning, and agents may resend or omit it. Once split, the rest is stored only once,
+    and each prompt is still recorded as it was sent.
     """
     thoughts = [part for part in message.parts if isinstance(part, ThinkingPart)]
     if len(thoughts) in (0, len(message.parts)):

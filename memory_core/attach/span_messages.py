@@ -1,6 +1,6 @@
 """Parse messages of model calls from span attributes, in any form of the conventions. Pure.
 
-Unknown parts, such as kinds added later, are kept as JSON text, as the model did read them.
+Unknown parts, such as kinds added later, are kept as JSON text, as the model read them.
 """
 
 import json
@@ -19,7 +19,7 @@ EVENTS = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "assistant",
 }
-"""Role by event name, where each message was an event (conventions before version 1.37)."""
+"""Role by event name; in the conventions before version 1.37, each message was an event."""
 
 MAX_STEPS = 16
 """Maximum depth of a flattened attribute name; OpenInference has eight."""
@@ -27,7 +27,7 @@ MAX_STEPS = 16
 _CUT_OFF = re.compile(r"""\s*(\[\s*[\[{"]|\{\s*")""")
 """Start of JSON, but not of texts such as `[INST]`, `{{name}}` and `[laughs]`."""
 _SAYS = ("role", "message", "parts", "contents", "content", "tool_calls")
-"""Fields of a message; an object with none of them is its content."""
+"""Fields of a message; an object with none of them is taken as message content."""
 _LISTS = ("messages", "message")
 """Keys under which an attribute's object holds messages."""
 
@@ -69,7 +69,7 @@ def messages_of(value: Any, role: str) -> list[ChatMessage]:
 
 
 def instructions(value: Any) -> list[ChatMessage]:
-    """Return the system message for instructions sent beside the messages; none for empty ones.
+    """Return instructions sent beside the messages as a list of one system message; empty for empty instructions.
 
     Raises:
         MessageError: They are neither text nor parts.
@@ -123,7 +123,7 @@ def _objects(value: Any) -> Any:
 
 def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     """Parse one entry; several tool results become a message each, as their ids distinguish them."""
-    # An object without a message's fields is itself what was said.
+    # An object without a message's fields is itself the content.
     if isinstance(entry, Mapping) and not any(name in entry for name in _SAYS):
         entry = json.dumps(entry, ensure_ascii=False)
     if isinstance(entry, str):
@@ -133,7 +133,7 @@ def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     inner = entry.get("message")
     entry = inner if isinstance(inner, Mapping) else entry
     named = str(entry.get("role") or role)
-    # On a tool result, a bare `id` is the call's; on other messages it is ignored.
+    # On a tool result, a bare `id` is that of the call; on other messages it is ignored.
     answers = entry.get("tool_call_id") or (entry.get("id") if named in ("tool", "function") else None)
     chat = {
         "role": named,
@@ -162,7 +162,7 @@ def flattened_list(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
             at, *path = tree, *name[len(prefix) :].split(".")
             for step in path[:-1]:
                 inner = at.setdefault(step, {})
-                # A name that is also the beginning of another has a value already; what lies deeper is dropped.
+                # If a name is also the prefix of another one, its value is kept and the deeper value dropped.
                 at = inner if isinstance(inner, dict) else {}
             at[path[-1]] = value
     return _lists(tree) if tree and all(key.isdigit() for key in tree) else None

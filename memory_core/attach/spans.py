@@ -91,7 +91,7 @@ def read_span(span: Span) -> Report | None:
         what: Exchange | MemoryOperation = _exchange(span, dialect, operation)
     else:
         what = _operation(span, dialect, operation)
-    # The span before its resource, which may name one session for a whole process.
+    # The span comes before its resource, which may name one session for a whole process.
     named = (_name(attributes.get(name)) for attributes in (values, span.resource) for name in SESSION)
     service = _name(span.resource.get("service.name")) or "agent"
     return Report(span.key, span.trace, span.began, span.ended, next(filter(None, named), None), service, what)
@@ -158,7 +158,7 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     prompt = prompt or messages_of_events(events, said=False)
     answers = _read(values, dialect, "output", lambda value: messages_of(value, MessageRole.ASSISTANT))
     answers = answers or messages_of_events(events, said=True)
-    # Stored apart, these belong to the first answer's text, as one message.
+    # Tool calls that are stored apart are joined with the first answer's text into one message.
     if calls := _read(values, dialect, "calls", calls_of):
         answers = [calls[0].with_parts([*(part for answer in answers[:1] for part in answer.parts), *calls[0].parts])]
     for message in (*prompt, *answers):

@@ -150,7 +150,7 @@ class _Calls:
             call.name = name if name.startswith(call.name) else call.name if not name else call.name + name
             if text:
                 call.add(text)
-            # 3. Under each key, as later pieces may carry only one of them.
+            # 3. Remember the call under id and index, as later pieces may have only one of them.
             self._latest |= {(id, index): call, (id, None): call, (None, index): call}
 
     def _continued(self, index: int | str | None, id: str | None) -> _Call | None:
@@ -234,9 +234,9 @@ class _Item:
     item: dict[str, Any] = field(default_factory=dict)
     done: bool = False
     pieces: dict[int, list[str]] = field(default_factory=dict)
-    """Pieces by text index, or of its only streamed field."""
+    """Pieces of text by content index; those of a call's streamed field have index 0."""
     name: str | None = None
-    """Name of that field."""
+    """Name of a call's streamed field, such as `arguments`; None for a message."""
 
     def made(self) -> dict[str, Any]:
         """Return the item, filling missing content from the pieces."""
@@ -250,7 +250,7 @@ class _Item:
 
 
 def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a Responses API answer: the last event's, or else assembled from items and pieces.
+    """Return a Responses API answer: the last event's, with output assembled from the pieces if that is longer.
 
     Some endpoints omit from the last event what they have streamed.
     """
@@ -274,7 +274,7 @@ def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 item.pieces.setdefault(index, []).append(str(event.get("delta") or ""))
             elif isinstance(whole := event.get(item.name or text), str) and whole:
                 item.pieces[index] = [whole]
-    # Mixed or missing indexes cannot be compared, and then the order of arrival stands.
+    # If indexes are missing or of several types, the items stay in the order of arrival.
     if all(isinstance(item.index, int) for item in items):
         items.sort(key=lambda item: item.index)
     streamed = storable_value([item.made() for item in items])

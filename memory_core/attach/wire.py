@@ -1,6 +1,6 @@
 """Parse one call of an OpenAI-compatible endpoint from its request and response bytes.
 
-Pure. Headers are never passed, so no API key is stored; of an error only the code is kept, as some repeat the key.
+Pure. Headers are never passed, so no API key is stored; of an error only the code is kept: its text may hold the key.
 """
 
 import re
@@ -68,7 +68,7 @@ class Exchange:
     seconds: float = 0.0
     error: str | None = None
     known: Knowledge = "observed"
-    """Source of the prompt."""
+    """Origin of the prompt: observed in the call, or reported by a span."""
     span: str | None = None
     """Deduplication key of the reporting span; None if the call was observed directly."""
     sent: int | None = None
@@ -171,7 +171,7 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
 
 
 def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | None:
-    """Return the answer without reasoning: later prompts, which are compared with it, omit that."""
+    """Return the answer without its reasoning, as it is matched with later prompts, which omit reasoning."""
     if endpoint == "embeddings":
         return None
     whole = answers[0] if len(answers) == 1 else {}
