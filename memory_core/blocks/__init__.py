@@ -1,4 +1,4 @@
-"""Memory blocks: the base every one extends, and the built-in ones."""
+"""Memory blocks: their base class, and the built-in ones."""
 
 from typing import Any
 

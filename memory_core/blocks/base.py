@@ -1,6 +1,6 @@
 """Base of memory blocks, built-in and custom.
 
-A custom block declares its state as fields and overrides the reference's hooks, async or not:
+A custom block declares its state as fields and overrides LlamaIndex's hooks, async or not:
 
     class MentionCounter(BaseMemoryBlock[str]):
         mention_name: str = "Logan"
@@ -10,11 +10,11 @@ A custom block declares its state as fields and overrides the reference's hooks,
         async def _aput(self, messages) -> None: ...
         async def atruncate(self, content, tokens_to_truncate) -> str | None: ...
 
-(`_get`, `_put` and `truncate` are the same without `async`.) The engine loads those fields before each call and saves
-them in the transaction that acknowledges a delivery, so a failed or repeated call leaves no trace in them. The object
-passed in is the live one: it shows what was learned, and what was changed in the app. It belongs to one session;
-another session needs another object. A block with effects outside takes `delivery_id` as a second argument of its put
-hook, and makes those effects idempotent by it.
+(`_get`, `_put` and `truncate` are the hooks without `async`.) The engine loads the fields before each call and saves
+them in the transaction that acknowledges a delivery, so a failed or repeated call does not change them. The object
+passed to a memory stays live: its fields show what was learned and what was changed in the app. It belongs to one
+session; another session needs another object. A block with effects outside the database takes `delivery_id` as a
+second argument of its put hook, and uses it to make these effects idempotent.
 """
 
 import inspect
@@ -49,7 +49,7 @@ T = TypeVar("T")
 DeliverOn = Literal["flush", "turn", "session_end"]
 
 RESERVED_NAMES = (QUEUE, "memory")
-"""Reserved names: they mean something else in a prompt."""
+"""Names that no block may have: a prompt uses them for the queue and the memory section."""
 
 CALL_TOKENS = 8_000
 """Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
@@ -77,8 +77,8 @@ class Item:
 def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
     """Return the size of an item in tokens.
 
-    By accounting: its words and its non-text parts (`content`); its parts (`reference`); its parts with the break after
-    each (`billed`).
+    By accounting: its words and its non-text parts (`content`); its parts (`reference`); its parts with the line break
+    after each (`billed`).
     """
     if item.messages:
         return sum(counter.message(message).by(accounting) for message in item.messages)
@@ -93,7 +93,7 @@ def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> in
 
 
 def frame_tokens(name: str, counter: TokenCounter, accounting: Accounting) -> int:
-    """Tokens of the markup around a block, or around all of them (`memory`); 0 unless the accounting is `billed`."""
+    """Return the tokens of the tags around a block, or around all (name `memory`); 0 unless accounting is `billed`."""
     return counter.text(f"<{name}>\n</{name}>\n") if accounting == "billed" else 0
 
 
@@ -111,7 +111,7 @@ class Content:
     layout: str | None = None
     """Layout of the items, for a block with several; recorded, so that a past context can be laid out again."""
     marks: tuple[StoredMark, ...] = ()
-    """Marks of former values beside messages and facts; recorded too."""
+    """Marks of former values beside messages and facts, recorded with the context."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Batch:
 
 
 def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:
-    """Split messages into pieces of at most `CALL_TOKENS`, or of one longer message; none give one empty piece."""
+    """Yield lists of messages of at most `CALL_TOKENS`, or of one longer message; without messages, one empty list."""
     piece: list[StoredMessage] = []
     tokens = 0
     for message in messages:
@@ -198,7 +198,7 @@ def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessag
 
 
 class PendingWrite:
-    """Result of learning from a batch, not yet stored; as it is, one without changes."""
+    """Result of learning from a batch, not yet stored. This base class stores nothing."""
 
     calls: tuple[ModelCall, ...] = ()
 
@@ -206,7 +206,7 @@ class PendingWrite:
         """Store the result, within the transaction that acknowledges the deliveries."""
 
     def committed(self) -> None:
-        """Called once that transaction is committed."""
+        """Run after the transaction of `save` is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     """Fields that hold a model or an index, with the types allowed for each."""
 
     instead: ClassVar[Mapping[str, str]] = {}
-    """Hints on LlamaIndex's arguments that have no counterpart: the end of a sentence."""
+    """Hints on LlamaIndex's arguments without a counterpart, by name; each ends an error message."""
 
     name: str
     description: str | None = None
@@ -286,7 +286,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             self._check_together()
 
     def _check_together(self) -> None:
-        """Check what no single field can know.
+        """Check settings against each other.
 
         Raises:
             ConfigError: settings are impossible together.
@@ -296,7 +296,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Check settings that depend on the models of the program that makes a memory.
 
         Raises:
-            ConfigError: the block was given what none of them can follow.
+            ConfigError: no model can follow a setting of the block, such as a prompt.
         """
 
     @classmethod
@@ -315,7 +315,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         self._put(messages)
 
     async def atruncate(self, content: T, tokens_to_truncate: int) -> T | None:
-        """Return content shorter by at least that many tokens; None to drop it."""
+        """Return the content, shorter by at least `tokens_to_truncate` tokens; None to drop it."""
         return self.truncate(content, tokens_to_truncate)
 
     def _get(self, messages: list[ChatMessage] | None = None, **kwargs: Any) -> T:
@@ -340,7 +340,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return cls.kind if cls.kind_is_built_in else f"{cls.__module__}.{cls.__qualname__}"
 
     def settings(self) -> dict[str, Any]:
-        """Settings as JSON values; the app may change them."""
+        """Return the settings as JSON values; the app may change them."""
         return self.model_dump(mode="json", include=set(BaseMemoryBlock.model_fields))
 
     def apply(self, settings: dict[str, Any]) -> None:
@@ -358,9 +358,9 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             raise _impossible(type(self), error, self.name) from error
 
     def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Former defaults of settings that an older version did not store.
+        """Return the former defaults of settings that an older version did not store.
 
-        Only those that differ from the present default.
+        Only those are returned that differ from the present default.
         """
         return {}
 
@@ -395,7 +395,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return _LearnedState(self, block)
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
-        """The block after learning from the batch; None if that needs a model, or custom code that must not run twice.
+        """Return the block after learning from the batch; None if that needs a model, or custom code.
 
         Stores nothing. `numbers` yields unused ids for new facts, relations or units, larger than all stored ones.
         """
@@ -403,11 +403,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def imagined_statements(self) -> tuple[Statement, ...]:
-        """Facts or relations as they will be after what the block learns in a preview; they decide on former values."""
+        """Facts or relations as they are after a preview's changes; marks of former values are computed from them."""
         return ()
 
     def learner(self, services: Services) -> str | None:
-        """Name of the model that would learn for the block in this process; None: offline rules, or no model at all."""
+        """Return the name of the model that learns for the block in this process; None: offline rules or no model."""
         return None
 
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
@@ -426,7 +426,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def read_elsewhere(self) -> bool:
-        """True if reading it needs the code of the program that made it."""
+        """True if reading the block needs code that only the program that made it has."""
         return False
 
     @property
@@ -436,13 +436,13 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return cls.atruncate is not BaseMemoryBlock.atruncate or cls.truncate is not BaseMemoryBlock.truncate
 
     def shorten(self, content: Content, tokens: int, reading: ReadContext, state: str | None) -> Content:
-        """Apply the block's own truncation; empty content drops it."""
+        """Shorten content by at least `tokens` with the block's own truncation; empty if the block drops it."""
         original = from_content(content)
         shorter = self._with_state(state)._call("atruncate", "truncate", original, tokens)
         return Content() if shorter is None else as_content(shorter, reading)
 
     def _hook(self, asynchronous: str, plain: str) -> Callable[..., Any]:
-        """Hook defined by the block's class, async or not; the async one if both are."""
+        """Return the hook that the block's class defines; the async one if it defines both."""
         base = getattr(BaseMemoryBlock, asynchronous)
         name = plain if getattr(type(self), asynchronous) is base else asynchronous
         hook: Callable[..., Any] = getattr(self, name)
@@ -453,7 +453,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         result = self._hook(asynchronous, plain)(*arguments, **named)
         return event_loop.run(result) if inspect.iscoroutine(result) else result
 
-    # -- whose it is ------------------------------------------------------------------------------
+    # -- ownership --------------------------------------------------------------------------------
 
     def as_made(self, owner: tuple[str, str]) -> "BaseMemoryBlock[T]":
         """Return a copy with the program's own values: without those the engine has set for a session.
@@ -490,10 +490,10 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         self._shown = {**self._shown, **{name: _as_json(getattr(self, name)) for name in values}}
 
     def _made_now(self) -> dict[str, str]:
-        """Values the program gave each field, as JSON: those the engine has not set."""
+        """Return the program's value of each field as JSON, also where the engine has set another one since."""
         now = {name: _as_json(getattr(self, name)) for name in type(self).model_fields if name != "name"}
         stored = {name: text for name, text in now.items() if text is not None}
-        # Still the value that the engine set. Any other was given by the program since, and counts as its own.
+        # Fields that still have the value the engine set. Any other value was set by the program since.
         by_engine = {
             name: self._made[name] for name in stored if name in self._made and self._shown.get(name) == now[name]
         }
@@ -554,7 +554,7 @@ def as_content(value: Any, reading: ReadContext) -> Content:
 
     Raises:
         ConfigError: it is neither text nor a list of parts nor a list of messages.
-        MessageError: a text of it holds half a character.
+        MessageError: a text holds characters that cannot be stored.
     """
     if not value:
         return Content()
@@ -570,7 +570,7 @@ def as_content(value: Any, reading: ReadContext) -> Content:
         raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
     if problem := unstorable(stored):
         raise MessageError(f"what the block returned {problem}")
-    # Named by its hash and kept: a past prompt can be laid out again although the block says something else by now.
+    # Named by its hash and kept, so that a past prompt can be laid out again after the block's content has changed.
     return Content(items=(stored_item(Ref.of("content", content_hash(stored)), stored, reading.safe),), keep=(stored,))
 
 
@@ -606,10 +606,10 @@ def from_content(content: Content) -> Any:
 
 
 def scope_of(scope: str, session_id: str, user_id: str | None, block: str) -> str:
-    """Scope of the block's memory.
+    """Return the database scope of a block's contents, for its setting `scope`.
 
     Raises:
-        ConfigError: it is the user's, and there is no user.
+        ConfigError: the scope is the user's, and the memory has no user.
     """
     if scope == "session":
         return session_scope(session_id)
@@ -619,11 +619,11 @@ def scope_of(scope: str, session_id: str, user_id: str | None, block: str) -> st
 
 
 def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError, name: str | None) -> ConfigError:
-    """Error for an impossible value of a block, in one sentence."""
+    """Return the error for an impossible value of a block, as one sentence."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        # An argument of LlamaIndex's has an answer of its own; else a misspelt one is assumed.
+        # LlamaIndex's arguments have hints of their own; any other name is taken for a misspelt one.
         hint = cls.instead.get(where) or nearest(where, cls.model_fields)
         return ConfigError(f'{cls.__name__} has no argument "{where}"{hint}')
     if first["type"] == "missing":
@@ -643,17 +643,17 @@ def _check_name(name: str) -> None:
 
 
 _ANYTHING = TypeAdapter[Any](Any)
-"""Made once: it takes a millisecond, and a block that is made asks for one a field."""
+"""Adapter for values of any type. Made once: it takes a millisecond, and a new block would need one per field."""
 
 
 def _as_json(value: Any) -> str | None:
     try:
-        # Pydantic first: it also writes models and dates. It refuses half a character, which `json` below accepts.
+        # Pydantic first: it also writes models and dates. It refuses lone surrogates, which `json` below accepts.
         return _ANYTHING.dump_json(value).decode()
     except (ValueError, TypeError, MemoryInspectorError) as error:
         if "surrogates not allowed" not in str(error):
             return None
-    try:  # half a character in a text is replaced, rather than the whole field not saved
+    try:  # a lone surrogate is replaced, as otherwise the whole field would not be saved
         return whole_characters(json.dumps(value, ensure_ascii=False))
     except (ValueError, TypeError):
         return None

@@ -31,14 +31,14 @@ THRESHOLD = 0.1
 """Minimum score, 0 to 1, of a result."""
 
 MAX_REORDERED = 100
-"""Results among which facts that a later one contradicts are put behind that, before the best are returned."""
+"""Number of best results that are reordered by contradiction (see `order_contradicted`) before `top_k` applies."""
 
 _COMPARISONS = ("in", "ne", "gt", "gte", "lt", "lte", "prefix")
 _FIELDS = (
     "state", "pinned", "origin", "category", "topics", "block", "turn", "created_at", "confirmed_at", "session", "key",
 )  # fmt: skip
 _METADATA = "metadata."
-"""Before the place of a value in the caller's metadata: `metadata.address.city`."""
+"""Prefix of a filter on a value in the caller's metadata, such as `metadata.address.city`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class FactHit:
 
     fact: Fact
     score: float
-    """0 to 1: both signals combined, or the keyword score alone where nothing could be embedded."""
+    """0 to 1: both signals combined, or the keyword score alone if nothing could be embedded."""
     vector: float | None
     """Cosine similarity, -1 to 1; None: nothing could be embedded."""
     keyword: float
@@ -92,7 +92,7 @@ class Keywords:
         self._index = KeywordIndex()
 
     def search(self, facts: Sequence[Fact], query: str) -> dict[int, float]:
-        """Score, 0 to 1, of each of these facts that shares a word with the query."""
+        """Return the score, 0 to 1, of each fact that shares a word with the query, by fact id."""
         texts = {fact.id: fact.text for fact in facts}
         with self._lock:
             # Only the difference to the last search is indexed anew.
@@ -185,18 +185,18 @@ def search_facts(
         and _any_among(fact.topics, topics)
         and fits(fact, wanted)
     ]
-    # Goes on with none: impossible numbers are refused for an empty question as well.
+    # Continue without facts, so that impossible numbers are refused for an empty question as well.
     if not query.strip():
         facts = []
     return rank_facts(facts, query, database=database, services=services, top_k=top_k, threshold=threshold)
 
 
 def order_contradicted(hits: Sequence[FactHit], later: Mapping[int, int]) -> list[FactHit]:
-    """Return the hits with each fact that a later one contradicts right behind that; `later` is by id."""
+    """Move each contradicted fact right behind the contradicting one; `later`: id of the latter by id of the former."""
     by_id = {hit.fact.id: hit for hit in hits}
     ordered: dict[int, FactHit] = {}
     for hit in hits:
-        # From the fact to what was said last about the same; a chain that comes round ends where it began.
+        # Follow the contradictions to the latest fact; a circular chain ends before it repeats a fact.
         chain = [hit.fact.id]
         while (after := later.get(chain[-1])) in by_id and after not in chain:
             chain.append(after)
@@ -222,7 +222,7 @@ def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:
 
 
 def _cosines(facts: Sequence[Fact], query: str, database: Database, services: Services) -> dict[int, float] | None:
-    """Cosine similarity by fact id; None if nothing could be embedded."""
+    """Return the cosine similarity by fact id; None if nothing could be embedded."""
     if not facts:
         return {}
     # Vectors are stored by scope, so one query for each fetches them.

@@ -76,7 +76,7 @@ from memory_core.store.writing import user_scope
 from memory_core.text import stems
 
 BY_RULES = "offline rules"
-"""Name of the decider where a model's decision could not be used."""
+"""Name of the decider if the rules decided because a model's decision could not be used."""
 
 COMPARED = ("active", "proposed", "rejected")
 """States of facts compared with new finds. Superseded and retired facts are left out: they may be learned again."""
@@ -125,13 +125,13 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     fact_extraction_prompt_template: Annotated[Any, BeforeValidator(_extraction_prompt)] = None
     """Instructions for a model that extracts, as text or as a prompt template of LlamaIndex; None: the engine's."""
     fact_condense_prompt_template: Annotated[Any, BeforeValidator(_condense_prompt)] = None
-    """The same for one that condenses the list."""
+    """Instructions for a model that condenses the list, in the same forms; None: the engine's."""
     show: Literal["all", "relevant", "none"] = "all"
     """Facts requested for the prompt: all, the `top_k` that fit the question best, or none (they are only searched)."""
     top_k: int = Field(default=10, ge=1)
     """Maximum number of facts in one context if `show` is `relevant`."""
     prompt_share: float | None = Field(default=None, gt=0, le=1)
-    """Share of the token limit that the facts keep when a prompt is full. Those above it are cut before any other
+    """Fraction of the token limit that the facts keep when a prompt is full. Facts above it are cut before any other
     block is, least relevant to the question first, pinned ones last; None: the priority alone decides."""
     expire_after_days: int | None = Field(default=None, ge=1)
     """Days after which a learned fact that was neither stated again nor confirmed is retired, at the next delivery;
@@ -164,7 +164,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return other
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
-        # Where finds or questions are compared by meaning, an embedder behind an endpoint rules a preview out as well.
+        # If finds or questions are compared by meaning, an embedder behind an endpoint rules out a preview too.
         services, searched = batch.services, self.on_change == "decide" or self.show == "relevant"
         if not self.extractor(services).offline or (searched and not services.embedder.offline):
             return None
@@ -179,10 +179,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def imagined_statements(self) -> tuple[Statement, ...]:
-        # Facts with other words in the preview continue the stored ones of the same id.
+        # A fact that the preview reworded keeps the id of the stored one.
         learned = {statement.ref for statement in self._statements}
         refs = ((fact, Ref.of("fact", fact.id)) for fact in self._imagined or ())
-        # Where a change retires all, no fact is active: an empty one is a change, too.
+        # Compared with None: after a change that retires every fact, `FactsAfter` is empty and thus false.
         after = FactsAfter(()) if self._after is None else self._after
         ended = (
             Statement(
@@ -278,7 +278,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return self._fitting(facts, reading, marks)
 
     def _fitting(self, facts: Sequence[Fact], reading: ReadContext, marks: Mapping[int, Mark]) -> Content:
-        """Pinned facts and those that fit the question best; without a question, the last confirmed."""
+        """Return pinned facts and the `top_k` that fit the question best; without a question, the last confirmed."""
         # Pinned facts are shown in any case: they are not searched, and take none of the `top_k`.
         loose = [fact for fact in facts if not fact.pinned]
         if reading.question.strip():
@@ -305,7 +305,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         text = prompt_words(fact.text, fact.metadata)
         if self.show_dates:
             text = f"{text} ({confirmed_on(fact.confirmed_at)})"
-        # With a question or a date behind the words, the size is counted anew.
+        # With a note, a date or a mark after the text, its tokens are counted anew.
         mark = marks[fact.id].text() if fact.id in marks else ""
         words = marked_text(text, mark)
         tokens = fact.tokens if words == fact.text else None
@@ -314,7 +314,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
         # 1. A user's facts are learned from user messages alone. A session's are learned from all but instructions and
-        #    recitals of what the memory said.
+        #    messages that recite memory.
         heard = [
             message
             for message in batch.readable
@@ -324,12 +324,12 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         extractor = self.extractor(batch.services)
         if not heard:
             return NothingRead(self.name, extractor.name, batch)
-        # 2. Everything that the finds are compared with is read at one revision: `save` refuses it if that has changed.
+        # 2. Read all facts to compare with at one revision: `save` raises if the facts have changed since.
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
             stored = read_facts(connection, scope, self.name, states=COMPARED)
             compared_with = self._compared_with(stored, batch.quarantine.facts)
-            # Facts of a preview that are not stored yet are a person's, who is about to add them.
+            # Facts of a preview that are not stored yet are protected too: a person is about to add them.
             protected = read_protected(connection, scope, self.name) | (
                 {f.id for f in compared_with} - {f.id for f in stored}
             )
@@ -385,7 +385,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 for id in named_facts(request, [(f.id, f.text) for f in compared_with if f.id not in protected])
             ),
         )
-        # 5. Last, as both work on the list as it will be.
+        # 5. Last, as both need the list with the finds.
         self._condense(learned, extractor, refused)
         self._embed(learned, batch)
         return learned
@@ -397,9 +397,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return Expiry(self.expire_after_days, now, tuple(self.expire_categories))
 
     def _compared_with(self, stored: list[Fact], withheld: Collection[int]) -> list[Fact]:
-        """Known facts to compare finds with; in a preview, its active facts replace the stored ones.
+        """Return the known facts to compare finds with; in a preview, its active facts replace the stored ones.
 
-        Those in quarantine count as rejected: no model reads them, and what says the same is not learned again.
+        Facts in quarantine count as rejected: no model reads them, and similar finds are not learned.
         """
         known_facts = stored
         if self._imagined is not None:
@@ -409,10 +409,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return [replace(fact, state="rejected") if fact.id in withheld else fact for fact in known_facts]
 
     def not_to_repeat(self, known: Sequence[Fact], extractor: FactExtractor) -> list[str]:
-        """Texts an extractor need not find again.
+        """Return the texts that an extractor need not find again.
 
-        Empty where repetitions matter: when each find is decided on, and for offline rules, which repeat at no cost
-        what was said again, so that it is confirmed.
+        Empty if repetitions matter: when each find is decided on, and for offline rules, whose repeated finds cost
+        nothing and confirm the facts.
         """
         if self.on_change == "decide" or isinstance(extractor, RuleBased):
             return []
@@ -461,7 +461,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         repeated = [
             Settled(index, "none", None, None, "repeated", (), (), other) for index, other in prepared.repeated.items()
         ]
-        # An offline decider is the rules. Beside a model they are the fallback, and the log has to tell the two apart.
+        # An offline decider is the rules. With a model, rules are the fallback, and the log names which decided.
         rules = decider.name if decider.offline else BY_RULES
         return Finding(
             steps=(
@@ -483,7 +483,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         services: Services,
         scope: str,
     ) -> dict[tuple[int, int], float] | None:
-        """Cosine similarity by find index and fact id; None if nothing could be embedded."""
+        """Return the cosine similarity by (find index, fact id); None if nothing could be embedded or compared."""
         if not known or not found:
             return None
         texts = {*(fact.text for fact in known), *(fact.text for fact in found)}
@@ -501,8 +501,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def _remembered(self, connection: Connection, batch: Batch, heard: Sequence[StoredMessage]) -> set[str]:
         """Return the texts that a speaker other than the user may only be repeating.
 
-        Every wording of this block's and the user's facts, and the sentences of static blocks. Facts that other blocks
-        learn at the same time are not known yet.
+        These are all wordings of this block's and the user's facts, and the sentences of static blocks. Facts that
+        other blocks learn at the same time are missing.
         """
         # A user who repeats a fact confirms it, so there is nothing to compare with.
         if all(message.message.role is MessageRole.USER for message in heard):
@@ -516,7 +516,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return texts
 
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
-        # A fact with a key belongs to a program, which reads it by that key.
+        # A fact with a key is never condensed: a program reads it by that key.
         loose = [fact for fact in learned.active_before_condensing if fact.key is None]
         known_facts = [_to_known_fact(fact, learned.place.protected) for fact in loose]
         if len(known_facts) <= self.max_facts or _refused_lately(refused, len(known_facts), self.max_facts):
@@ -553,7 +553,7 @@ def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPl
 
 
 def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
-    """Finding by comparison alone: known facts are confirmed, the rest added."""
+    """Return the finding by comparison alone: known facts are confirmed, all others added."""
     confirm = [
         Settled(same.index, "none", same.fact, None, "same", (), ((same.fact, same.similarity),))
         for same in plan.confirm
@@ -570,10 +570,10 @@ def _to_known_fact(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
 
 
 def with_doubts(facts: Iterable[ExtractedFact], read: Sequence[ChatMessage]) -> list[ExtractedFact]:
-    """Return the facts found in messages, as doubtful where others may have said it or it is to be forgotten.
+    """Return the facts; those that others may have said, or that a message asks to forget, are marked as doubtful.
 
-    What a later message of the delivery asks to forget is not stored yet: it waits for a person. Anybody can have
-    written what a tool returns or a user pastes: a page that says "remember that ..." teaches nothing by itself.
+    A doubtful fact waits for a person. Anybody may have written a tool result or a text that a user pastes: a page that
+    says "remember that ..." must not teach the agent anything by itself.
     """
     requests = _requests(read)
     return [
@@ -585,7 +585,7 @@ def with_doubts(facts: Iterable[ExtractedFact], read: Sequence[ChatMessage]) -> 
 
 
 def _requests(heard: Sequence[ChatMessage]) -> list[tuple[int, str]]:
-    """Return the words of each request to forget, with the index of its message."""
+    """Return the requests to forget something, each as the index of its message and its words."""
     return [
         (index, request)
         for index, message in enumerate(heard)
@@ -616,10 +616,10 @@ def _first_hand(
 def _extract(
     extractor: FactExtractor, heard: Sequence[StoredMessage], *, known: list[str], ids: Mapping[str, int]
 ) -> tuple[tuple[ExtractedFact, ...], dict[int, Reason], tuple[ModelCall, ...]]:
-    """Facts of all messages, extracted in pieces of a size a model can read, with the reasons for messages that gave
-    none.
+    """Extract facts in pieces of messages that a model can read; return them, the reasons for messages without facts,
+    and the model calls.
 
-    Sources are indexes of `heard`; reasons are by message number; `ids` are those of known facts, by text.
+    Sources are indexes of `heard`; reasons are by sequence number; `ids`: ids of the known facts, by text.
     """
     facts: list[ExtractedFact] = []
     reasons: dict[int, Reason] = {}
@@ -639,7 +639,7 @@ def _extract(
 
 
 class Cuttable(Protocol):
-    """Fields that decide which facts are cut first."""
+    """Fact with the fields that decide the order of cutting."""
 
     @property
     def id(self) -> int: ...
@@ -652,7 +652,7 @@ class Cuttable(Protocol):
 
 
 def cut_order(facts: Sequence[Cuttable], question: str) -> tuple[int, ...]:
-    """Indexes in order of cutting: unpinned before pinned, least relevant to the question, longest unconfirmed."""
+    """Return indexes in order of cutting: unpinned first, then least relevant to the question, longest unconfirmed."""
     query = frozenset(stems(question))
     ranks = [
         (fact.pinned, relevance(fact.text, query), fact.confirmed_at, fact.id, index)
@@ -662,8 +662,8 @@ def cut_order(facts: Sequence[Cuttable], question: str) -> tuple[int, ...]:
 
 
 def confirmed_on(at: float) -> str:
-    """Return the day of a time in seconds since 1970 (UTC), for the prompt; of an infinite one, which is not stored
-    yet, today.
+    """Return the note with the day of a confirmation, from its seconds since 1970 (UTC). Infinite, as of a fact that
+    is not stored yet, gives today.
 
     >>> confirmed_on(1_777_777_777)
     'confirmed 3 May 2026'

@@ -1,7 +1,7 @@
-"""Marks of former values beside recalled messages, and beside facts that another one contradicts.
+"""Marks beside messages, facts and sentences of a prompt that state a former value.
 
-Read from the facts and relations of the session and of its user. The database is the truth: the marks are made again
-when any of these has changed.
+They are computed from the facts and relations of the session and its user, and cached until any of these changes in
+the database.
 """
 
 from collections import defaultdict
@@ -32,25 +32,25 @@ from memory_core.text import stems
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Marks of former values by what they stand beside."""
+    """Marks of former values: by message, by fact, and by value for the sentences of summaries."""
 
     messages: Mapping[Source, Mark] = field(default_factory=dict)
     facts: Mapping[int, Mark] = field(default_factory=dict)
-    """Marks by fact id, of active facts that were contradicted since; what was replaced is in no prompt."""
+    """Marks of active facts that a later one contradicts, by fact id. Superseded facts are in no prompt."""
     later: Mapping[int, int] = field(default_factory=dict)
-    """The fact that contradicts a marked one, by the id of the marked one."""
+    """Id of the contradicting fact, by the id of the marked fact."""
     values: Sequence[tuple[FormerValue, Mark]] = ()
     """All former values in the order in which they were replaced, for sentences of summaries."""
 
     def of_sentence(self, sentence: str) -> Mark | None:
-        """Return the mark of a sentence of a summary that repeats a former value; None for any other."""
+        """Return the mark for a summary's sentence that repeats a former value; None for any other sentence."""
         marks = {id(value): mark for value, mark in self.values}
         value = mark_for_sentence([value for value, _ in self.values], frozenset(stems(sentence)))
         return None if value is None else marks[id(value)]
 
 
 class FormerMarks:
-    """Marks of one session and its user. Safe to share between threads."""
+    """Cache of the marks of one session and its user. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -59,7 +59,7 @@ class FormerMarks:
 
     @classmethod
     def read(cls, reading: ReadContext) -> Marks:
-        """Return the present marks; in a preview, those after what is learned in it."""
+        """Return the present marks; in a preview, the marks after its changes."""
         scopes = [session_scope(reading.session_id), *([user_scope(reading.user_id)] if reading.user_id else [])]
         with reading.database.read() as connection:
             if reading.imagined:
@@ -83,7 +83,7 @@ class FormerMarks:
 def _shown(
     connection: Connection, reading: ReadContext, scopes: Sequence[str], also: Collection[int] = ()
 ) -> list[Statement]:
-    """Return the statements but for those in quarantine, whose words must not come back in a mark."""
+    """Return the statements without those in quarantine, whose words must not appear in a mark."""
     withheld = _withheld(reading)
     return [statement for statement in read_statements(connection, scopes, also) if statement.ref not in withheld]
 
@@ -95,11 +95,11 @@ def _withheld(reading: ReadContext) -> set[Ref]:
 
 
 def _marks(connection: Connection, reading: ReadContext, statements: Iterable[Statement]) -> Marks:
-    """Return the mark of each message and each fact that says a former value."""
+    """Return the marks of the messages and facts that state a former value."""
     values = former_values(statements)
     if not values:
         return Marks()
-    # 1. The messages behind the former values, and those behind the present ones, which tell the turn.
+    # 1. Source messages of the former values; and those of the present values, whose turn a mark names.
     of_message: defaultdict[Source, list[FormerValue]] = defaultdict(list)
     for value in values:
         for source in value.of.sources:
@@ -118,7 +118,7 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
         words = "" if now is None else now.text
         return Mark(value.kind, None if now is None else now.ref, min(turns, default=value.turn), words)
 
-    # 2. Whether a message says the former value is a matter of its words: a fact rests on all that confirmed it.
+    # 2. Only messages whose words state the former value are marked: a fact's sources include all that confirmed it.
     return Marks(
         messages={
             source: mark(last, source)
@@ -140,7 +140,7 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
 
 
 def _messages(connection: Connection, reading: ReadContext, sources: set[Source]) -> dict[Source, StoredMessage]:
-    """Return messages by session and number; those that are gone are missing."""
+    """Return messages by session id and sequence number; deleted ones are missing."""
     of_session: defaultdict[str, list[int]] = defaultdict(list)
     for session, seq in sources:
         of_session[session].append(seq)

@@ -39,7 +39,7 @@ MAX_KNOWN = 200
 """Maximum number of entity names given to an extractor, the last mentioned ones."""
 
 LATELY = 4
-"""Latest messages of the queue that supply the entities if the question names none."""
+"""Number of latest messages in the queue that supply the entities if the question names none."""
 
 
 class GraphMemoryBlock(BaseMemoryBlock[str]):
@@ -134,7 +134,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of("session", batch.session_id, batch.user_id, self.name)
-        # Pinned messages are instructions: who they name is no knowledge about the user.
+        # Pinned messages are instructions: the names in them say nothing about the user.
         heard = [message for message in batch.readable if not message.pinned]
         extractor = self.extractor(batch.services)
         if not heard:
@@ -156,7 +156,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             # Later pieces of the same delivery know the names of earlier ones.
             new = (name for one in relations.relations for name in (one.subject, one.object))
             names_known = list(dict.fromkeys([*names_known, *new]))[-MAX_KNOWN:]
-        # On everything together: a relation at the end may show that two names at the beginning are one entity.
+        # Plan all pieces together: a relation at the end may show that two names at the beginning are one entity.
         learned.decide()
         outcomes = relation_outcomes(graph, learned.found, learned.plan)
         learned.reasons = plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor))
@@ -171,9 +171,9 @@ class _LearnedRelations(PendingWrite):
         self.seqs: tuple[int, ...] = ()
         self.found: list[NamedRelation] = []
         self.refused: Counter[str] = Counter()
-        """The extractor's own reasons for leaving something out, with their number."""
+        """Number of relations that the extractor itself refused, by reason."""
         self.reasons: Mapping[int, Reason] = {}
-        """Reason why a message of the batch gave nothing, by its number."""
+        """Reason why nothing was learned from a message of the batch, by sequence number."""
         self.same = self.plan = GraphPlan()
 
     def decide(self) -> None:
@@ -231,7 +231,7 @@ def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tupl
 
 
 def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> list[Relation]:
-    """At most `most` active relations near some entities: the nearest first, of equals the last confirmed."""
+    """Return at most `most` active relations near the entities: nearest first, then last confirmed first."""
     distances = neighbourhood(graph, entities, hops)
 
     def rank(id: int) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from memory_core.store.graph_rows import Revision, graph_revision, read_graph
 
 
 class GraphCache:
-    """The graph of one block of one scope. Safe to share between threads."""
+    """Cache of the graph of one block in one scope. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()

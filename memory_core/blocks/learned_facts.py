@@ -88,12 +88,12 @@ class LearnedFacts(PendingWrite):
     place: WriteTarget
     extractor: str
     seqs: tuple[int, ...]
-    """Numbers of the messages that were read."""
+    """Sequence numbers of the messages that were read."""
     found: tuple[ExtractedFact, ...]
     finding: Finding
     recalled: int
     reasons: Mapping[int, Reason]
-    """Reason why a message of the batch gave nothing, by its number."""
+    """Reason why nothing was learned from a message of the batch, by sequence number."""
     calls: tuple[ModelCall, ...]
     forgotten: frozenset[int] = frozenset()
     """Ids of known facts that the messages ask to forget."""
@@ -141,7 +141,7 @@ class LearnedFacts(PendingWrite):
     def statements(self, batch: Batch) -> tuple[Statement, ...]:
         """Return the facts that are added, changed, ended or contradicted, as they are after storing.
 
-        For previews, after `after`, so that new facts have the same ids in both.
+        For previews. Call `after` first, so that new facts have the same ids in both.
         """
         facts_by_id = {fact.id: fact for fact in self.place.known}
         result: dict[int, Statement] = {}
@@ -170,7 +170,7 @@ class LearnedFacts(PendingWrite):
             if step.act in ("add", "delete") and step.text is not None and not self._waits(step):
                 others = [id for id in step.conflicts_with if id in facts_by_id]
                 result |= {id: statement(id) for id in others}
-                # A find of this delivery has no id yet; if it waits for a person, it is not among them.
+                # Earlier finds of the delivery have preview ids; those that wait for a person are not in `result`.
                 before = (self._preview_id(index) for index in step.found_before)
                 others += [id for id in before if id in result]
                 refs = tuple(Ref.of("fact", id) for id in others)
@@ -189,7 +189,7 @@ class LearnedFacts(PendingWrite):
         if step.act == "none" and not self._confirms(step):
             return fact
         if step.act == "none":
-            # A confirmation answers the question behind the fact, and the question's tokens go with it.
+            # A confirmation answers the question noted beside the fact, so its tokens are no longer counted.
             tokens = self.place.counter.text(fact.text) if to_ask(fact.metadata) else fact.tokens
             return replace(fact, tokens=tokens, metadata=without_ask(fact.metadata), confirmed_at=inf)
         text = step.text or self.found[step.index].text
@@ -216,7 +216,7 @@ class LearnedFacts(PendingWrite):
             pinned=False,
             origin="extracted",
             turn=0,
-            # Not stored yet, and so later than anything that is.
+            # Not stored yet: infinite is later than the time of any stored fact.
             created_at=inf,
             confirmed_at=inf,
             updated_at=inf,
@@ -235,16 +235,16 @@ class LearnedFacts(PendingWrite):
         return self.place.approval or self.found[step.index].doubtful
 
     def _replaced(self, step: Settled) -> list[ExtractedFact]:
-        """Return what was found earlier in the delivery and whose value this step replaces, in order.
+        """Return the earlier finds of the delivery whose value this step replaces, in order.
 
-        It becomes a former wording of the fact. What waits for a person replaces nothing.
+        They become former wordings of the fact. A find that waits for a person replaces nothing.
         """
         if step.act not in ("add", "update") or self._waits(step):
             return []
         return [self.found[index] for index in step.replaces if not self.found[index].doubtful]
 
     def _confirms(self, step: Settled) -> bool:
-        """Return whether a find confirms the fact that it says again: a doubtful one, as of a pasted text, does not."""
+        """Return whether a find confirms the fact it repeats; a doubtful one, such as from a pasted text, does not."""
         return step.target is not None and not self.found[step.index].doubtful
 
     def _cleared(self, step: Settled, fact: Fact) -> bool:
@@ -253,7 +253,7 @@ class LearnedFacts(PendingWrite):
 
     @property
     def _added(self) -> list[Settled]:
-        # A deletion may bring a fact to add beside it, such as the user's new address.
+        # A decision to delete may also add a fact, such as the user's new address.
         return [step for step in self.finding.steps if step.act in ("add", "delete") and step.text is not None]
 
     def save(self, w: Writing) -> None:
@@ -297,13 +297,13 @@ class LearnedFacts(PendingWrite):
         """Return why a known fact is retired by this delivery; None if it stays."""
         if fact.id in self.forgotten:
             return FORGOTTEN
-        # What a person cares about does not expire. `forgotten` was made without such facts.
+        # Protected facts do not expire; `forgotten` holds none of them.
         if self.expiry is None or fact.id in self.place.protected or not self.expiry.covers(fact):
             return None
         return self.expiry.reason
 
     def _retire(self, w: Writing) -> None:
-        """Retire what is to be forgotten, and what expired; a person can restore or erase it."""
+        """Retire the facts to forget and the expired ones; a person can restore or erase them."""
         # Read again: the decisions above may have changed one of them.
         for fact in read_facts(w.connection, self.place.scope, self.place.block, states=("active", "proposed")):
             if (reason := self._why_retired(fact)) is not None:
@@ -322,7 +322,7 @@ class LearnedFacts(PendingWrite):
             if step.target is not None and self._confirms(step):
                 target = by_id[step.target]
                 confirm_fact(w, target, similarity=dict(step.candidates)[step.target], sources=sources)
-                if to_ask(target.metadata):  # the user has said it
+                if to_ask(target.metadata):  # the user has answered the question
                     tokens = self.place.counter.text(target.text)
                     revise(w, target, metadata=without_ask(target.metadata), tokens=tokens, actor="engine")
             return None
@@ -370,7 +370,7 @@ class LearnedFacts(PendingWrite):
         return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=conflicts)
 
     def _reword(self, w: Writing, id: int, found: ExtractedFact, text: str) -> None:
-        """Give a fact the words of a later find of the delivery, with the messages of that as new sources."""
+        """Give a fact the text of a later find of the delivery, and the messages of this find as new sources."""
         fact = read_by_ids(w.connection, [id])[0]
         topics = tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS]
         tokens = self.place.counter.text(text)
@@ -386,7 +386,7 @@ class LearnedFacts(PendingWrite):
             fact,
             text=text,
             tokens=self.place.counter.text(text),
-            # `other` means that none was found so far.
+            # `other` means that no category was found so far.
             category=found.category if fact.category == "other" else None,
             topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS],
             slot=found.slot,
@@ -503,7 +503,7 @@ def _active(w: Writing, place: WriteTarget) -> list[Fact]:
 
 
 def sources_of(fact: ExtractedFact, seqs: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of the messages that state the fact; all that were read if the extractor gave no source."""
+    """Return the sequence numbers of the messages that state a fact; all of `seqs` if the extractor gave no source."""
     if fact.source is not None and 0 <= fact.source < len(seqs):
         return (seqs[fact.source],)
     return seqs

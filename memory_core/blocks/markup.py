@@ -11,9 +11,9 @@ Layout = Literal["lines", "messages"]
 """Layout of stored units in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
 
 UNDATED = "no date"
-"""Date line of units without a time, where other units have one."""
+"""Date line of units without a time, if other units have one."""
 
-# Every character that may be shown as a line break, a vertical tab or U+2028 as well.
+# Every character that may be shown as a line break, including the vertical tab and U+2028.
 _BREAK = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SET_IN = "\n "
 
@@ -54,7 +54,7 @@ def marked_text(text: str, mark: str) -> str:
 
 
 def _former(mark: str, safe: Safe) -> str:
-    """Return a mark as an element, which no text can imitate, on the line of the words before it."""
+    """Return a mark as a `<former>` element on one line, which no text can imitate; empty without a mark."""
     return f" <former>{_BREAK.sub(' ', safe(mark))}</former>" if mark else ""
 
 
@@ -69,7 +69,7 @@ def static_parts(content: str | tuple[Part, ...], safe: Safe) -> tuple[Part, ...
 
 
 def line_parts(messages: Sequence[ChatMessage], safe: Safe, marks: Sequence[str] = ()) -> tuple[Part, ...]:
-    """Compact parts of a stored unit: `Ana: words` for each message with words, `user` where there is no name.
+    """Return the compact parts of a stored unit: `Ana: words` for each message with words, `user` without a name.
 
     Further lines of a message are indented by a blank, so that no text can pose as another speaker's line. `marks` as
     for `turn_parts`.

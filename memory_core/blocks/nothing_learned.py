@@ -24,7 +24,7 @@ class NothingRead(PendingWrite):
 
 
 def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, Reason]) -> None:
-    """Record the reasons by message number. A model's remarks go to the session's content store."""
+    """Record reasons, by sequence number of the message. A model's remarks go to the session's content store."""
     if reasons:
         empty = [
             (reason.code, seqs, reason.fact, w.store_text(reason.said) if reason.said else "")
@@ -34,7 +34,7 @@ def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, R
 
 
 def unread_among(batch: Batch, read: Iterable[StoredMessage]) -> dict[int, Reason]:
-    """Return the reasons for the messages of a batch that were not read."""
+    """Return the reasons why messages of a batch were not read, by sequence number."""
     seqs, withheld = {message.seq for message in read}, batch.quarantine.seqs(batch.session_id)
     return {
         message.seq: Reason("quarantined") if message.seq in withheld else unread(message.message)
@@ -46,9 +46,9 @@ def unread_among(batch: Batch, read: Iterable[StoredMessage]) -> dict[int, Reaso
 def reasons_given(
     nothing: Mapping[int, NothingFound], read: Sequence[StoredMessage], known: Mapping[str, int]
 ) -> dict[int, Reason]:
-    """Return a learner's reasons by message number; `known` are the ids of its input facts, by text.
+    """Return a learner's reasons by sequence number of the message; `known`: ids of the facts it was given, by text.
 
-    A text that is not among these was found earlier in the same delivery, in another piece.
+    A reason with a text that is not in `known` is a repetition of a find in an earlier piece of the delivery.
     """
     reasons = {}
     for index, why in nothing.items():
@@ -61,5 +61,5 @@ def reasons_given(
 
 
 def without_reason(learner: FactExtractor | RelationExtractor | Summariser) -> Reason:
-    """Default reason where the learner gives none."""
+    """Return the default reason for messages to which the learner gave none."""
     return Reason("no_rule" if learner.offline else "model_found_none")

@@ -3,8 +3,8 @@
     [project.entry-points."memory_inspector.blocks"]
     mentions = "my_package.blocks:MentionCounter"
 
-Such a class can be added in the app, and is created again from its stored settings in any process with the package. One
-that cannot be loaded is listed with the reason.
+Such a class can be added in the app, and is created again from its stored settings in any process with the package. A
+class that cannot be loaded is listed with the reason.
 """
 
 from collections.abc import Iterable
@@ -132,7 +132,7 @@ def made(block_type: str, name: str) -> Block | None:
     plugin = offered(block_type)
     try:
         return plugin.make(name) if plugin is not None else None
-    except ConfigError:  # it is shown as it last was
+    except ConfigError:  # the app shows the block as it last was
         return None
 
 
@@ -140,7 +140,7 @@ def _loaded(point: EntryPoint) -> Plugin:
     package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""
     try:
         loaded = point.load()
-    except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; it is shown
+    except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; the error is shown
         reason = user_message(error) if isinstance(error, Exception) else "it ended the process when it was imported"
         missing = (getattr(error, "name", None) or "").removeprefix("memory_core.")
         if isinstance(error, ImportError) and (present := _present_module(missing)):
@@ -163,7 +163,7 @@ def _problem(loaded: object) -> str | None:
     """Reason why an object cannot be a plug-in; None if it can."""
     if not isinstance(loaded, type) or not issubclass(loaded, BaseMemoryBlock):
         return "it is no subclass of BaseMemoryBlock"
-    # The kind decides how a block is stored and shown, so a plug-in of a built-in kind would pass for that one.
+    # The kind decides how a block is stored and shown, so a plug-in of a built-in kind would be taken for that kind.
     if loaded.kind_is_built_in or loaded.kind != BaseMemoryBlock.kind:
         return "it is a built-in kind of block under another name"
     if renamed := _renamed(loaded):
@@ -181,7 +181,7 @@ def _renamed(block: type[Block]) -> str:
     defined = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
     if defined & {"_put", "_aput"}:  # it learns by a current hook, so its `learn` may mean anything
         defined.discard("learn")
-    # A class that defines both names was written for either version.
+    # A class that defines both names works with either version.
     renamed = [
         f"{former} is now {name}" for former, name in FORMER_NAMES.items() if former in defined and name not in defined
     ]

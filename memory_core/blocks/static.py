@@ -42,7 +42,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def text(self) -> str:
-        """The content in its stored form, one text."""
+        """The content as one text, in its stored form (see `encode`)."""
         return encode(self.static_content)
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
@@ -52,14 +52,14 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         rest = reading.quarantine.shown(stored)
         if not rest:
             return Content()
-        # What is left is no version of the block, so that a recorded prompt needs its words.
+        # The remaining text is no stored version of the block, so the recorded prompt has to keep it.
         return replace(static_content(decode(rest), rest, reading.safe), keep=() if rest == stored else (rest,))
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         return PendingWrite()
 
     def _declared(self) -> list[str]:
-        # The text is versioned by itself, and the settings are stored as such: no field is left for a state.
+        # Text and settings are stored separately, so no field is saved as state.
         return []
 
 
@@ -71,13 +71,13 @@ def static_content(content: str | tuple[Part, ...], stored: str, safe: Safe) -> 
 
 
 def texts_in_content(stored: str) -> list[str]:
-    """Return the texts of static content in its stored form: one, or those of its parts."""
+    """Return the texts of static content in its stored form: the whole text, or the text of each text part."""
     content = decode(stored)
     return [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
 
 
 def encode(content: str | tuple[Part, ...]) -> str:
-    """Serialise static content as one text: itself, or its parts as JSON behind a mark no text starts with."""
+    """Serialise static content as one text: text unchanged, parts as JSON after `PARTS_MARK`."""
     if isinstance(content, str):
         return content
     return PARTS_MARK + json.dumps(_PARTS.dump_python(content, mode="json", exclude_none=True), ensure_ascii=False)

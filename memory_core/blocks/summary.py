@@ -33,7 +33,7 @@ from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
 
 FEW = 3
-"""Number of names, numbers and dates from which on a summary that keeps none of them is refused as lost."""
+"""Minimum names, numbers and dates in the former summary for which a new one that keeps none is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Written:
     broken: int
     """Sentences longer than the limit by themselves, which were truncated."""
     reasons: Mapping[int, Reason]
-    """Reason why a message added nothing, by its number, where the summariser could tell."""
+    """Reasons why messages added nothing, by sequence number, as far as the summariser gave any."""
     calls: tuple[ModelCall, ...]
 
 
@@ -127,13 +127,13 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             return PendingWrite()
         if not heard:
             return NothingRead(self.name, summariser.name, batch)
-        # Sentences in quarantine are neither read nor lost: they stand before the new text until they are released.
+        # Sentences in quarantine are neither read nor lost: they are kept before the new text until they are released.
         withheld, read = batch.quarantine.held_back(before.text), batch.quarantine.shown(before.text)
         written = self.write(read, heard, summariser, batch.counter)
         if withheld:
             text = before.text if written.text == read else " ".join(filter(None, [*withheld, written.text]))
             written = replace(written, text=text)
-        # An unchanged text has taken nothing from any of them.
+        # An unchanged text has taken nothing from any message.
         taken = [message.seq for message in heard if message.seq not in written.reasons]
         outcomes = [Outcome(tuple(taken))] if written.text != before.text else []
         unread = {**unread_among(batch, heard), **written.reasons}
@@ -196,11 +196,11 @@ class _LearnedSummary(PendingWrite):
         """Store the summary.
 
         Raises:
-            ConflictError: it was changed since it was read; the messages are then summarised into the new text.
+            ConflictError: the summary was changed since it was read; the next attempt summarises into the new text.
         """
         last = max(self.heard, key=lambda message: message.seq)
         before = self.before
-        # A block that is filled from the archive gets old messages after new ones: the mark never goes back.
+        # A block that is filled from the archive gets old messages after new ones: the position never decreases.
         covered = (last.seq, last.turn) if last.seq > before.covers else (before.covers, before.turn_covered)
         write_summary(
             w,

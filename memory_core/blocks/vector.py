@@ -51,23 +51,23 @@ scores, as `KeywordIndex` gives them, are small beside cosines, so both count ab
 found, and otherwise the vector alone."""
 
 QUESTION_WEIGHT = 0.8
-"""Weight of the question in the query where it is completed; the rest is the messages before it."""
+"""Weight of a short question in its query vector; the messages before it have the rest."""
 
 SAYS_LITTLE = 2
 """Number of stems below which a question ("And what about her?") is completed by the messages before it."""
 
 MAX_RECORDED = 25
-"""Maximum candidates kept in an event, with boosts some 2 KB, so that a turn fits a page of SQLite; others: counts."""
+"""Maximum candidates listed in an event (2 KB with boosts), so that a turn fits a SQLite page; others are counted."""
 
 MIN_CANDIDATES = 50
 """Minimum number of candidates of each search, even if fewer results are wanted."""
 
 WIDE_CANDIDATES = 500
-"""Candidates of each search where units lend to each other or as many as fit are wanted. With 300 instead, recall at
+"""Candidates of each search if units lend score to others or as many as fit are wanted. With 300 instead, recall at
 1,000 tokens was 0.2 points lower on conversations of 700 messages, with 100 it was 2 points lower."""
 
 UNFILLED_TOP_K = 10
-"""Number of results where as many as fit are wanted, but no token budget is given."""
+"""Number of results if as many as fit are wanted, but no token budget is given."""
 
 BOOST_FIELDS = {
     "neighbours": "neighbour_weight",
@@ -80,7 +80,7 @@ BOOST_FIELDS = {
 """Setting for the weight of each of `planning.boosts.BOOSTS`."""
 
 BEFORE_BOOSTS: dict[str, Any] = {"layout": "messages", **dict.fromkeys(BOOST_FIELDS.values(), 0.0)}
-"""Settings equivalent to a version without boosts; a block stored by one keeps them until it is changed."""
+"""Settings equivalent to a version without boosts; a block stored by such a version keeps them until changed."""
 
 CLASSIC: dict[str, Any] = {**BEFORE_BOOSTS, "unit": "turn", "vector_weight": 0.85, "keyword_weight": 0.15}
 """Settings of LlamaIndex's vector memory: a user message with its replies, ranked by its own words alone."""
@@ -99,7 +99,7 @@ class Recall:
     stored: Stored
     plan: RetrievalPlan
     proposed: int
-    """Maximum number of units each search proposes; the rest are no candidates."""
+    """Maximum number of units each search proposes as candidates."""
     embedder: str | None
     """Id of the embedder; None: unknown, because its endpoint does not answer."""
     index: str
@@ -179,7 +179,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     episode_weight: float = Field(default=BoostWeights().episode, ge=0, allow_inf_nan=False)
     """Part of the mean match of the best three units of an episode that is lent to all its units."""
     speaker_weight: float = Field(default=BoostWeights().speaker, ge=0, allow_inf_nan=False)
-    """Boost for the speaker the question is about: the one it names, or its asker; then for people over assistants."""
+    """Boost for units of the speaker whom the question names, or else of its asker; lower for other people."""
     date_weight: float = Field(default=BoostWeights().date, ge=0, allow_inf_nan=False)
     """Boost for units from a date that the question names."""
     informativeness_weight: float = Field(default=BoostWeights().informativeness, ge=0, allow_inf_nan=False)
@@ -222,7 +222,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return super().settings() | self.model_dump(mode="json", include=settings_of_kind)
 
     def apply(self, settings: dict[str, Any]) -> None:
-        # The constructor does not run for stored settings, so its check of all together is made here.
+        # The constructor does not run for stored settings, so its check of their combination is made here.
         super().apply(self.legacy_defaults(settings) | settings)
         self._check_together()
 
@@ -231,7 +231,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return BEFORE_BOOSTS if "unit" in settings and "layout" not in settings else {}
 
     def _check_together(self) -> None:
-        # The planner's own rule, asked before there is anything to plan: one of the two searches must count.
+        # Plan without candidates, so that the planner checks the settings: one of the two weights must be above 0.
         self._plan((), in_queue=(), weights=(self.vector_weight, self.keyword_weight), added=None)
         if self.node_postprocessors:
             self.postprocessed_by = check(self.node_postprocessors)
@@ -253,13 +253,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return Imagined(other, batch.state)
 
     def foresee(self, messages: Sequence[ChatMessage], services: Services) -> None:
-        """Embed messages ahead of asking and storing, if the embedder is offline and thus costs only time."""
+        """Embed messages before they are stored or searched for, if the embedder is offline and so costs only time."""
         embedder = self.embedder(services)
         words = [parse_message(message).words for message in messages if message.role is not MessageRole.SYSTEM]
         words = [text for text in words if text]
-        # Other units are embedded as a whole, and their text is not known before all of it was said.
+        # Larger units are embedded as a whole, and their text is known only after their last message.
         if words and self.unit == "message" and embedder.offline:
-            _ahead().submit(embedder.embed, words)  # a failure is seen again where the vector is needed
+            _ahead().submit(embedder.embed, words)  # a failure is reported when the vector is needed
 
     # -- finding ----------------------------------------------------------------------------------
 
@@ -328,10 +328,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self.embedder(reading.services)
         weights = self.boost_weights
-        # Without its boost a speaker's name must stay among the words, or nothing would look for it.
+        # Without the speaker boost, the speaker's name must stay among the words, or it would not be searched for.
         meant = parse_question(question, stored.names if weights.speaker else ())
         searched = self._searched(reading, index, embedder, stored, meant, new)
-        # An index may know units that were stored since the others were read, or deleted.
+        # An index may find units that were stored after `stored` was read, or deleted.
         signals = [signal for signal in searched.signals if signal.number in stored.nodes]
         if self.scope == "user":
             signals = self._said_once(signals, stored, reading)
@@ -360,7 +360,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         )
         plan, problem = self._postprocessed(plan, question, laid_out)
         degraded = " ".join(filter(None, (searched.degraded, problem))) or None
-        # Last of all gates: only what passed the others competes for room.
+        # The token budget is the last gate: only units that passed the others compete for it.
         if self.fills_budget and reading.token_budget is not None:
             plan = laid_out.filled(plan, reading.token_budget)
         return Recall(
@@ -383,13 +383,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return bool(withheld) and any((session, seq) in withheld for seq in expand(node.seqs))
 
     def _of(self, node: Node, reading: ReadContext) -> bool:
-        """Return whether the session that is read stored a unit."""
+        """Return whether a unit was stored by the session of `reading`."""
         return node.session_id in ("", reading.session_id)
 
     def _said_once(self, signals: Sequence[Signals], stored: Stored, reading: ReadContext) -> list[Signals]:
-        """Drop units of other sessions that repeat this one, its queue included, or each other.
+        """Drop units of other sessions with the text of a unit of this session, of its queue, or of an earlier unit.
 
-        A branch repeats its original; and a text said in many sessions is worth its tokens once.
+        A branch repeats its original, and a text repeated in several sessions is worth its tokens only once.
         """
         positions = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
         positions |= _queued(reading.queue, self.unit)
@@ -426,7 +426,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
     def _searched_vectors(self, reading: ReadContext) -> DatabaseVectors:
-        """The vectors that a question is compared with: those of the user's other sessions too, if they are shared."""
+        """Return the vectors that a question is compared with; if shared, with those of the user's other sessions."""
         if not self._shared(reading):
             return self.source(reading)
         with reading.database.read() as connection:
@@ -442,7 +442,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if not self._shared(reading):
             return (reading.session_id,)
         shared = sessions_that_share(connection, str(reading.user_id), self.name)
-        # This one is missing where its scope is only tried.
+        # The present session is missing if the scope `user` is only previewed.
         return shared if reading.session_id in shared else (*shared, reading.session_id)
 
     def _searched(
@@ -454,7 +454,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         meant: ParsedQuestion,
         unsaved: Mapping[int, "_NotStored"],
     ) -> "_Searched":
-        """Scores of both searches for the units that either finds, and for every one of `unsaved`."""
+        """Return the scores of both searches for the units that either finds, and for all of `unsaved`."""
         keywords = stored.keywords
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
@@ -480,9 +480,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                     weights = 0.0, self.keyword_weight  # an unknown score must not lower the others
         on = self.keyword_weight > 0
         if on and isinstance(embedder, LimitedEmbedder) and not embedder.reads(meant.words):
-            weights = 0.0, self.keyword_weight  # neither must a score that means nothing
+            weights = 0.0, self.keyword_weight  # nor must a score without meaning
         candidates = dict.fromkeys([*vector, *best, *unsaved])
-        if not vector and self._lends:  # without it only units sharing a word with the question could be lent any
+        if not vector and self._lends:  # else only units sharing a word with the question could be lent score
             candidates |= dict.fromkeys(stored.around(best, NEIGHBOURS))
         signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in candidates]
         return _Searched(signals, keyword, weights, query, degraded)
@@ -490,9 +490,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _by_meaning(
         self, reading: ReadContext, index: VectorIndex, query: Vector, *, also: Sequence[int]
     ) -> tuple[dict[int, float], str | None]:
-        """Cosine by unit id, for the nearest stored units and those in `also`.
+        """Return the cosine by unit id, for the nearest stored units and those in `also`.
 
-        Also a sentence, if the index failed and the database's own vectors were searched instead.
+        Also return a sentence if the index failed and the database's own vectors were searched instead, else None.
         """
         source = self._searched_vectors(reading)
         limit = self._candidates
@@ -559,7 +559,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return np.asarray(asked, dtype=np.float32)
 
     def _heard(self, connection: Connection, reading: ReadContext, nodes: Sequence[Node]) -> list[UnitMetadata | None]:
-        """Metadata of each stored unit, from its messages; None where they are gone."""
+        """Return the metadata of each stored unit, parsed from its messages; None if they were deleted."""
         units = messages_of(connection, reading.session_id, reading.services.messages, nodes)
         return [parse_unit(units[node.number]) if node.number in units else None for node in nodes]
 
@@ -590,7 +590,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _postprocessed(
         self, plan: RetrievalPlan, question: str, laid_out: PackedUnits
     ) -> tuple[RetrievalPlan, str | None]:
-        """Return the plan after the postprocessors, and a sentence where they did not do all that was asked."""
+        """Return the plan after the postprocessors, and a sentence on what was not applied; None if all was."""
         if self.read_elsewhere:
             return plan, f"{NOT_APPLIED} only the agent's program has {', '.join(self.postprocessed_by)}."
         if not self.node_postprocessors:
@@ -610,7 +610,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
 
 def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
-    """Return the text number (see `Stored.said`) of each unit that the queue would make."""
+    """Return the text number (see `Stored.said`) of each unit that the messages of the queue would form."""
     units: list[list[str]] = []
     for message in queue:
         if unit == "message" or not units or (unit == "turn" and message.role is MessageRole.USER):
@@ -632,7 +632,7 @@ def _ahead() -> ThreadPoolExecutor:
 
 
 def _id(embedder: Embedder) -> str | None:
-    """Id of the embedder; None if its endpoint has not reported one yet."""
+    """Return the embedder's id; None if its endpoint has not reported one yet."""
     try:
         return embedder.id
     except EmbedderError:

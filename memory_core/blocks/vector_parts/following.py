@@ -1,7 +1,7 @@
 """Embedding in the background: long units are stored at once, and get their vectors later.
 
 The database is the truth: a unit without a vector is stored under `NO_EMBEDDER` and found by keyword. If the process
-ends before, the next one that learns for the block continues, or an app started on the database.
+ends first, the next process that learns for the block continues, or an app started on the database.
 """
 
 import logging
@@ -21,7 +21,7 @@ AT_ONCE_TOKENS = 1_000
 """Maximum tokens embedded before storing: a fifth of a second with the local model."""
 
 TOGETHER = 16
-"""Units embedded and stored together: a process that dies repeats at most these, a second or two."""
+"""Units embedded and stored per transaction: a process that dies loses at most this work, a second or two."""
 
 PATIENCE_SECONDS = 2.0
 LOOKING_SECONDS = 0.3
@@ -29,8 +29,8 @@ LOOKING_SECONDS = 0.3
 
 QUIET_SECONDS = 0.2
 MAX_PAUSE_SECONDS = 5.0
-"""While units are stored in quicker succession than the first, embedding pauses, for at most the second (both in
-seconds): on two cores a concurrent put takes twice as long."""
+"""Seconds without a new unit before embedding resumes, and the longest pause in seconds: on two cores, a put during
+embedding takes twice as long."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Following:
         with self._lock:
             self._stored_at = time.monotonic()
             if not self._settled.is_set():
-                # One thread for each block: it looks once more before it ends.
+                # One thread per block: the running one looks once more before it ends.
                 self._again = True
                 return
             self._settled.clear()
@@ -80,7 +80,7 @@ class Following:
         return self._settled.wait(seconds)
 
     def _let_go_first(self) -> None:
-        """Wait while more is stored, unless a reader waits for the vectors."""
+        """Wait while more units are being stored, unless a reader waits for the vectors."""
         until = time.monotonic() + MAX_PAUSE_SECONDS
         while (now := time.monotonic()) < until and now - self._stored_at < QUIET_SECONDS:
             if self._wanted.wait(QUIET_SECONDS):
@@ -92,7 +92,7 @@ class Following:
                 self._let_go_first()
                 more = work.some()
                 with self._lock:
-                    # Decided under the lock, or a unit stored just now would find a thread that no longer looks.
+                    # Decide under the lock, or a unit stored just now would be left to a thread that no longer looks.
                     if not (more or self._again):
                         self._settled.set()
                         return
@@ -131,5 +131,5 @@ class _Work:
 
 @per_process
 def _turn() -> threading.Lock:
-    """Lock of the one background embedding in this process: questions get the rest of the processor."""
+    """Return the lock for background embedding: one at a time in this process, so that questions are not slowed."""
     return threading.Lock()

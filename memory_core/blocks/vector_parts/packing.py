@@ -1,6 +1,6 @@
 """Pack stored units into a prompt: choose which fit, and lay them out.
 
-As lines, in conversation order under a date line for each episode; as messages, best first.
+The layout `lines` has conversation order, with a date line for each episode; the layout `messages` is best first.
 """
 
 import json
@@ -41,12 +41,12 @@ class PackedUnits:
 
     def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
         """Return the plan with as many granted units as fit into the budget."""
-        # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
+        # 1. Only units whose stored size fits are read and laid out, which costs much more than adding sizes.
         sized = self._units(self._may_fit(plan, token_budget))
         # 2. Their real sizes decide, with the date lines above them.
         filled, remaining = self._fill(plan, token_budget, sized)
-        # 3. What was left out for its words alone may fit without its speaker and time, or into what markup left. All
-        #    is filled once more from the beginning, as a better unit goes before one that was in already.
+        # 3. A unit left out for its stored size may fit without speaker and time, or into the tokens that remain. Fill
+        #    once more from the beginning, as a better unit takes precedence over one already included.
         small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= remaining + UNSAID]
         if remaining < MIN_UNIT or not small:
             return filled
@@ -63,7 +63,7 @@ class PackedUnits:
         return filled, token_budget - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in present)
 
     def content(self, plan: RetrievalPlan) -> tuple[tuple[Item, ...], tuple[int, ...]]:
-        """Items of the granted units in prompt order, and their indexes in the order of cutting."""
+        """Return the items of the granted units in prompt order, and their indexes in the order of cutting."""
         units = self._units(plan.granted)
         best_first = [number for number in plan.granted if number in units]
         if self._layout == "messages":  # best first in the prompt, so the last is cut first
@@ -77,8 +77,8 @@ class PackedUnits:
                 lines[head] = self._day(number)
                 items.append(lines[head])
             items.append(units[number])
-        # 2. The order of cutting is by score, worst first. A date line goes right after the best unit under it, the
-        #    last of them to go: sooner it would leave units undated, later it would stand above nothing.
+        # 2. The order of cutting is by score, worst first. A date line is cut right after the best unit under it,
+        #    which is cut last: earlier would leave units undated, later would leave the line above nothing.
         best_under = {self._head(number): number for number in reversed(best_first)}
         cut: list[Ref] = []
         for number in reversed(best_first):
@@ -105,7 +105,7 @@ class PackedUnits:
         return any(not self.elsewhere(number) for number in self._stored.days)
 
     def borrowed(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Text of each of these units that another session stored, by unit id (see `blocks.base.stored_item`)."""
+        """Return the stored text of each unit of another session, by unit id (see `blocks.base.stored_item`)."""
         self._units([number for number in numbers if self.elsewhere(number)])
         return {number: text for number in numbers if (text := self._borrowed_texts.get(number)) is not None}
 
@@ -127,9 +127,9 @@ class PackedUnits:
         return item_tokens(item, self._reading.counter, self._reading.accounting)
 
     def _head(self, number: int) -> Head | None:
-        """Date line of a unit: units of one episode and day share one.
+        """Return the key of a unit's date line, shared by all units of its episode and day; None without date lines.
 
-        If some have a time, the others get a line of their own, so that they do not seem to be of the same day.
+        If some units have a time, the others get an undated line, so that they do not seem to be of the same day.
         """
         if self._layout != "lines" or not self._dated or self.elsewhere(number):
             return None
@@ -165,7 +165,7 @@ class PackedUnits:
         return rendered
 
     def _key(self, number: int) -> tuple[Hashable, ...]:
-        """Return the key of a rendered unit: one that several sessions read looks otherwise in its own."""
+        """Return the cache key of a rendered unit, which looks different in the session that stored it."""
         return (number, self.elsewhere(number), *self.marks((number,)), *self._how)
 
     def marks(self, numbers: Iterable[int]) -> list[tuple[int, Mark]]:
@@ -182,7 +182,7 @@ class PackedUnits:
         its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
         origin: dict[str, object] = {"session": first.session_id, "turn": first.turn}
-        # Without the words of a fact or relation: this text stays when they are erased.
+        # Without the words of a fact or relation: this text is kept even after they are erased.
         wordless = {source: replace(mark, words="") for source, mark in self.marked.items()}
         if any(marks := mark_texts(unit, wordless)):
             origin["marks"] = marks

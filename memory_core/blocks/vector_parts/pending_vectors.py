@@ -1,4 +1,4 @@
-"""Units not stored yet, such as the queue's, searched as if they were."""
+"""Vectors of units that are not stored yet, such as those of the queue, for searching them like stored ones."""
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
@@ -9,7 +9,7 @@ from memory_core.store.message_rows import StoredMessage
 from memory_core.vectors.vector_index import Vector
 
 PendingUnits = Mapping[int, Sequence[StoredMessage]]
-"""Units by id, in conversation order, after all stored ones. Ids are unused: negative, or above any stored one."""
+"""Units by id, in conversation order, after all stored ones. Their ids are negative, or above any stored id."""
 
 
 class PendingVectors:

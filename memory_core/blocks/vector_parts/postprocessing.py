@@ -1,4 +1,4 @@
-"""LlamaIndex's node postprocessors on the granted units: they reorder and drop; words stay unchanged."""
+"""Apply LlamaIndex's node postprocessors to granted units: they may reorder and drop units, not change texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from memory_core.errors import ConfigError, user_message
 
 NOT_APPLIED = "Not postprocessed:"
-"""Beginning of the sentence where a postprocessor failed, or is not in this process."""
+"""Beginning of the sentence on a postprocessor that failed, or is missing in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def check(postprocessors: Sequence[Any]) -> list[str]:
     """Return the names of the postprocessors.
 
     Raises:
-        ConfigError: one of them is none.
+        ConfigError: an object is no postprocessor.
     """
     for item in postprocessors:
         if isinstance(item, type) or not callable(getattr(item, "postprocess_nodes", None)):
@@ -43,7 +43,7 @@ def check(postprocessors: Sequence[Any]) -> list[str]:
 
 def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[Node]) -> Postprocessed:
     """Apply postprocessors in order. If one fails, the units stay unchanged."""
-    from llama_index.core.schema import NodeWithScore, TextNode  # who has a postprocessor has loaded it
+    from llama_index.core.schema import NodeWithScore, TextNode  # loaded already, as the postprocessors need it
 
     by_id = {str(node.number): node for node in nodes}
     passed = [NodeWithScore(node=TextNode(id_=id, text=node.words), score=node.score) for id, node in by_id.items()]
@@ -57,7 +57,7 @@ def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[No
                 for one in passed
             )
         except Exception as error:  # foreign code, which may call a model
-            # As they were granted: a result of only some of the postprocessors is one that nobody asked for.
+            # Return the units as granted: nobody asked for the result of only some of the postprocessors.
             return Postprocessed(
                 tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {user_message(error)}"
             )

@@ -1,7 +1,7 @@
 """Store units with their vectors; without them if the embedding model fails, or if they are too long to embed at once.
 
-Keyword search finds both. Long units are embedded in the background (`vector_parts.following`), the others along with
-the next ones once the model answers again, or by `Memory.retrieval.reembed`.
+Keyword search finds units without vectors. Long ones are embedded in the background (`vector_parts.following`), others
+along with the next units once the model answers again, or by `Memory.retrieval.reembed`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ class LearnedUnits(PendingWrite):
     earlier: Mapping[int, Vector] = field(default_factory=dict)
     """New vectors of stored units that had none, or an unusable one, by id."""
     unusable: set[int] = field(default_factory=set)
-    """Ids of stored units with a vector of another length or without numbers, as far as searches have found them."""
+    """Ids of stored units whose vector has a wrong length or values that are no numbers, as far as searches found."""
     error: str | None = None
     """Reason why the units are stored without vectors."""
     then: Callable[[], None] | None = None
@@ -69,7 +69,7 @@ class LearnedUnits(PendingWrite):
 
 
 def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Sequence[StoredMessage]]) -> LearnedUnits:
-    """Embed units of at least one message with words; `block` is the block's name."""
+    """Embed units, each of at least one message with words; return the pending write. `block`: the block's name."""
     if embedder.offline and _long(batch, block, units):
         without = _nodes(batch, units, [NO_VECTOR] * len(units))
         following = vectors_that_follow(batch.database, batch.services, batch.session_id, block)
@@ -95,7 +95,7 @@ def unusable_vectors(
 
 
 def vectors_that_follow(database: Database, services: Services, session_id: str, block: str) -> Following:
-    """Background embedding for a block."""
+    """Return the background embedding of a block."""
     return services.cached(("following", database.id, session_id, block), Following)
 
 
@@ -111,7 +111,7 @@ def vectors_of(
 def vectors_of_user(
     database: Database, services: Services, user_id: str, sessions: Sequence[str], block: str, embedder: Embedder
 ) -> DatabaseVectors:
-    """Return the same of all of these sessions of a user together."""
+    """Return the vectors of a block's stored units in all of these sessions of a user, under this embedder."""
     owner = user_scope(user_id)
     unusable = unusable_vectors(database, services, owner, block, embedder)
     joined = [collection_name(database, session_id, block, embedder.id) for session_id in sessions]
@@ -129,7 +129,7 @@ def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) ->
 
 
 def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[int]) -> dict[int, Vector]:
-    """New vectors for stored units that have none, or an unusable one, by id."""
+    """Embed stored units without a vector, and the `unusable` ones; return the new vectors by id."""
     with batch.database.read() as connection:
         nodes = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
         nodes += read_nodes_of(connection, batch.session_id, block, unusable)

@@ -28,7 +28,7 @@ NOTHING_HEARD = UnitMetadata((), 0.0, frozenset(), frozenset(), False, None, Non
 
 
 class Rendered:
-    """Least recently used cache of rendered units, each with the text that names it where another session stored it.
+    """Cache of rendered units, least recently used dropped first; units of other sessions are with their stored text.
 
     Thread-safe.
     """
@@ -63,15 +63,15 @@ class Stored:
     """Index of each id in `order`."""
     traits: Mapping[int, Traits] = field(default_factory=dict)
     days: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    """Date line of each unit in an episode with a time, and the unit it comes from; later units of it share both."""
+    """Source unit and date line of each unit; one without a time has those of the unit before it in its episode."""
     names: frozenset[str] = frozenset()
     """Folded names of all speakers with a name."""
     last: UnitMetadata | None = None
-    """The last unit of `order`."""
+    """Metadata of the last unit of `order`; None if there is none."""
     sessions: frozenset[str] = frozenset()
-    """Sessions that stored any."""
+    """Ids of the sessions that stored the units."""
     said: Mapping[int, int] = field(default_factory=dict)
-    """Text number of each unit: equal for equal texts."""
+    """Text number of each unit: a hash of its stems, equal for equal texts."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
     rendered: Rendered = field(default_factory=Rendered)
 
@@ -82,7 +82,7 @@ class Stored:
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
 
     def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
-        """A copy with new units appended in conversation order; the owner adds them to the shared keyword index."""
+        """Return a copy with new units appended in conversation order; the caller adds them to the keyword index."""
         first = self.traits[self.order[-1]].episode if self.order else 0
         episodes = self._episodes(new)
         described = {
@@ -103,7 +103,7 @@ class Stored:
         for node, one in new:
             if one.day:
                 days[node.number] = node.number, one.day
-            # What came without a time is under the date line before it, up to the end of the episode.
+            # A unit without a time is under the date line before it, up to the end of the episode.
             elif before in days and traits[before].episode == traits[node.number].episode:
                 days[node.number] = days[before]
             before = node.number
@@ -123,13 +123,13 @@ class Stored:
         )
 
     def _episodes(self, new: Sequence[tuple[Node, UnitMetadata]]) -> list[int]:
-        """Episodes of new units, counted from the last one's; units of two sessions are never of one."""
+        """Return the episode of each new unit, 0 for that of the last stored unit; no episode spans two sessions."""
         result: list[int] = []
         before = self.nodes[self.order[-1]].session_id if self.order else None
         last = self.last
         for session, several in groupby(new, key=lambda pair: pair[0].session_id):
             heard = [one for _, one in several]
-            # The last known unit goes in front, so that the pause after it is judged; its own number is dropped again.
+            # Put the last cached unit in front, so that the pause after it counts; its own episode number is dropped.
             previous = [last] if last is not None and session == before else []
             counted = episodes([(one.when, one.time, one.stored) for one in (*previous, *heard)])[len(previous) :]
             begun = (result[-1] if result else 0) + (0 if previous or before is None else 1)
@@ -139,12 +139,12 @@ class Stored:
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """Return a copy with unsaved units appended. For previews."""
-        # A preview's ids are given again to other units, so what it renders must not be found by them.
+        # Ids of a preview are used again for other units, so its rendered units must not be shared.
         return replace(self.with_units(new), rendered=Rendered())
 
 
 class UnitCache:
-    """Cache of the stored units of a block, of one session or of those of a user that share it. Thread-safe."""
+    """Cache of a block's stored units, of one session or of all of a user's sessions that share it. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -159,7 +159,7 @@ class UnitCache:
     def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> Stored:
         """Return all stored units of these sessions, oldest session first, brought up to date with the database."""
         with self._lock, collector_paused():
-            # Other sessions make another order of all units: begin again.
+            # With other sessions, the order of all units changes: begin again.
             if sessions != self._sessions:
                 self._stored, self._sessions = Stored(), sessions
             count, last = count_nodes(connection, sessions, block)
@@ -173,7 +173,7 @@ class UnitCache:
                 new = read_heard(connection, sessions, block, after=last_number)
                 end = place(self._stored.nodes[self._stored.order[-1]]) if self._stored.order else (0, 0)
                 grew = len(self._stored.nodes) + len(new) == count and all(place(node) >= end for node, _ in new)
-                if not grew:  # some were removed, or belong between those that are known: begin again
+                if not grew:  # some were removed, or belong between cached ones: begin again
                     self._stored, new = Stored(), read_heard(connection, sessions, block)
                 new.sort(key=lambda pair: (*place(pair[0]), pair[0].number))
                 heard = _heard(connection, new, listen)
@@ -185,7 +185,7 @@ class UnitCache:
 def _heard(
     connection: Connection, new: Sequence[tuple[Node, str | None]], listen: Listen
 ) -> list[tuple[Node, UnitMetadata]]:
-    """Metadata of units: as stored, else parsed from their messages."""
+    """Return the units with their metadata: as stored, else parsed from their messages."""
     texts = kept_heard([text for _, text in new])
     missing = [node for (node, _), one in zip(new, texts, strict=True) if one is None]
     listened = dict(zip((node.number for node in missing), listen(connection, missing) if missing else (), strict=True))

@@ -31,13 +31,13 @@ class UnitMetadata:
     speakers: frozenset[str]
     """Folded names of the speakers, or roles where there is no name."""
     names: frozenset[str]
-    """Speakers that are names."""
+    """Folded names among the speakers."""
     person: bool
     """True if a user speaks, or an assistant with a name."""
     when: str | None
     """Time given with its first message that has one, as written."""
     time: float | None
-    """Same time in seconds since 1970."""
+    """Time of `when` in seconds since 1970; None if it has none or cannot be read."""
     stored: float
     """Time of storing its first message, in seconds since 1970."""
     day: str
@@ -92,7 +92,7 @@ def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredM
 
 
 def searchable(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
-    """Return the units with words, which alone are stored."""
+    """Return the units that have words; only these are stored."""
     return [several for several in units_of(messages, unit) if search_words(several)]
 
 
@@ -101,7 +101,7 @@ def messages_of(
 ) -> dict[int, list[StoredMessage]]:
     """Return the messages of stored units by unit id, read together; units whose messages are gone are missing.
 
-    `session_id` is the session of those that name none.
+    `session_id` is the session of units that name none.
     """
     of: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)
     for node in nodes:
