@@ -37,7 +37,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return len(self._session.blocks)
 
     def settings(self, name: str) -> dict[str, Any]:
-        """Settings of a block in effect.
+        """Return the settings of a block that are in effect.
 
         Raises:
             NotFoundError: there is no such block.
@@ -45,7 +45,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return self._session.block(name).settings
 
     def holding(self, name: str) -> Holding:
-        """Counts of a block's stored contents.
+        """Return the counts of a block's stored contents.
 
         Raises:
             NotFoundError: there is no such block.
@@ -158,7 +158,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         """Change the text of a static block or a summary; return the new revision.
 
         `revision` is the one the edit started from: if it is no longer the newest, nothing is saved. With `preview`
-        nothing is saved, and the next prompt as it would be is returned.
+        nothing is saved, and the next prompt with the new text is returned.
 
         Raises:
             NotFoundError: there is no such block.
@@ -168,7 +168,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         with suppress(OnlyTriedError), self._session.changing() as w:
             attached = editing.with_text(self._session, w, name, revision)
             saved = editing.write_block_text(self._session, w, attached, text, actor)
-            # Raised only now, so that a preview is refused for whatever would refuse the edit.
+            # Raised only after writing, so that a preview fails wherever the edit would.
             if preview:
                 raise OnlyTriedError
             return saved
@@ -185,7 +185,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         revisions = self.revisions(name)
         if len(revisions) < 2:
             raise NotFoundError(f'"{name}" has no earlier text.')
-        # With the newest revision as read here, so that an edit in between is not undone unseen.
+        # Pass the newest revision as read here, so that an edit made in between raises and is not undone unseen.
         return self.restore(name, revisions[-2].revision, revision=revisions[-1].revision)
 
     def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "user") -> int:
@@ -203,7 +203,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             return editing.write_block_text(self._session, w, attached, text, actor, restored=earlier)
 
     def graph(self, block: str | None = None) -> GraphDesk:
-        """Editor of a graph block (None: the first): relations, paths, changes with undo.
+        """Return the desk of a graph block (None: the first): relations, paths, changes with undo.
 
         Raises:
             NotFoundError: there is no such block, or none that holds a graph.
@@ -212,7 +212,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return GraphDesk(self._session, block)
 
     def graph_and_facts(self, graph: str, facts: str) -> GraphAndFacts:
-        """Return a graph block and a facts block, read at one moment and changed in one transaction.
+        """Return a desk for a graph and a facts block together: read at one moment, changed in one transaction.
 
         Raises:
             NotFoundError: there is no such block.
@@ -221,7 +221,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return GraphAndFacts(self._session, graph, facts)
 
     def summary(self, block: str | None = None) -> SummaryDesk:
-        """Editor of a summary block (None: the first): its state, all its versions, rewriting on demand.
+        """Return the desk of a summary block (None: the first): its state, all versions, rewriting on demand.
 
         Raises:
             NotFoundError: there is no such block, or none that keeps a summary.

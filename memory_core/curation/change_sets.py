@@ -110,7 +110,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         back = self.log(held).undoable(number)
         if back is None:
             return None
-        # 3. The way back is a change set like any other, with its own number: so it can be undone in turn.
+        # 3. The undo is a change set with a number of its own, so it can be undone in turn.
         done = self.store(held, self.plan_back(held, back), back.action, back=back)
         return replace(back, undone_by=None if back.undone else done.number)
 
@@ -120,7 +120,7 @@ Transaction = TypeVar("Transaction", bound=ChangeSetTransaction[Any, Any, Any])
 
 @dataclass(frozen=True, slots=True)
 class Change(AppliedChangeSet):
-    """A change set that was just applied, or with `preview=True` only tried: nothing of it is stored then."""
+    """A change set that was just applied; or, with `preview=True`, one that was tried and not stored."""
 
     prompt: Context | None = None
     """Next prompt with the change, if this is a preview; None if the change is stored."""
@@ -130,7 +130,7 @@ class Change(AppliedChangeSet):
 
 
 class OnlyTriedError(Exception):
-    """Ends a transaction of which nothing is stored."""
+    """Raised to roll back the transaction of a preview."""
 
 
 class ChangeSetDesk(ABC, Generic[Transaction]):
@@ -151,15 +151,15 @@ class ChangeSetDesk(ABC, Generic[Transaction]):
         return scope_key(self._session, self._session.block(self.block))
 
     def changes(self, limit: int | None = None) -> list[AppliedChangeSet]:
-        """Change sets, newest first, each with its effect, and the reason if it cannot be undone."""
+        """Return the change sets, newest first, each with its effect, and the reason if it cannot be undone."""
         with self._session.database.read() as connection:
             return self._log(connection).changes()[:limit]
 
     def undo(self, number: int | None = None, *, actor: Actor = "user") -> AppliedChangeSet | None:
-        """Undo a change set (None: the newest of a person that can be undone) and return it; None: there is none.
+        """Undo a change set (`number` None: the newest by a person that can be undone); return it, or None without one.
 
-        Removes what it added, with its words, and restores the rest. The number of an undo
-        (`AppliedChangeSet.undone_by`) redoes what that undid.
+        Items that it added are deleted with their words, and the others restored. With the number of an undo
+        (`AppliedChangeSet.undone_by`) the undone change set is redone.
 
         Raises:
             NotFoundError: there is no change set of that number.

@@ -1,7 +1,7 @@
 """Change sets on a block's facts, within one writing transaction; see `memory_core.curation.change_sets`.
 
-Wishes of the user are turned into change sets in `memory_core.curation.fact_desk`, and planned in
-`memory_core.planning.curation`.
+Change sets are planned in `memory_core.planning.curation`, and requested through
+`memory_core.curation.fact_desk`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -103,9 +103,9 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         return self.store(present, plan, change.action, change.reason)
 
     def allowed(self, change: ChangeSet) -> ChangeSet:
-        """Return what of a change set is stored: what an agent adds or rewords may have to wait for a person.
+        """Return the change set to store: under `approval`, facts that an agent adds or rewords wait for a person.
 
-        Whichever way an agent does it, by its tools or an adapter.
+        This applies to an agent's tools as well as to adapters.
         """
         return for_review(change) if self.actor == "agent" and self._needs_approval() else change
 
@@ -167,7 +167,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             if after.confirms or after.restores is not None:
                 confirm_fact(self.w, fact, actor=self.actor, restores=after.restores)
             rows.append((fact.id, fact.version, version))
-            # Only new ones are named in the event, so that an undo takes away no source that was there before.
+            # The event names new sources only, so that an undo removes no source that the fact had before.
             given_sources.append((fact.id, [source for source in after.sources if source not in fact.sources]))
             remove_support(self.w, fact.id, after.lost)
         for id, sources in given_sources:
@@ -221,14 +221,14 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
     # -- inside
 
     def _confirmed(self, after: After, again: bool) -> After:
-        """A fact whose confirmation is undone, or made again."""
+        """Return a fact's state after its confirmation is undone, or made again (`again`)."""
         if again:
             return replace(after, confirms=True)
         former = read_former_confirmation(self.w.connection, self.scope, self.block, after.before.id)
         return replace(after, restores=former)
 
     def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> After:
-        """A fact as it was in a version, without the sources the change set gave it; with them for a redo (`again`)."""
+        """Return a fact as in a version, without the sources the change set added; for a redo (`again`), with them."""
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
         return After(
             fact,
@@ -243,14 +243,14 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         )
 
     def _by_session(self, id: int, sources: Iterable[tuple[str, int]]) -> list[tuple[int, str, Ranges]]:
-        """Sources in the form of the event: this session is left unnamed, so that the event is valid in a copy."""
+        """Return sources in the form of the event; this session is unnamed, so that the event stays valid in a copy."""
         ids: dict[str, list[int]] = {}
         for session, seq in sources:
             ids.setdefault("" if session == self.w.session.id else session, []).append(seq)
         return [(id, session, ranges(seqs)) for session, seqs in ids.items()]
 
     def _add_all(self, held: Known, added: Sequence[New]) -> list[int]:
-        """Store new facts; a written one is marked with the facts it contradicts, as a learned one is."""
+        """Store new facts, each marked with the facts it contradicts; return their ids."""
         values: dict[str, list[tuple[int, str]]] = {}
         for fact in held.values():
             if fact.slot is not None and fact.state in ("active", "proposed"):
@@ -281,7 +281,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             text=after.text,
             tokens=fact.tokens if after.worded_as_before else self.count_tokens(after.prompt_words),
             state=after.state,
-            # A negative number is the place of a new fact: -1 is the first one.
+            # A negative number refers to a new fact by position: -1 is the first one.
             by=added[-1 - after.by] if after.by is not None and after.by < 0 else after.by,
             pinned=after.pinned,
             category=after.category,
@@ -293,11 +293,11 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
 
 def _check_approval(plan: FactPlan, needs_approval: Callable[[], bool]) -> None:
-    """Refuse what only a person may do: accept what waits, restore what was rejected, and under approval bring back
-    any fact or former words. A program may do the last with facts that have a key of its own.
+    """Refuse changes that an agent may not make: to activate a proposed or rejected fact; and, under `approval`, to
+    restore any other fact or an earlier text. Facts with a key, which a program owns, are exempt from the latter.
 
     Raises:
-        ConfigError: the plan of an agent does so.
+        ConfigError: the plan of an agent makes such a change.
     """
     for after in plan.changed:
         before = after.before

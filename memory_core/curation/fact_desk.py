@@ -82,7 +82,7 @@ class Review:
     """Facts to be reviewed by a person."""
 
     facts: tuple[Fact, ...]
-    """Oldest first: proposed facts, and active ones with an open flag. A contradiction stays until one of both is
+    """Oldest first: proposed facts, and active ones with an open flag. A contradiction stays until one of the two is
     retired or reworded, or a person keeps both."""
     flags: dict[int, tuple[Flag, ...]]
     """Flags of all active and proposed facts, by id."""
@@ -95,7 +95,7 @@ class Review:
 
 
 class Curation(ChangeSetDesk[FactChangeSetTransaction]):
-    """Desk of one facts block. A user's facts are the same in all their sessions."""
+    """Desk of one facts block. With the scope `user`, all sessions of the user share its facts."""
 
     def __init__(self, session: Session, block: str) -> None:
         """See `Memory.facts.desk`."""
@@ -114,7 +114,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             return read_protected(connection, self.scope, self.block)
 
     def limit_effect(self, added: Sequence[New] = ()) -> LimitEffect:
-        """Return what `max_facts` does to the active facts, with these added by a person."""
+        """Return the effect of `max_facts` on the active facts, together with `added` ones by a person."""
         self._session.open()  # another process, or another tab, may have changed the limit
         # Facts with a key are a program's: they are never condensed, and do not count.
         facts, protected = [fact for fact in self.facts() if fact.key is None], self.protected()
@@ -160,7 +160,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         Returns None if nothing changed.
 
         Raises:
-            MessageError: something has no words, a key cannot be stored, or metadata is no JSON object; nothing was
+            MessageError: a fact has no words, a key cannot be stored, or metadata is no JSON object; nothing was
                 changed.
         """
         with self._changing(actor) as transaction:
@@ -185,7 +185,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
 
     def _note_refusal(self, w: Writing, actor: Actor) -> None:
-        """Record the refusal, so that condensing pauses until the list has grown, as after one by the engine."""
+        """Record a person's refusal, so that condensing pauses until the list has grown, as after the engine's own."""
         refused = CondensingRefused(
             block=self.block,
             extractor="",
@@ -198,7 +198,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
     # -- reading ----------------------------------------------------------------------------------
 
     def try_extraction(self, text: str, *, services: Services | None = None) -> tuple[Tried, ...]:
-        """Preview of learning from a text: the facts found, with their outcomes. Stores nothing; may call a model.
+        """Preview learning from a text: return the facts found, with their outcomes. Stores nothing; may call a model.
 
         Raises:
             MessageError: there is no text.
@@ -209,7 +209,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         block = self._facts_block
         compared = self.facts(COMPARED)
         protected = self.protected()
-        # The steps of a delivery from here on, without its writes, so that the outcomes are those to come.
+        # The steps of a delivery without its writes, so that the outcomes are those a delivery would have.
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
         everything = extractor.extract([message], known=block.not_to_repeat(compared, extractor)).facts
@@ -277,7 +277,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return found_facts
 
     def rewrites(self) -> list[Rewrite]:
-        """Return all condensings as loss diffs, newest first."""
+        """Return all condensings, newest first, each with the facts that it kept, merged, lost and added."""
         with self._session.database.read() as connection:
             # Most blocks never condensed anything; for them no other event is read.
             if not self._events(connection, *CONDENSING):
@@ -292,7 +292,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         with self._session.database.read() as connection:
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
             records = self._events(connection, *contradictions.KINDS)
-            # A contradiction is about the words of its time, so former wordings are needed too.
+            # A contradiction was found between the wordings of its time, so former wordings are needed too.
             reworded = {r.event.before for r in records if rewords_fact(r.event)}
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
@@ -302,7 +302,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return Review(tuple(waiting), flags, tuple(facts))
 
     def sources(self, fact: Fact) -> tuple[SourceMessage, ...]:
-        """Source messages of a fact, with the matching words marked; erased ones are missing."""
+        """Return the source messages of a fact, with the spans of matching words; erased messages are missing."""
         messages = []
         for session, stored in self._messages([fact]):
             text = message_text(stored.message)
@@ -311,14 +311,14 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return tuple(messages)
 
     def source_turns(self, facts: Sequence[Fact]) -> dict[tuple[str, int], int]:
-        """Turn of each source message of the facts, by session and sequence number."""
+        """Return the turn of each source message of the facts, by session and sequence number."""
         return {(session, m.seq): m.turn for session, m in self._messages(facts)}
 
     def refuse(self, rewrite: Rewrite) -> ChangeSet:
-        """Change set that undoes a condensing: facts it superseded are restored, facts it made are retired.
+        """Return a change set that reverts a condensing: facts it superseded are restored, facts it made are retired.
 
         Raises:
-            MessageError: nothing of it is in effect any more.
+            MessageError: no effect of the condensing is left to revert.
         """
         facts = {fact.id: fact for fact in self.facts()}
         back = [facts[line.id] for line in rewrite.put_away if line.id in facts]
@@ -341,7 +341,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         }
 
     def _messages(self, facts: Sequence[Fact]) -> list[tuple[str, StoredMessage]]:
-        """Source messages of the facts, those in the user's other sessions included."""
+        """Return session id and message of each source of the facts, also in the user's other sessions."""
         seqs: dict[str, set[int]] = {}
         for fact in facts:
             for session, seq in fact.sources:

@@ -53,7 +53,7 @@ class GraphAndFacts:
         """Change both as `wish` decides from their present state; all or nothing.
 
         Raises:
-            MessageError: something cannot be kept; also whatever `wish` raises. Nothing was changed.
+            MessageError: a fact or relation cannot be stored; also whatever `wish` raises. Nothing was changed.
         """
         count = self._session.counter.text
         # Both are read in the transaction that changes them, so that `wish` decides on what it finds there.

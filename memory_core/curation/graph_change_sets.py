@@ -32,7 +32,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
     records = read_scope_events(connection, scope, block, KINDS)
     past = GraphVersions(records)
     sets = [record for record in records if isinstance(record.event, GraphCurated)]
-    # A sentence about a past change set says names of that time, which the entities may have lost since.
+    # A sentence about a past change set uses the names of its time, which the entities may have lost since.
     former = {e.number: past.former_names(e) for change in sets if isinstance(e := change.event, GraphCurated)}
     words = read_texts(connection, scope, {key for names in former.values() for key in names.values()})
 
@@ -50,7 +50,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
 
 
 def tell(event: Curated, graph: Graph, former: Callable[[int], str | None]) -> str:
-    """Describe a change set: `Merged Bob into Robert Smith.` `former` gives an entity's name before it."""
+    """Describe a change set: `Merged Bob into Robert Smith.` `former` gives an entity's name before the change."""
     assert isinstance(event, GraphCurated)
     return describe_change_set(event.action, graph, event.entities, event.relations, former)
 
@@ -58,10 +58,10 @@ def tell(event: Curated, graph: Graph, former: Callable[[int], str | None]) -> s
 @dataclass(slots=True)
 class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
     past: GraphVersions = field(init=False)
-    """Versions by the last call of `log`."""
+    """Past versions, as read by the last call of `log`."""
 
     def read(self) -> Graph:
-        # Texts of this transaction are written late, and have to be there to be read.
+        # Texts of this transaction are buffered: write them, so that the graph can be read with them.
         self.w.flush_contents()
         return read_graph(self.w.connection, self.scope, self.block)
 
@@ -101,7 +101,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
             removed_entities=tuple(held.entities[id] for kind, id in sorted(going) if kind == "entity"),
             removed_relations=tuple(held.relations[id] for kind, id in sorted(going) if kind == "relation"),
         )
-        # What was learned since may depend on what would go, or have taken a name that would come back.
+        # Items learned since may depend on an item to remove, or have taken a name to restore.
         check_whole(plan.applied_to(held), (now.id for now, _ in entities), (now.id for now, _ in relations))
         return plan
 
@@ -112,7 +112,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
             values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)
         if "sources" in was and isinstance(now, Relation):
             here = self.w.session.id
-            # The event knows this session's messages alone. Those erased since do not come back as sources.
+            # The event has the sources in this session only. Messages erased since do not become sources again.
             others = {source for source in now.sources if source[0] != here}
             of_session = {(here, seq) for seq in expand(was["sources"]) if still_there(self.w.connection, here, [seq])}
             values["sources"] = tuple(sorted(others | of_session))

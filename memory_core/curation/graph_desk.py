@@ -73,7 +73,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         return _find_entity(self._read_graph()[1], name)
 
     def relations(self, name: str | None = None, *, type: str | None = None, ended: bool = True) -> list[Relation]:
-        """Relations, oldest first; optionally those with the entity `name` at either end, or of one predicate (`type`).
+        """Return relations, oldest first; optionally with the entity `name` at an end, or of one predicate (`type`).
 
         `ended=False` leaves out ended ones. Retired ones are in `graph()` only.
 
@@ -93,11 +93,11 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         ]
 
     def neighbourhood(self, entity_ids: Iterable[int], hops: int = 2) -> dict[int, int]:
-        """Distances in steps of the active relations within `hops` of some entities, by id; 1: touches one of them."""
+        """Return the steps, 1 to `hops`, from entities to active relations, by relation id; 1: it touches an entity."""
         return neighbourhood(self.graph(), entity_ids, hops)
 
     def paths(self, start: str, end: str, *, hops: int = 4, most: int = 5) -> list[Path]:
-        """Paths over active relations from one entity to another, in either direction, shortest first.
+        """Return paths from one entity to another over active relations in either direction, shortest first.
 
         Raises:
             NotFoundError: there is no such entity.
@@ -142,7 +142,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     ) -> Change:
         """Add a relation; missing entities are added with these `types`.
 
-        With `preview`, here and below, nothing is stored, and the change has the next prompt as it would be.
+        With `preview`, here and below, nothing is stored, and `Change.prompt` is the next prompt with the change.
         """
         new = NamedRelation(subject, predicate, object, *types)
         return self._apply("add", lambda graph: changes.add(graph, new), actor, preview)
@@ -244,7 +244,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         with self._changing(actor, preview=preview) as transaction:
             before = transaction.read()
             plan = wish(before)
-            # Leaving now ends a transaction in which nothing was written.
+            # Returning here ends the transaction without having written anything.
             if not plan:
                 return None
             done = transaction.store(before, plan, action)

@@ -22,7 +22,7 @@ from memory_core.store.fact_rows import FactRevision, read_facts, read_history, 
 from memory_core.store.writing import Writing
 
 RECORDED = 25
-"""Facts that the log names of those a program was given at once."""
+"""Maximum facts that the log names for one read of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class FactsAsked:
 
     facts: Sequence[Fact]
     key: str | None = None
-    """A key, or how keys begin."""
+    """Key that was read, or prefix of keys."""
     query: str | None = None
 
 
@@ -41,18 +41,18 @@ class Options(TypedDict, total=False):
     block: str | None
     """Name of the facts block; None: that of the passed facts, else the first one."""
     preview: bool
-    """Store nothing, and return the next prompt as it would be."""
+    """True: store nothing, and return the next prompt with the change."""
     actor: Actor
 
 
 class SessionFacts:
-    """`Memory.facts`."""
+    """The facts of a session: `Memory.facts`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def read(self, block: str, *, states: Iterable[str] | None = ("active",)) -> list[Fact]:
-        """Return the facts of a block, oldest first; `states=None` for all, those in quarantine among them.
+        """Return the facts of a block, oldest first; `states=None`: of all states, and those in quarantine too.
 
         Raises:
             NotFoundError: there is no such block.
@@ -104,9 +104,9 @@ class SessionFacts:
     ) -> list[FactHit]:
         """Return active facts that match the question, best first, of one block or (None) of all enabled ones.
 
-        A fact that a later one contradicts comes right behind that. Facts in quarantine are not among them.
+        A fact that a later one contradicts is placed right behind the later one. Facts in quarantine are left out.
 
-        `threshold` is the minimum score, 0 to 1. `categories` and `topics` narrow the choice to facts under one of
+        `threshold` is the minimum score, 0 to 1. `categories` and `topics` restrict the results to facts with one of
         them, ignoring case; `filters` by any field: see `memory_core.blocks.fact_search.fits`. Changes nothing.
 
         Raises:
@@ -134,7 +134,7 @@ class SessionFacts:
         return fact_search.order_contradicted(hits, FormerMarks.read(reading).later)[:top_k]
 
     # -- changing: `block` names the facts block, None: that of the facts given, else the session's first one. With
-    # `preview` nothing is stored, and the change has the next prompt as it would be. Each raises `NotFoundError` if
+    # `preview` nothing is stored, and `Change.prompt` is the next prompt with it. Each raises `NotFoundError` if
     # there is no such fact or block, `MessageError` if the change is impossible, and `ConflictError` if a fact was
     # changed elsewhere since it was read.
 
@@ -151,11 +151,11 @@ class SessionFacts:
         return self._change([], lambda facts: curation.add(text, pinned, category, topics), **options)
 
     def edit(self, fact: Fact | int, text: str, **options: Unpack[Options]) -> Change:
-        """Give a fact other words."""
+        """Change the text of a fact."""
         return self._change([fact], lambda facts: curation.edit(facts[0], text), **options)
 
     def merge(self, facts: Sequence[Fact | int], text: str, **options: Unpack[Options]) -> Change:
-        """Put one fact in place of several, with the sources of all."""
+        """Replace several facts by one with this text and the sources of all."""
         return self._change(facts, lambda facts: curation.merge(facts, text), **options)
 
     def pin(self, *facts: Fact | int, pinned: bool = True, **options: Unpack[Options]) -> Change:
@@ -163,7 +163,7 @@ class SessionFacts:
         return self._change(facts, lambda facts: curation.pin(facts, pinned), **options)
 
     def confirm(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:
-        """Say of facts that they still hold: the date of their confirmation is renewed."""
+        """Confirm that facts still hold: their time of confirmation becomes now."""
         return self._change(facts, curation.confirm, **options)
 
     def ask(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:
@@ -184,7 +184,7 @@ class SessionFacts:
         desk.erase(chosen, actor=actor)
 
     def undo(self, number: int | None = None, *, block: str | None = None) -> AppliedChangeSet | None:
-        """Undo a change set, None: the newest of a person; see `Curation.undo`."""
+        """Undo a change set (`number` None: the newest by a person that can be undone); see `Curation.undo`."""
         return self.desk(block).undo(number)
 
     def review(self, block: str | None = None) -> Review:
@@ -196,7 +196,7 @@ class SessionFacts:
 
         Raises:
             NotFoundError: there is no such block, or none that holds facts.
-            ConfigError: it holds no facts.
+            ConfigError: the block holds no facts.
         """
         if block is None:
             block = next((attached.name for attached in self._session.blocks if attached.kind == "facts"), None)
@@ -217,7 +217,7 @@ class SessionFacts:
         return desk.apply(wish(chosen), preview=preview, actor=actor)
 
     def _chosen(self, facts: Sequence[Fact | int], block: str | None) -> tuple[Curation, list[Fact]]:
-        """Return the desk of some facts, and the facts; those named by id as they are now."""
+        """Return the desk of the facts' block, and the facts; those passed by id are read now."""
         desk = self.desk(block or next((fact.block for fact in facts if isinstance(fact, Fact)), None))
         # A passed fact keeps the version that its caller saw, so that a change in between is noticed.
         by_id = {fact.id: fact for fact in desk.facts()} if any(isinstance(fact, int) for fact in facts) else {}

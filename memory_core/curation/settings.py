@@ -1,6 +1,6 @@
 """Changes by a person or an agent's tool to a session: its settings, its blocks, its static texts.
 
-Each is one transaction with its event; an impossible one changes nothing. A caller that edits values read earlier
+Each change is one transaction with its event; an impossible one stores nothing. A caller that edits values read earlier
 passes them (`opened`, `revision`): if they have changed meanwhile, nothing is saved.
 """
 
@@ -41,7 +41,7 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     changed = {name: value for name, value in new.items() if old[name] != value}
     if changed:
-        # Written over what is stored, so that settings of a newer version stay as they are.
+        # Merged into the stored settings, so that those of a newer version stay as they are.
         w.session.config = json.dumps({**json.loads(w.session.config), **changed})
         w.session.revision += 1
         w.record(
@@ -49,14 +49,14 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
             actor=actor,
         )
         session.load(w.connection, w.session)
-        # The tokenizer is one of the settings: with another one the queue has other sizes.
+        # The tokenizer is a setting: with another one, the sizes of the queue change.
         session.recount(w)
 
 
 def add_block(
     session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor, written: Written | None = None
 ) -> None:
-    """Add a block after the others, in an open transaction; `written`: of its text, if it comes from elsewhere."""
+    """Add a block after the others, in an open transaction; `written`: origin of a text from elsewhere."""
     if any(attached.name == block.name for attached in session.blocks):
         raise ConfigError(f'"{block.name}" is taken. Choose another name.')
     if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
@@ -78,7 +78,7 @@ def remove_block(session: Session, w: Writing, name: str, actor: Actor) -> None:
 
 
 def agent_may_edit(attached: SessionBlock) -> bool:
-    """Return whether it is an enabled block of plain text that is not read-only for agents."""
+    """Return whether an agent may edit a block: an enabled static block of plain text that is not read-only."""
     rules = attached.settings
     editable = attached.kind == "static" and rules.get("enabled", True) and not rules.get("read_only", True)
     return bool(editable) and isinstance(decode(attached.state or ""), str)
@@ -101,7 +101,7 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
 
 
 def with_text(session: Session, w: Writing, name: str, revision: int | None) -> SessionBlock:
-    """Return the block whose text is to be edited, if it is unchanged since `revision`."""
+    """Return a block whose text can be edited; raise `ConflictError` if it changed since `revision` (None: any)."""
     attached = session.block(name)
     if attached.kind not in WITH_TEXT:
         raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')
@@ -132,7 +132,7 @@ def write_block_text(
     # Other processes notice by this number that they have to load the blocks again.
     if saved != attached.record.revision:
         w.session.revision += 1
-    # Texts are written late, and loading the session reads this one.
+    # Texts are buffered: write them now, as loading the session reads this one.
     w.flush_contents()
     session.load(w.connection, w.session)
     return saved
@@ -155,7 +155,7 @@ def take_over(session: Session, w: Writing) -> None:
 
 
 def changed_elsewhere(what: str) -> ConflictError:
-    """Error for a concurrent change; `what` begins the sentence."""
+    """Return the error for a concurrent change; `what` begins its sentence."""
     return ConflictError(f"{what} changed elsewhere since you opened this. Nothing was saved.")
 
 
@@ -191,7 +191,7 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
         raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')
     changed = {key: value for key, value in after.items() if before[key] != value}
     if changed:
-        # Turns that are complete by now are scheduled here, once; from now on each is when it is completed.
+        # Schedule the turns that are complete by now; each later turn is scheduled when it is completed.
         if changed.get("deliver_on") == "turn":
             queue.begin_turns(session, w, attached)
         update_block(w, name, settings=after)

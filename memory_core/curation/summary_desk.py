@@ -1,6 +1,6 @@
 """The desk of a summary block: its state, its versions, and rewriting on demand.
 
-Reads and stores; `memory_core.planning.running_summary` decides what a text lost.
+Reads and stores; `memory_core.planning.running_summary` finds the names, numbers and dates that a version lost.
 """
 
 import time
@@ -85,7 +85,7 @@ class SummaryDesk:
         return self._block.summariser(self._session.services)
 
     def state(self) -> SummaryState:
-        """Present state of the summary, and how far it is behind.
+        """Return the present state of the summary, and how far it is behind the conversation.
 
         Raises:
             NotFoundError: the session or the block was removed.
@@ -109,14 +109,14 @@ class SummaryDesk:
         )
 
     def revisions(self) -> list[SummaryRevision]:
-        """Return all versions of the summary, oldest first, each with what it lost of the one before."""
+        """Return all versions of the summary, oldest first, each with the losses against the one before."""
         with self._session.database.read() as connection:
             texts = {
                 revision.revision: revision for revision in read_revisions(connection, self._session.id, self.block)
             }
         found_revisions: list[SummaryRevision] = []
         for logged in self._logged():
-            # Forgetting a message deletes all versions of the summary; the log still lists them.
+            # Erasing a message deletes all versions of the summary; the log still lists them.
             if logged.revision not in texts:
                 continue
             text = texts[logged.revision].text
@@ -139,7 +139,7 @@ class SummaryDesk:
         return found_revisions
 
     def rewrite_cost(self, from_messages: bool = False) -> tuple[int, int]:
-        """Cost of a rewriting: number of messages to read, and tokens of these or of the text."""
+        """Return what a rewrite would read: number of messages, and their tokens or else those of the summary."""
         if from_messages:
             messages = self._messages()
             return len(messages), sum(message.tokens.content for message in messages)
@@ -185,12 +185,12 @@ class SummaryDesk:
             with self._session.writing() as w:
                 w.record(failed, actor=actor)
             raise
-        # Written from its own text, it covers what it covered before.
+        # Rewritten from its own text, the summary covers the same messages as before.
         covers, turn = (messages[-1].seq, messages[-1].turn) if messages else (before.covers, before.turn_covered)
         calls = call_events(written.calls, self.block)
         try:
             with self._session.writing() as w:
-                # What was forgotten meanwhile must not stay in a summary of it.
+                # Messages erased meanwhile must not stay in the summary.
                 if not still_there(w.connection, self._session.id, [message.seq for message in messages]):
                     raise ConflictError("Messages were removed while the summary was being rewritten.")
                 w.record(*calls)
@@ -235,7 +235,7 @@ class SummaryDesk:
             )
 
     def _messages(self) -> Sequence[StoredMessage]:
-        """Source messages: those delivered to the block, and those flushed before it was added."""
+        """Return the source messages: those delivered to the block, and those flushed before it was added."""
         with self._session.database.read() as connection:
             archived = read_messages(
                 connection, self._session.id, self._session.services.messages, status=MessageStatus.ARCHIVED
