@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Context:
-    """Messages sent to the model, and why these. Sizes are tokens of the accounting that decided."""
+    """Messages for the model, and the plan that chose them. Sizes in `plan` are tokens counted by `accounting`."""
 
     messages: tuple[ChatMessage, ...]
     """Messages for the model: memory section and queue."""
@@ -139,7 +139,7 @@ def build_context(
         rows = _shown(session, session.queue(connection), quarantine)
     config = session.config
     reading = reading_for(session, rows, input, dict(arguments or {}), quarantine)
-    # Who only looks waits less for vectors that are still being computed: a screen is redrawn often.
+    # A preview waits less for vectors that are still being computed, as a screen is redrawn often.
     reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
     frame = outer_frame(config, session.counter, {row.message.role for row in rows})
     read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
@@ -167,10 +167,10 @@ def build_context(
         try:
             _record(session, context, layout, section)
             _warn(session, layout, failures)
-        # The session was deleted meanwhile: that is for the caller to know, and no failed write.
+        # The session was deleted meanwhile: the caller must know, and it is not a failed write.
         except NotFoundError:
             raise
-        except Exception as error:  # on a full disk, or where a block's event cannot be stored, an agent can go on
+        except Exception as error:  # a full disk, or an event that cannot be stored, must not stop an agent
             shown = error if isinstance(error, StoreError) else type(error).__name__  # others may quote messages
             _log.warning("A prompt was built that is not in the log. %s", shown)
             context = replace(context, unrecorded=user_message(error))
@@ -184,7 +184,7 @@ def build_context(
 
 
 class _Layout:
-    """Contents of the blocks, by block and by piece, while the plan is made."""
+    """Contents of the blocks, by block and by piece, for planning and laying out one context."""
 
     def __init__(self, session: Session, read: Mapping[str, Content], reading: ReadContext) -> None:
         self.session = session
@@ -216,7 +216,7 @@ class _Layout:
         return item_tokens(item, self._counter, self._accounting)
 
     def truncators(self) -> dict[str, Truncator]:
-        """Return the blocks with a truncation of their own."""
+        """Return the truncation functions of blocks that shorten themselves, by block name."""
         return {
             name: self._truncator(block, self._attached[name].state, content)
             for name, content in self.read.items()
@@ -233,7 +233,7 @@ class _Layout:
             except BaseException as error:  # a custom block may raise anything; it is recorded and shown
                 self.failures[block.name] = error
                 return None
-            # The block may have made new items, a shortened text say; the plan names them by ref.
+            # The block may have made new items, such as a shortened text; the plan names them by `ref`.
             self.items.update((item.ref, item) for item in shorter.items)
             self.keep += shorter.keep
             return replace(part, pieces=tuple(Piece(item.ref, self._size(item)) for item in shorter.items))
@@ -256,11 +256,11 @@ def reading_for(
         extra, text = (ChatMessage(role=MessageRole.USER, content=input),), input
     else:
         extra = (input,) if isinstance(input, ChatMessage) else tuple(input)
-        # Only a user's words are a question to search for; of several, the last one.
+        # Only a user's message is a question to search for; of several, the last.
         users = [message_text(message) for message in extra if message.role is MessageRole.USER]
         text = users[-1] if users else None
     for message in extra:
-        message.to_json()  # raises for what cannot be stored: the caller's own words
+        message.to_json()  # raises MessageError for text that cannot be stored
     # Pinned messages are no part of what blocks search with, but need not be recalled either (`queue_seqs`).
     queue = tuple(row.message for row in rows if not row.pinned)
     return ReadContext(
@@ -282,7 +282,7 @@ def reading_for(
 
 
 def reading_of(session: Session, query: str) -> ReadContext:
-    """Context for reading a block by a query alone."""
+    """Return the inputs for reading a block by a query alone."""
     with session.database.read() as connection:
         quarantine = session.quarantine(connection)
         rows = _shown(session, session.queue(connection), quarantine)
@@ -300,11 +300,11 @@ def _read_blocks(
 ) -> tuple[dict[str, Content], dict[str, BaseException], dict[str, int]]:
     """Read all enabled blocks; return contents and failures in block order, and the token budgets that were filled.
 
-    Blocks are read concurrently, except those that fill a budget: they come last, one after the other, the one that is
-    cut last first, each with the tokens left under the limit.
+    Blocks are read concurrently, except those that fill a budget: these are read last, in turn, in the order of
+    `_cut_last`, each with the tokens left under the limit.
     """
     enabled = [a for a in session.blocks if a.record.settings.get("enabled", True)]
-    # 1. Split the blocks: those that take what is left, those worth a thread, and static texts, which are in memory.
+    # 1. Split the blocks: those that fill a budget, those slow to read, and static texts, which are in memory.
     filling = [attached for attached in enabled if attached.block is not None and attached.block.fills_budget]
     slow = [attached for attached in enabled if attached.kind != "static" and attached not in filling]
     # 2. Read the slow ones at the same time, as each may wait for a model or an index. One alone needs no thread.
@@ -314,8 +314,8 @@ def _read_blocks(
     else:
         outcomes = {attached.name: _read(attached, reading) for attached in slow}
     outcomes |= {a.name: _read(a, reading) for a in enabled if a not in slow and a not in filling}
-    # 3. Read those that fill a budget in turn, as each takes from what the next may use. What the others ask for
-    #    counts, not what they will be granted: cuts are planned only once all sizes are known.
+    # 3. Read those that fill a budget in turn, as each takes tokens that the next could use. What other blocks ask
+    #    for counts, not what they will be granted: cuts are planned only once all sizes are known.
     token_budgets: dict[str, int] = {}
     for attached in _cut_last(filling, session.config.truncation_order):
         asked = sum(_asked(a, outcomes[a.name], reading, session.config.limit) for a in enabled if a.name in outcomes)
@@ -337,14 +337,14 @@ def _read_blocks(
 
 
 def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[SessionBlock]:
-    """Sort blocks: first those that are never cut, then the others, the one that is cut last first."""
+    """Sort blocks in reverse order of cutting: first those that are never cut, last the one that is cut first."""
     # The largest priority number is cut first by default, so the smallest comes first here.
     sign = 1 if order == "largest_first" else -1
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
 
 def _asked(attached: SessionBlock, content: Content | BaseException, reading: ReadContext, limit: int) -> int:
-    """Return the tokens that a block asks for, at most its share of the limit."""
+    """Return the tokens that a block asks for, at most its share of the limit; 0 if it could not be read."""
     if not isinstance(content, Content) or not content.items:
         return 0
     sizes = (item_tokens(item, reading.counter, reading.accounting) for item in content.items)
@@ -355,17 +355,17 @@ def _asked(attached: SessionBlock, content: Content | BaseException, reading: Re
 
 def share_tokens(settings: Mapping[str, Any], limit: int) -> int | None:
     """Return the tokens that a block with these settings keeps when a prompt is full; None if it has no share."""
-    # A share protects from cuts of single pieces: priority 0 has none, and `drop` knows only the whole block.
+    # A share limits cuts of single pieces: priority 0 is never cut, and `drop` leaves out the whole block.
     share, priority = settings.get("prompt_share"), settings.get("priority", 0)
     return None if share is None or not priority or settings.get("truncation") == "drop" else max(1, int(share * limit))
 
 
 def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[MessageRole]) -> int:
-    """Return the tokens of the markup around all blocks, and of the extra message where no existing one can carry it.
+    """Return the tokens of the markup around all blocks, and of an extra message if no message can carry the memory.
 
-    `roles` are those of the messages in the queue, pinned ones included.
+    `roles`: roles of the messages in the queue, pinned ones included.
     """
-    # The other accountings count no markup, only what stands in it.
+    # The other accountings count the content without its markup.
     if config.accounting != "billed":
         return 0
     # The section joins an existing message of this role; without one it needs a message of its own.
@@ -378,9 +378,9 @@ def _frame(name: str, reading: ReadContext) -> int:
 
 
 def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseException:
-    """Return a block's content, or why it could not be read; the context is then built without it."""
+    """Return a block's content, or the exception that reading it raised; the context is then built without it."""
     try:
-        # A custom class that this process lacks: its last contribution is shown rather than nothing.
+        # This process lacks the block's class: its last contribution is shown rather than nothing.
         if attached.block is None:
             return _last_recorded(attached, reading)
         return attached.block.read(reading, attached.state)
@@ -391,14 +391,14 @@ def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseExcepti
 
 
 def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
-    """Return content of a block that this process cannot make, taken from the last recorded context."""
+    """Return a block's content from the last recorded context, for a class that this process lacks."""
     with reading.database.read() as connection:
         built = read_events(connection, reading.session_id, kinds=("context_built",), limit=50, newest_first=True)
         refs: Iterable[str] = ()
         for record in built:
             event = record.event
             assert isinstance(event, ContextBuilt)
-            # The newest contexts may have nothing of it, where all of it was cut: the last one with refs counts.
+            # The block may be cut from the newest contexts: the last context with refs of it counts.
             asked = [part for part in event.parts if part["name"] == attached.name and part["refs"]]
             if asked:
                 refs = asked[0]["refs"]
@@ -421,7 +421,7 @@ def _laid_out(
     names = layout.reading.names
     in_queue = {message.seq for message in plan.queue}
     rows = sorted([*pinned, *(row for row in queue if row.sized.seq in in_queue)], key=lambda row: row.sized.seq)
-    # `neutralise_message` returns the message itself if there is nothing to escape, so identity tells the changed ones.
+    # `neutralise_message` returns the message itself if there is nothing to escape, so identity shows what changed.
     safe = [row.message if row.plain else neutralise_message(row.message, names) for row in rows]
     changed = sum(row.message is not message for row, message in zip(rows, safe, strict=True))
     # Stored messages are shared between contexts, so mutable ones are copied.
@@ -431,7 +431,7 @@ def _laid_out(
         items = [layout.items[piece.ref] for piece in part.pieces]
         if parts := tuple(p for item in items for p in item.parts):
             sections.append(Section(part.name, parts))
-        # Whole messages that a block returned stand before the queue, not in the memory section.
+        # Whole messages that a block returned go before the queue, not into the memory section.
         for message in (message for item in items for message in item.messages):
             in_front.append(neutralise_message(message, names))
             changed += in_front[-1] is not message
@@ -444,7 +444,7 @@ def _laid_out(
     content = sum(item_tokens(item, counter, "content") for item in granted)
     content += sum(row.tokens.content for row in rows)
     section_tokens = sum(counter.part(part) for part in memory)
-    # Markup is what the section has beyond its items. Items given as whole messages are not part of it.
+    # Markup is the section's tokens beyond those of its items; items that are whole messages are not in it.
     in_section = sum(item_tokens(item, counter, "content") for item in granted if item.parts)
     context = Context(
         messages=tuple(messages),
@@ -527,7 +527,7 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
 
 
 def _warn(session: Session, layout: _Layout, failures: Mapping[str, BaseException]) -> None:
-    """Log a warning for each recorded failure, with its type alone: an exception's text may quote messages."""
+    """Log a warning for each recorded failure, by exception type only, as the text may quote messages."""
     for name, error in failures.items():
         kind = type(error).__name__
         _log.warning(

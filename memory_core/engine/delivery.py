@@ -83,7 +83,7 @@ class _Gone(MemoryInspectorError):
 
 
 class _CustomBlockError(MemoryInspectorError):
-    """Raised in place of an error of a custom block that would be taken for one of this database."""
+    """Raised in place of a custom block's own store error, which would be taken for one of this database."""
 
 
 def serve(session: Session, *, timeout: float | None, force: bool = False) -> dict[str, Served]:
@@ -95,7 +95,7 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
     try:
         with session.database.read() as connection:
             waiting = pending_by_block(connection, session.id)
-    # The messages are stored already, so a put must not fail: each block says that it was not served.
+    # The messages are stored already, so a put must not fail: each block is reported as not served.
     except StoreError as error:
         return {a.name: Served(a.name, "failed", error=str(error)) for a in session.blocks if a.learns}
     by_name = {attached.name: attached for attached in session.blocks}
@@ -105,14 +105,14 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
         # A block that is switched off, or cannot be made here, keeps its deliveries for later or for another process.
         attached = by_name.get(name)
         off = attached is None or attached.block is None or not attached.settings.get("enabled", True)
-        # Asked first, as it is the reason to show: another model would learn differently for this block.
+        # Checked first, as this is the reason to show: another model would learn differently for this block.
         if attached is not None and (model := model_waited_for(session, attached)) is not None:
             results[name] = Served(name, "waiting", error=f"Waits for {model}, which learns for this block.")
         elif attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
             started[name] = _pool().submit(_serve_block, session, attached, force)
-    # `wait` overflows on an infinite timeout; None is its word for no limit.
+    # `wait` overflows on an infinite timeout; for no limit it takes None.
     wait(started.values(), timeout=None if timeout == math.inf else timeout)
     for name, future in started.items():
         results[name] = future.result() if future.done() else Served(name, "waiting")
@@ -127,8 +127,8 @@ def serve_put(session: Session, wait: bool) -> dict[str, Served]:
 
 
 def retry(session: Session, ids: Sequence[int] | None = None) -> None:
-    """Make parked deliveries (None: all of them) due again, with their attempts reset to 0."""
-    # Pending ones as well: a person may not want to wait for their next attempt.
+    """Make the deliveries `ids` due again, with their attempts reset to 0; None: all parked ones."""
+    # Named pending ones too: a person may not want to wait for their next attempt.
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
             # Some may have been finished since they were read.
@@ -172,7 +172,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
         while (waiting := _claimed(session, name, key, owner, force)) is None:
             mine = scope == session_scope(session.id)
             if not force and (mine or (session.id, name) in _waiters()):
-                return Served(name, "waiting", done)  # its holder, or the worker waiting for it, serves this too
+                return Served(name, "waiting", done)  # the lease's holder, or a waiting worker, serves these too
             # The holder skips deliveries whose next attempt is later, and other sessions of the user.
             _waiters().add((session.id, name))
             time.sleep(TURN_SECONDS)
@@ -195,7 +195,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
 
 
 def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
-    """Return deliveries waiting for a block; claims its lease if one is due; None while another process holds it."""
+    """Return a block's waiting deliveries, claiming its lease if one is due; None while another holds the lease."""
     with session.database.write() as connection:
         waiting = pending(connection, session.id, block)
         if _due(waiting, session.clock(), force) and not claim(
@@ -208,10 +208,10 @@ def _claimed(session: Session, block: str, key: str, owner: str, force: bool) ->
 def _released(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery]:
     """Return the deliveries waiting for a block; the lease is released if none is due.
 
-    Both in one transaction: a process that put something and found the lease taken can rely on its holder seeing it.
+    Both in one transaction, so that a process that found the lease taken can rely on its holder to serve its messages.
     """
     with session.database.write() as connection:
-        # Expired in a long call and taken by another process, which now serves the rest.
+        # The lease expired in a long call and was taken by another process, which now serves the rest.
         if not holds(connection, key, owner):
             raise _LeaseLost
         waiting = pending(connection, session.id, block)
@@ -285,15 +285,15 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
             #    Something was put into quarantine, or released: what is learned must not come from what is in it.
             if session.quarantine(w.connection) != batch.quarantine:
                 raise ConflictError("The quarantine was changed while a block learned. It learns again.")
-            # 4. Record in the order in which it happened: the calls, their results, the acknowledgement. What was
-            #    answered is kept for plays in the Lab, now that it is sure that no fact in it was erased meanwhile.
+            # 4. Record in the order in which it happened: the calls, their results, the acknowledgement. The
+            #    models' answers are kept for plays in the Lab, as nothing in them was erased meanwhile.
             w.record(*calls)
             learned.save(w)
             keep_outputs(w.connection, session.id, stored_outputs(learned.calls), now=w.now)
             seconds = round(time.monotonic() - started, 3)
             w.record(DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=attempt, seconds=seconds))
     except (_LeaseLost, _Gone, ConflictError):
-        # 5. Discard the result but record its cost, in a new transaction, as that one was rolled back.
+        # 5. Discard the result but record its cost, in a new transaction, as the first was rolled back.
         if calls:
             with session.writing() as w:
                 w.record(*calls)
@@ -358,7 +358,7 @@ def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
     if due[0].attempts >= attempts - 1 > 0:
         return chosen
     tokens = due[0].tokens
-    # Attempts are counted for the call as a whole, so its deliveries must have equally many behind them.
+    # Attempts are counted for the call as a whole, so its deliveries must have failed equally often.
     for delivery in takewhile(lambda d: d.attempts == due[0].attempts, due[1:]):
         tokens += delivery.tokens
         if tokens > CALL_TOKENS:
@@ -377,7 +377,7 @@ def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
 
 
 def scope_key(session: Session, attached: SessionBlock) -> str:
-    """Scope whose deliveries are served in sequence: the user's, shared by all their sessions, or the session's."""
+    """Return the scope that is served in sequence: the user's, shared by all their sessions, or the session's."""
     if attached.record.settings.get("scope") == "user" and session.user_id:
         return user_scope(session.user_id)
     return session_scope(session.id)
@@ -392,7 +392,7 @@ def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
 
 
 def stored_outputs(calls: Sequence[ModelCall]) -> list[StoredOutput]:
-    """Return the answers of calls, as they are kept."""
+    """Return the answers of model calls in the form in which they are stored, without calls that have no output."""
     return [
         StoredOutput(
             c.output.key, c.output.text, c.output.readable,
@@ -404,7 +404,7 @@ def stored_outputs(calls: Sequence[ModelCall]) -> list[StoredOutput]:
 
 
 def model_waited_for(session: Session, attached: SessionBlock) -> str | None:
-    """Model that the block waits for; None too where a foreign model fails to give its name: the attempt records it."""
+    """Return the model that the block waits for; None if it waits for none or its model cannot give a name."""
     try:
         return attached.waits_for(session.services)
     except Exception:
@@ -448,7 +448,7 @@ def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # Not joined: a renewal under way changes the row of this owner or none.
+        # Not joined: a renewal under way can change only this owner's row.
         stop.set()
 
 

@@ -1,7 +1,7 @@
 """Preview of the next message: the flush it causes, the learning of blocks, and the resulting prompt.
 
-Changes nothing. The flush is planned by the planner of `put`, on the queue with that message in it; blocks learn from
-the flushed messages in memory only (`BaseMemoryBlock.imagined`), and the prompt is built from the rest. Models and
+Changes nothing. The flush is planned by the planner of `put`, on the queue with the message in it; blocks learn from
+the flushed messages in memory only (`BaseMemoryBlock.imagined`); then the prompt is built. Models and
 custom code are not called: `NextPrompt.unknown` names the blocks that would need them.
 """
 
@@ -31,7 +31,7 @@ NOT_STORED = 2**40
 
 @dataclass(frozen=True, slots=True)
 class NextPrompt:
-    """The next prompt, and the flush before it. Sizes are tokens of the accounting that decides."""
+    """The next prompt, and the flush before it. Sizes are tokens in the session's accounting."""
 
     message: ChatMessage | None
     """The message the preview is planned with; None: its text is not known yet, and it counts as 0 tokens."""
@@ -42,7 +42,7 @@ class NextPrompt:
     unknown: tuple[str, ...] = ()
     """Blocks whose learning cannot be predicted: the prompt shows them in their present state."""
     read_elsewhere: tuple[str, ...] = ()
-    """Blocks that the agent's program reads with code of its own: the prompt shows them without it."""
+    """Blocks that the agent's program reads with its own code, which the preview does not run."""
 
 
 def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
@@ -83,7 +83,7 @@ def flush_now(session: Session) -> FlushPlan:
 def _learned(
     session: Session, state: SessionState, newest: SizedMessage, flushed: Collection[int]
 ) -> tuple[Session, tuple[str, ...]]:
-    """Return the session with its blocks as after learning from that message, and the names of unpredictable ones."""
+    """Return the session with its blocks after learning, and the names of blocks whose learning is unpredictable."""
     # One counter for all blocks, so that no two invented items share an id.
     numbers, unknown, blocks = count(NOT_STORED), [], []
     with session.database.read() as connection:
@@ -91,7 +91,7 @@ def _learned(
         due = {block.name: _due(session, connection, state, block, newest, flushed) for block in session.blocks}
     for attached in session.blocks:
         seqs = due[attached.name]
-        # Deliveries that wait are learned before these, with an unknown outcome.
+        # Waiting deliveries are learned before these messages, with an unknown outcome.
         waits = attached.learns and attached.name in waiting
         imagined = _imagined(session, attached, seqs, numbers) if seqs and not waits else None
         if imagined is not None:
@@ -123,7 +123,7 @@ def _due(
 
 
 def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
-    """Return the block after learning from these messages; None where that cannot be predicted."""
+    """Return the block after learning from these messages; None if the result cannot be predicted."""
     if attached.block is None or model_waited_for(session, attached) is not None or len(seqs) > MAX_LEARNED:
         return None
     with session.database.read() as connection:

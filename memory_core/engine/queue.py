@@ -42,7 +42,7 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
 
 
 def append(session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_id: dict[str, int]) -> list[int]:
-    """Store the messages with new ids; return the sequence numbers of all of them."""
+    """Store the messages whose ids are new; return the sequence numbers of all, known ones included."""
     fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in seq_by_id])
     added = add_messages(w, fresh, counter=session.counter.id)
     places = seq_by_id | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
@@ -57,7 +57,7 @@ def without_sections(session: Session, connection: Connection, messages: Sequenc
         message = strip_memory(new.message, lambda key: section_went_out(connection, session.id, key))
         if message is new.message:
             remaining_messages.append(new)
-        # Without words it may still carry tool calls, whose results follow.
+        # Without text it may still carry tool calls, whose results follow.
         elif message.parts or message.additional_kwargs:
             tokens = session.counter.message(message)
             remaining_messages.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
@@ -89,7 +89,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     """Plan a flush and apply it: archive the messages, record the plan, schedule deliveries."""
     config = session.config
     queue = w.session.queue(config.accounting)
-    # Counting turns is a query that only a window needs.
+    # Counting turns takes a query, which only a limit of turns needs.
     turns = queued_turns(w.connection, session.id) if config.queue_turns is not None else 0
     plan = plan_under(config, queue, oldest_queued(w.connection, session.id, config.accounting), turns, trigger)
     if not plan:
@@ -123,11 +123,11 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
 def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: Sequence[int]) -> None:
     """Schedule delivery of flushed messages to a block, except those it already received turn by turn."""
     heard = last_turn_heard(w.connection, session.id, attached.name) if w.session.turn_delivered else 0
-    # A whole flush is named by its number: its messages need not be consecutive, as a thinned turn keeps its first.
+    # A whole flush is named by its number: its messages need not be consecutive, as a split turn keeps its first.
     if heard < seqs[0]:
         queue_for(session, w, attached, "flush", seqs, flush=w.session.flushes)
         return
-    # A part of a flush has no number, and a delivery without one covers its whole span: one for each run.
+    # A part of a flush has no number, and a delivery without one covers one range: schedule one per range.
     for first, last in ranges(seq for seq in seqs if seq > heard):
         queue_for(session, w, attached, "flush", range(first, last + 1))
 
@@ -139,7 +139,7 @@ def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
     if not complete:
         return
     delivered = given_seqs(w.connection, session.id, attached.name)
-    # What left the queue before was delivered to the block by its flush.
+    # Messages that left the queue earlier were delivered to the block by their flush.
     queued = {message.seq for message in oldest_queued(w.connection, session.id, session.config.accounting)}
     due = [message.seq for message in complete if message.seq in queued - delivered] if attached.learns else []
     for first, last in ranges(due):
@@ -150,7 +150,7 @@ def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
 
 def queue_turns(session: Session, w: Writing, *, closing: bool = False) -> None:
     """Schedule completed turns for the blocks that learn each turn. Disabled blocks never receive them."""
-    # Disabled blocks count, so that the mark moves on: turns they missed are not due later.
+    # Disabled blocks count, so that `turn_delivered` moves on: turns they missed are not due later.
     each_turn = [attached for attached in session.blocks if attached.deliver_on == "turn"]
     if not each_turn:
         return
@@ -205,7 +205,7 @@ def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
 
 
 def due_at_once(session: Session, connection: Connection, deliver_on: str) -> list[int]:
-    """Return the messages a new block receives at once: those that left the queue, or every complete turn."""
+    """Return the message numbers a new block receives at once: those archived, or those of all complete turns."""
     if deliver_on == "turn":
         return [message.seq for message in complete_turns(sizes_between(connection, session.id, after=0))]
     return message_seqs(connection, session.id, MessageStatus.ARCHIVED) if deliver_on == "flush" else []

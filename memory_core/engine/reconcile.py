@@ -61,7 +61,7 @@ def create_or_join(
 ) -> None:
     """Create the session, or open it and reconcile the constructor's values with the stored ones.
 
-    `begun` is recorded where the session is created.
+    `begun`: an event to record if the session is created.
 
     Raises:
         ConfigError: values are impossible, two blocks have one name, the session is another user's, or it has messages
@@ -73,11 +73,11 @@ def create_or_join(
         if problem := unstorable(name):
             raise ConfigError(f"{what} {problem}")
     _check_names(blocks or ())
-    # What the program gave, without what the engine has set in its objects since: only that is compared.
+    # Only values that the program gave are compared, not those that the engine has set in its objects since.
     made = [block.as_made(session.whole_id) for block in blocks or ()]
     now = session.clock()
     with session.writing(create=SessionState(session.id, user_id, title, now, now)) as w:
-        # No `user_id` claims nothing: it joins whatever user the session has.
+        # Without a `user_id` a session of any user is joined.
         if user_id is not None and w.session.user_id != user_id:
             raise ConfigError(f'the session "{session.id}" belongs to another user: choose another session_id')
         if without_messages and w.session.messages:
@@ -107,7 +107,7 @@ def attach(
     _check_user(session, block)
     made = block.as_made(session.whole_id)
     _add(session, w, made, position=position, actor=actor, written=written)
-    # After its row is stored, as loading looks for the object by name, and for its texts.
+    # After its row is stored, as loading reads the row and its texts, and finds the object by name.
     session.adopt([block], initial={block.name: made.state_json()})
     w.flush_contents()
     session.load(w.connection, w.session)
@@ -121,12 +121,12 @@ def free_learners(session: Session, w: Writing, names: Collection[str]) -> None:
 
 def _reconcile_config(session: Session, w: Writing, settings: dict[str, Any]) -> None:
     stored, last = json.loads(w.session.config), json.loads(w.session.constructor)
-    # Through JSON, to compare with stored values: there enums are texts and tuples lists.
+    # Converted to JSON and back, to compare with stored values, where enums are texts and tuples are lists.
     settings = json.loads(MemoryConfig(**settings).model_dump_json(include=set(settings)))
     # A value that the program changed since its last constructor wins; an unchanged one yields to what is stored.
     wins = {name: value for name, value in settings.items() if last.get(name, _MISSING) != value}
     loses = {name: value for name, value in settings.items() if name not in wins and stored.get(name, value) != value}
-    # Noted in either case, with settings that earlier constructors gave: the next comparison is with these.
+    # Stored in either case, with settings of earlier constructors, for the next comparison.
     w.session.constructor = json.dumps({**last, **settings})
     if wins:
         before = {name: stored[name] for name in wins if name in stored and stored[name] != wins[name]}
@@ -160,7 +160,7 @@ def _reconcile_blocks(session: Session, w: Writing, blocks: Sequence[Block]) -> 
         if moved and known_record.position != position:
             update_block(w, block.name, position=position)
             w.session.revision += 1
-    # 3. Record an order only if blocks that were there before changed places: others have their own events.
+    # 3. Record an order only if existing blocks changed places: added and removed ones have their own events.
     names = [record.name for record in read_blocks(w.connection, session.id)]
     if [name for name in names if name in stored] != [name for name in stored if name in names]:
         w.record(BlocksOrdered(names=tuple(names)))
@@ -184,11 +184,11 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
     constructor = _constructor_values(block)
     # A block added in the app has no last constructor: everything a program gives for it counts as new, and wins.
     passed, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
-    # A setting added by a later version had its legacy default before.
+    # A setting that a later version added counts as stored with its legacy default.
     before = {**_defaults(block), **block.legacy_defaults(record.settings)}
     later = {k: v for k, v in before.items() if k not in record.settings}
     had = {**later, **last["settings"]} if record.constructor else {}
-    # `wins`: what the program changed; `changed`: what of it differs from the row; `loses`: what the row overrules.
+    # `wins`: settings the program changed; `changed`: those that differ from the row; `loses`: overridden by the row.
     wins = {k: v for k, v in passed["settings"].items() if had.get(k, _MISSING) != v}
     changed = {k: v for k, v in wins.items() if {**later, **record.settings}.get(k, _MISSING) != v}
     loses = {k: v for k, v in passed["settings"].items() if k not in wins and record.settings.get(k, v) != v}
@@ -196,7 +196,7 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
         settings = {**record.settings, **wins}
         update_block(w, block.name, settings=settings, constructor=constructor)
         w.session.revision += 1
-    # Either event names the values that lost: stored ones to the program's, or the program's to stored ones.
+    # One event for stored values that the program's replace, one for the program's that stored values override.
     lost = {name: record.settings[name] for name in changed if name in record.settings}
     for after, ignored in ((changed, lost), ({}, loses)):
         if after or ignored:
@@ -244,7 +244,7 @@ def _add(
         scope = scope_of(block.scope, w.session.id, w.session.user_id, block.name)
         texts = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}
         for text in dict.fromkeys(block.facts):
-            if text in texts:  # the user's, or of a block of that name that was removed
+            if text in texts:  # the user's, or of a removed block of this name
                 continue
             add_fact(w, scope, block.name, New(text), session.counter.text(text), actor="user")
     elif block.type not in BUILT_IN:
@@ -252,7 +252,7 @@ def _add(
 
 
 def _reconcile_learners(session: Session, w: Writing) -> None:
-    """Store the models this program learns with: a process without them leaves learning to one that has them."""
+    """Record the models this program learns with: a process without them leaves learning to one that has them."""
     blocks = [
         attached.block
         for attached in session.blocks
@@ -285,7 +285,7 @@ def _defaults(block: Block) -> dict[str, Any]:
 def _constructor_values(block: Block) -> str:
     """Values a block's constructor was given, as one comparable JSON text."""
     state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else block.state_json()
-    # What other built-in blocks hold was learned: a constructor must not be compared with it.
+    # Other built-in blocks hold learned content, which must not be compared with a constructor.
     if block.type in BUILT_IN and not isinstance(block, StaticMemoryBlock):
         state = ""
     return json.dumps({"settings": block.settings(), "state": state}, sort_keys=True)

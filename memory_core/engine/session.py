@@ -54,10 +54,10 @@ class SessionBlock:
     initial: str | None = None
     """Fields of a custom block before it learned anything, and after a reset."""
     learner: str | None = None
-    """Model that learns for the block, where a program gave one; any process may learn for the others."""
+    """Name of the model that learns for the block; None: any process may learn for it."""
 
     def waits_for(self, services: Services) -> str | None:
-        """Model that the block waits for, if this process does not have it."""
+        """Return the name of the model that the block waits for; None if this process may learn for it."""
         here = self.block.learner(services) if self.block is not None else None
         return self.learner if self.learner != here else None
 
@@ -149,7 +149,7 @@ class ImaginedBlocks:
 
 
 class Session:
-    """State of one session shared by the engine's parts. Thread-safe as far as its users are."""
+    """State of one session, shared by the engine's parts. It takes no lock of its own."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Session:
         ).id
 
     def adopt(self, blocks: Sequence[Block], *, initial: Mapping[str, str] | None = None) -> None:
-        """Use a program's block objects as the live ones; `initial` are custom blocks' fields by name."""
+        """Use a program's block objects as the live ones; `initial`: JSON fields of custom blocks by name."""
         for block in blocks:
             block.hand_over(self.whole_id)
             self._given[block.name] = block
@@ -218,7 +218,7 @@ class Session:
         raise NotFoundError(f'This session has no block called "{name}".')
 
     def imagined(self, config: MemoryConfig, blocks: "ImaginedBlocks") -> "Session":
-        """Return a copy of the session under another configuration, or with trial changes to its blocks. Read-only."""
+        """Return a copy of the session under another configuration, with trial changes to its blocks. Read-only."""
         other = copy.copy(self)
         other.config = config
         stay = [attached for attached in self.blocks if attached.name not in blocks.without]
@@ -262,11 +262,11 @@ class Session:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Scopes of its rows: its own, and its user's."""
+        """Scopes of the session's rows: its own and, if it has a user, the user's."""
         return session_scope(self.id), *([user_scope(self.user_id)] if self.user_id is not None else [])
 
     def quarantine(self, connection: Connection) -> Quarantine:
-        """Return what the session's prompts may not hold."""
+        """Return the items in quarantine, which the session's prompts may not hold."""
         if self._other_quarantine is not None:
             return self._other_quarantine
         return read_quarantine(connection, self.id, self.user_id)
@@ -343,10 +343,10 @@ class Session:
             NotFoundError: the session was deleted.
         """
         state = read_existing(connection, self.id)
-        # A trial stays what it was made as, whatever is stored meanwhile.
+        # A trial copy keeps its configuration and blocks, whatever is stored meanwhile.
         if self._imagined:
             return state
-        # A custom block's fields change with each delivery, which is no new revision.
+        # A custom block's fields change with each delivery, without a new revision.
         learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)
         if learned or state.version != self._loaded:
             self.load(connection, state)
@@ -396,7 +396,7 @@ class Session:
         if block is None and record.type in BUILT_IN:
             extra = {"static_content": decode(state or "")} if record.type == "static" else {}
             block = BUILT_IN[record.type](name=record.name, **extra)
-        # A custom class without an object of the program: an installed plug-in may make one.
+        # The program gave no object of this custom class: an installed plug-in may make one.
         if block is None:
             block = plugins.made(record.type, record.name)
         if block is not None:
