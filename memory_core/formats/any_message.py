@@ -21,11 +21,11 @@ _LANGCHAIN = {
 """Role by the `type` of a LangChain message."""
 _CLASSES = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
 TIMES = ("create_time", "created_at", "timestamp")
-"""Fields in which exports write when something was said."""
+"""Fields in which exports write the time of a message, in order of preference."""
 
 
 def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage]:
-    """Return the messages of an entry of a conversation: itself, and one for each tool result in it.
+    """Return the messages in one entry of a conversation: its own, and one for each tool result in it.
 
     A message with an unknown role is read as the assistant's, with the role as its name; `other_as_text` as in
     `messages_from_openai`. Characters that cannot be stored become U+FFFD.
@@ -34,10 +34,10 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
     [('user', 'Hello')]
 
     Raises:
-        MessageError: it is of no known form.
+        MessageError: the entry is of no known form.
     """
     data, _ = storable(data)
-    # LlamaIndex's own form, which says more than OpenAI's.
+    # LlamaIndex's own form is read directly, as it has more fields than OpenAI's.
     if isinstance(data, Mapping) and isinstance(data.get("blocks"), list) and "role" in data:
         return [message_from_llamaindex(data, any_role=True)[0]]
     chat = as_chat(data)
@@ -51,7 +51,7 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
 
 
 def as_chat(data: Any) -> Any:
-    """Return an entry in OpenAI's fields; one of no other known form as it came."""
+    """Convert an entry to OpenAI's fields; return an entry of no other known form unchanged."""
     if not isinstance(data, Mapping):
         return data
     if (fields := langchain_fields(data)) is not None:
@@ -104,7 +104,7 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a message of ChatGPT's export; one sent to a recipient other than `all` is a call of that tool."""
+    """Read a message of ChatGPT's export; a message to a recipient other than `all` is a call of that tool."""
     parts: Any = content.get("parts")
     # Code, its output and web pages have one text in place of parts.
     if not isinstance(parts, list):
@@ -162,10 +162,10 @@ def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
-    """Return a message of ShareGPT and its relatives, where a call is a speaker of its own."""
+    """Convert a message of ShareGPT or a similar data set, where tool calls have a sender of their own."""
     if sender not in ("function_call", "tool_call"):
         return {"role": sender, "content": value}
-    # A call is written as JSON in text; text that is no JSON stays what the assistant said.
+    # A call is written as JSON in text; any other text is kept as the assistant's.
     try:
         called = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]")
 def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """Convert `messages` to the form of chat completions.
 
-    Nothing of `additional_kwargs` is sent but the id a tool result answers to. Thinking is not sent back.
+    Of `additional_kwargs` only the id of the call that a tool result answers is sent. Thinking is not sent.
     A call without an id gets one; a call whose result is missing gets a result that says so, and a result
     whose call is missing becomes a user message, because endpoints refuse both.
     """
@@ -55,7 +55,7 @@ def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 
 
 def _object(call: ToolCallPart) -> str:
-    """Return the arguments as a JSON object, as endpoints refuse anything else that a model wrote."""
+    """Return a call's arguments as the text of a JSON object, as endpoints refuse anything else."""
     return json.dumps({"arguments": call.tool_kwargs}) if isinstance(call.tool_kwargs, str) else call.arguments
 
 

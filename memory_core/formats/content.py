@@ -1,7 +1,7 @@
 """The content of a message in every form in use, read into parts.
 
 One reader for OpenAI (chat and Responses), Anthropic, Gemini, Mistral, Bedrock, LangChain, the Vercel AI SDK and
-OpenTelemetry. An entry of unknown form becomes `Unread` with its original value; the others are read.
+OpenTelemetry. An entry of unknown form becomes `Unread` with its original value; the other entries are read.
 """
 
 import json
@@ -22,7 +22,7 @@ from memory_core.messages import (
 )
 
 UPLOADED = "openai-file:"
-"""Prefix of the address of a file that is named only by its id at the endpoint."""
+"""Prefix of the URL of a file that a message names only by its id at the endpoint."""
 
 _TEXTS = frozenset({"", "text", "input_text", "output_text", "summary_text", "text_plain", "refusal"})
 _THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text", "thought"})
@@ -69,20 +69,20 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """An entry that no message has a place for, as it came."""
+    """An entry that a `ChatMessage` cannot hold, with its original JSON value."""
 
     value: Any
 
     @property
     def kind(self) -> str:
-        """Its type, or the names of its fields, for a note."""
+        """The entry's type, or else the names of its fields, in at most 40 characters."""
         named = self.value.get("type") if isinstance(self.value, Mapping) else None
         fields = ", ".join(map(str, self.value)) if isinstance(self.value, Mapping) else type(self.value).__name__
         return str(named or fields)[:40]
 
     @property
     def text(self) -> str:
-        """It as JSON text."""
+        """The entry as JSON text."""
         return json.dumps(self.value, ensure_ascii=False)
 
 
@@ -98,24 +98,24 @@ def read_content(content: Any) -> list[Entry]:
     [TextPart(type='text', text='Look:'), Unread(value={'type': 'web_search_call', 'id': 'w'})]
     """
     if isinstance(content, Mapping) and not ({"type", "text", "content"} | set(_WRAPPED)) & set(content):
-        content = json.dumps(content, ensure_ascii=False)  # the result of a tool, as the object that it is
+        content = json.dumps(content, ensure_ascii=False)  # such as the result of a tool
     return list(_entries(content))
 
 
 def text_of(entries: Sequence[Entry]) -> str:
-    """Return the texts of entries in lines; what cannot be read is there as its JSON."""
+    """Return the texts of entries, one per line; an `Unread` entry is given as its JSON text."""
     texts = (entry.text for entry in entries if isinstance(entry, TextPart | Unread))
     return "\n".join(texts)
 
 
 def read_call(entry: Any) -> ToolCallPart | None:
-    """Return a call of a tool in any form; None where it names no tool."""
+    """Read a tool call in any known form; return None if it names no tool."""
     if not isinstance(entry, Mapping):
         return None
     # Several forms wrap name and arguments in an object of their own.
     for inner in ("tool_call", "function", "custom", "toolUse"):
         if isinstance(nested := entry.get(inner), Mapping):
-            # The id stands outside of the object with name and arguments in OpenAI's form.
+            # In OpenAI's form the id is outside the object with name and arguments.
             entry = {**{key: entry[key] for key in _IDS if entry.get(key) is not None}, **nested}
     name = first_text(entry, "name", "toolName", "tool_name")
     if not name:
@@ -125,7 +125,7 @@ def read_call(entry: Any) -> ToolCallPart | None:
 
 
 def first_text(entry: Mapping[str, Any], *names: str) -> str | None:
-    """Return the first of some fields that is a text that is not empty, or a number."""
+    """Return the first named field that is a non-empty text or an integer, as text; None if there is none."""
     for name in names:
         value = entry.get(name)
         if (isinstance(value, str) and value) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -163,12 +163,12 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
             return
         if field is not None:
             kind, body = _WRAPPED[field], entry[field]
-    # LangChain wraps what it does not know itself.
+    # LangChain wraps entries that it does not know.
     elif kind == "non_standard" and isinstance(entry.get("value"), Mapping):
         kind, body = str(entry["value"].get("type") or ""), entry["value"]
     # Gemini marks thoughts by a flag on a text.
     if kind in _THOUGHTS or (kind in _TEXTS and body.get("thought") is True):
-        # None stands for what has no words to keep: it is kept as it came instead.
+        # None in `parts` means that nothing could be read: the entry is then kept unread.
         parts: Iterator[Entry | None] = iter([_thought(body)])
     elif kind in _CALLS:
         parts = iter([read_call(body)])
@@ -201,7 +201,7 @@ def _text(entry: Mapping[str, Any]) -> Iterator[Entry | None]:
 
 
 def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
-    """Reasoning by whichever field; None where it has no words, as where it is encrypted."""
+    """Return reasoning from the first field with text; None if there is none, as in encrypted reasoning."""
     for name in ("thinking", "reasoning", "reasoningText", "text", "summary", "content", "reasoning_content"):
         # The summary of OpenAI's reasoning is a list of entries, so any field is read like content.
         texts = [part.text for part in _entries(entry.get(name)) if isinstance(part, TextPart | ThinkingPart)]
@@ -263,15 +263,15 @@ def _located(entry: Any, kind: str) -> tuple[str, str] | None:
     for name in _DATA:
         if isinstance(data := entry.get(name), str) and data:
             return data if data.startswith("data:") else f"data:{mime};base64,{data}", mime or _mime_in(data)
-    # The bytes are at the endpoint; the prefix keeps this apart from addresses that can be fetched.
+    # The bytes are at the endpoint; the prefix distinguishes the id from addresses that can be fetched.
     if file_id := first_text(entry, "file_id", "fileId"):
         return UPLOADED + file_id, mime
-    # Nested at last, so that a field of the entry itself takes precedence.
+    # Nested objects last, so that a field of the entry itself takes precedence.
     for name in ("source", "file", "image", "audio", "video", "document", "inlineData", "fileData", kind):
         location = _located(entry.get(name), kind)
         if location is not None:
             url, source = location
-            # The inner object had data without a type, which stands outside of it.
+            # The nested object had data without a MIME type, which the outer object gives.
             if mime and url.startswith("data:;"):
                 url = f"data:{mime}{url.removeprefix('data:')}"
             return url, source or mime
@@ -283,7 +283,7 @@ def _mime_in(data: str) -> str:
 
 
 def _unknown(entry: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield the text of an entry of an unknown type, and the rest of it as it came."""
+    """Yield the text of an entry of an unknown type, and its other fields as `Unread`."""
     text = entry.get("text")
     if not isinstance(text, str) or not text:
         yield Unread(entry)
@@ -295,13 +295,13 @@ def _unknown(entry: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _arguments(value: Any) -> dict[str, Any] | str:
-    """Decoded where that loses nothing: what could not be stored decoded stays the text it was."""
+    """Decode a call's arguments; return them as text if the decoded value could not be stored."""
     if not isinstance(value, str | Mapping | None):
         return json.dumps(value, ensure_ascii=False, default=str)
     value = dict(value) if isinstance(value, Mapping) else value
     try:
         decoded = decode_arguments(value)
-        # An escaped NUL or half character is harmless in text and unstorable once decoded.
+        # An escaped NUL or lone surrogate is harmless in text, but unstorable once decoded.
         _, replaced = storable(decoded)
     except MessageError:
         return str(value)

@@ -1,4 +1,4 @@
-"""A message as a program has it: this engine's, a mapping, or the object of a client, as `ChatMessage`s."""
+"""Read a program's message (a `ChatMessage`, a mapping or an object of a client library) as `ChatMessage`s."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -21,14 +21,14 @@ class Dumped(Protocol):
 
 
 GivenMessage = ChatMessage | Mapping[str, Any] | Dumped
-"""Input of `Memory.put`. A whole chat completion stands for its first choice's message."""
+"""Input of `Memory.put`. A whole chat completion is read as the message of its only choice."""
 
 
 def as_messages(value: Any) -> list[ChatMessage]:
-    """Return the messages of a program's input: one, and one for each tool result that it lists.
+    """Return the messages in a program's input: its own, and one for each tool result in it.
 
     Raises:
-        MessageError: it is no message, or its role is unknown.
+        MessageError: it is no message, has an unknown role or several choices, or cannot be kept whole.
     """
     if isinstance(value, ChatMessage):
         return [value]

@@ -1,4 +1,4 @@
-"""JSON of other programs, read without losing a value to one that cannot be stored. Pure."""
+"""JSON of other programs, with values that cannot be stored replaced by text. Pure."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import MAX_DEPTH
 
 _DEPTH = MAX_DEPTH - 10
-"""Maximum nesting of a value, with room for the message around it."""
+"""Maximum nesting of a value; the remaining levels are for the message around it."""
 
 
 def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
@@ -54,6 +54,6 @@ def storable_value(value: Any, depth: int = _DEPTH) -> Any:
 def _whole_characters(text: str) -> str:
     if UNSTORABLE.search(text) is None:
         return text
-    # Only in UTF-16 two halves make a character.
+    # Decoding UTF-16 joins a surrogate pair to one character.
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return UNSTORABLE.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""LlamaIndex's names for files in a message, each making a `FilePart`: `AudioBlock(audio=data, format="wav")`."""
+"""Functions named as LlamaIndex's file blocks, each returning a `FilePart`: `AudioBlock(audio=data, format="wav")`."""
 
 import base64
 
@@ -8,16 +8,16 @@ from memory_core.messages import FilePart
 
 
 def AudioBlock(audio: bytes | None = None, *, url: str | None = None, format: str | None = None) -> FilePart:
-    """Sound, by its bytes or by address.
+    """Return a sound file, given by its bytes or its URL.
 
     Raises:
-        MessageError: both are given, or neither.
+        MessageError: both are given, or neither, or the file is empty.
     """
     return _file("audio", audio, url, {"format": format})
 
 
 def VideoBlock(video: bytes | None = None, *, url: str | None = None, video_mimetype: str | None = None) -> FilePart:
-    """Return a film; as `AudioBlock`."""
+    """Return a video file, with the rules of `AudioBlock`."""
     return _file("video", video, url, {"video_mimetype": video_mimetype})
 
 
@@ -28,7 +28,7 @@ def DocumentBlock(
     title: str | None = None,
     document_mimetype: str | None = None,
 ) -> FilePart:
-    """Return a document; as `AudioBlock`."""
+    """Return a document, with the rules of `AudioBlock`."""
     return _file("document", data, url, {"document_mimetype": document_mimetype, "title": title}, field="data")
 
 

@@ -34,7 +34,7 @@ _FILES = {
 
 
 def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatMessage, tuple[str, ...]]:
-    """A stored message, and a note for each part of it that was left out; `any_role` as in `messages_from_openai`.
+    """Return a stored message, and a note for each part left out; `any_role` as in `messages_from_openai`.
 
     Raises:
         MessageError: it is no message; the sentence says why.
@@ -85,13 +85,13 @@ def _blocks(data: Mapping[str, Any]) -> list[Any]:
 
 
 def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
-    """Yield parts of a message from a content block, what is kept as it came, or notes on what cannot be converted."""
+    """Yield a content block's parts, an `Unread` for content of unknown form, or a note (text) on what is left out."""
     match block:
         case {"block_type": "text", "text": str(text)}:
             yield TextPart(text=text)
         case {"block_type": "image" | "audio" | "video" | "document" as kind}:
             yield file_part(block, kind) or f"part {number} ({kind}) is named only by a path of another machine"
-        # Encrypted reasoning has no words, and says nothing to anybody here.
+        # Encrypted reasoning has no text and is left out.
         case {"block_type": "thinking"}:
             if isinstance(text := block.get("content"), str) and text:
                 yield ThinkingPart(text=text)
@@ -105,13 +105,13 @@ def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
         # An instruction to one endpoint, and no content.
         case {"block_type": "cache"}:
             yield f"part {number} is a mark for prompt caching"
-        # Only the words matter here: what wraps them for citation is left out.
+        # Only the content is kept; its wrapper for citations is left out.
         case {"block_type": "citable", "content": list(content)}:
             for inner in content:
                 yield from _parts(inner, number)
         case {"block_type": "citation", "cited_content": dict(cited)}:
             yield from _parts(cited, number)
-        case _:  # of a later version
+        case _:  # a block type of a later version
             # `read_content` looks for `type`, where LlamaIndex writes `block_type`.
             kind = {"type": block["block_type"]} if isinstance(block, Mapping) and "block_type" in block else {}
             for entry in read_content([{**block, **kind} if isinstance(block, Mapping) else block]):
@@ -169,12 +169,12 @@ def part_to_llamaindex(part: Part) -> dict[str, Any]:
         block["url"] = part.url
     if isinstance(part, ImagePart):
         return block | ({"detail": part.detail} if part.detail else {})
-    # Only documents have a title there.
+    # In LlamaIndex only documents have a title.
     return block | ({"title": part.title} if part.title and kind == "document" else {})
 
 
 def says_nothing(message: ChatMessage) -> bool:
-    """No text, no other part, no call, nothing kept beside them; a tool result still says that its call came back."""
+    """Return whether a message has neither text nor other content; False for a tool result with a call id."""
     if other_kinds(message) or (message.role is MessageRole.TOOL and message.tool_call_id):
         return False
     return not message.tool_calls and all(isinstance(p, TextPart) and not p.text.strip() for p in message.parts)

@@ -7,7 +7,7 @@ from memory_core.messages import ChatMessage
 
 
 def seconds_of(value: Any) -> float | None:
-    """Return seconds since 1970 from a number of seconds, milli-, micro- or nanoseconds, or from ISO 8601 text."""
+    """Return seconds since 1970 from seconds, milli-, micro- or nanoseconds, or ISO 8601 text; None for others."""
     if isinstance(value, str):
         try:
             time = datetime.fromisoformat(value)
@@ -22,12 +22,12 @@ def seconds_of(value: Any) -> float | None:
 
 
 _EARLIEST, _LATEST = 1e8, 1e10
-"""Seconds since 1970 in the years 1973 and 2286: less is no time, more is counted in a smaller unit."""
+"""Seconds since 1970 in the years 1973 and 2286: a smaller number is no time, a larger one is in a smaller unit."""
 _UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
 
 
 def timed(message: ChatMessage, at: float | None) -> ChatMessage:
-    """Return the message with its time as metadata, by which a question about a date finds it; its own time stays."""
+    """Return the message with `at` (seconds since 1970) as its `time` in ISO 8601, unless it has a time already."""
     if at is None or message.additional_kwargs.get("time") is not None:
         return message
     written = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

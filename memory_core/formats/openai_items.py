@@ -1,6 +1,6 @@
 """Convert messages to items of OpenAI's Responses API, which the OpenAI Agents SDK stores, and back.
 
-An answer (reasoning, text, calls) is several items there and one message here. The round trip is lossless: fields
+An answer (reasoning, text, calls) is several items of the API, and one message. The round trip is lossless: fields
 that a message lacks are stored in `additional_kwargs`, without the texts that its parts hold.
 """
 
@@ -29,17 +29,17 @@ _TEXTS = ("input_text", "output_text", "text", "refusal")
 
 
 def messages_from_items(items: Iterable[Mapping[str, Any]]) -> list[ChatMessage]:
-    """Return the messages that items make together.
+    """Return the messages of a list of items; consecutive items of the assistant become one message.
 
     Raises:
-        MessageError: something is no item; the sentence names its place.
+        MessageError: an entry is no item; the text gives its number.
     """
     messages: list[ChatMessage] = []
     for number, item in enumerate(items, 1):
         if not isinstance(item, Mapping) or not ("type" in item or "role" in item):
             raise MessageError(f'item {number} has neither a "type" nor a "role"')
         message = _message(dict(item))
-        # Reasoning, text and calls of one answer are separate items, and one turn of the assistant here.
+        # Reasoning, text and calls of one answer are separate items, and one message of the assistant.
         if messages and message.role is messages[-1].role is MessageRole.ASSISTANT:
             message = _joined(messages.pop(), message)
         messages.append(message)
@@ -70,7 +70,7 @@ def items_of(message: ChatMessage) -> list[dict[str, Any]]:
 
 
 def without_last_item(message: ChatMessage) -> ChatMessage | None:
-    """Return the message without the last of its items; None if it has one only."""
+    """Return the message without the last of its items; None if it has fewer than two."""
     frames = message.additional_kwargs.get(ITEMS) or []
     if len(frames) < 2:
         return None
@@ -88,7 +88,7 @@ def _message(item: dict[str, Any]) -> ChatMessage:
                 tool_call_id=first_text(item, "call_id"), tool_name=name, tool_kwargs=decode_arguments(text)
             )
             parts = [call]
-            # Kept only where it is written otherwise than the store would: spaces and the order of keys must come back.
+            # The text is kept only if `_arguments` would not restore its spaces and order of keys exactly.
             if _arguments(call) == text:
                 frame.pop("arguments", None)
         case {"type": "custom_tool_call", "name": str(name), "input": str(text)}:
@@ -111,7 +111,7 @@ def _message(item: dict[str, Any]) -> ChatMessage:
 
 
 def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
-    """Return content without its texts and pictures, and these as parts."""
+    """Split content into a frame without its texts and pictures, and the parts with these."""
     if isinstance(content, str):
         return None, [TextPart(text=content)]
     frame: list[Any] = []
@@ -134,12 +134,12 @@ def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
 
 
 def _filled(frame: Mapping[str, Any], parts: Sequence[Part]) -> dict[str, Any]:
-    """Return an item with the texts of its parts."""
+    """Return a stored item with the texts of its parts put back."""
     item = dict(frame)
     if item.get("type") == "function_call":
         if parts and isinstance(call := parts[0], ToolCallPart):
             item.setdefault("arguments", _arguments(call))
-    # The frame of reasoning holds its texts itself, as parts join several into one.
+    # A reasoning item keeps its texts, as its part joins them into one.
     elif item.get("type") != "reasoning":
         field = "output" if item.get("type") in _OUTPUTS else "content"
         if field in item:
@@ -163,7 +163,7 @@ def _put_together(frame: Any, parts: Sequence[Part]) -> Any:
 
 
 def _new_items(message: ChatMessage) -> Iterator[dict[str, Any]]:
-    """Items of a message that was made here."""
+    """Yield new items for a message that has no usable stored ones."""
     if message.role is MessageRole.TOOL:
         output = {"call_id": message.tool_call_id or "", "output": message.content or ""}
         yield {"type": "function_call_output", **output}
@@ -192,7 +192,7 @@ def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:
 
 
 def _arguments(call: ToolCallPart) -> str:
-    """Return the arguments as they come back from the store, which sorts them."""
+    """Return a call's arguments as JSON text with sorted keys, as the store returns them."""
     if isinstance(call.tool_kwargs, str):
         return call.tool_kwargs
     return json.dumps(call.tool_kwargs, ensure_ascii=False, sort_keys=True)

@@ -1,7 +1,7 @@
 """Chat messages as JSON: OpenAI's form and similar ones (Anthropic, Mistral, Gemini, Bedrock).
 
-Values that a message cannot hold are stored unchanged in `additional_kwargs`, under `OTHER`; the role alone decides
-whether it is a message. Errors do not mention files or lines.
+Values that a message cannot hold are stored unchanged in `additional_kwargs`, under `OTHER`. Any object with a role
+is read as a message. Errors do not mention files or lines.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ MESSAGE_FIELDS = frozenset(
 """The fields that are read; `reasoning_content` is what DeepSeek and vLLM add, `reasoning` what OpenRouter does."""
 
 OTHER = "other_content"
-"""Entry of `additional_kwargs`: a list of JSON values found beside the parts, which a message cannot hold."""
+"""Entry of `additional_kwargs`: a list of the JSON values that no part of a message can hold."""
 
 ITEMS = "openai_items"
 """Entry of `additional_kwargs`: the items of the Responses API that a message was made of, see `openai_items`."""
@@ -50,15 +50,15 @@ _ROLES = {
     "ipython": MessageRole.TOOL, "observation": MessageRole.TOOL, "environment": MessageRole.TOOL,
     "function_response": MessageRole.TOOL, "tool_response": MessageRole.TOOL,
 }  # fmt: skip
-"""Names that other libraries and data sets have for a role."""
+"""Role by its lower-case name in other libraries and data sets."""
 
 
 def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
     """Read a message of OpenAI's chat format. A message without content has no parts.
 
     Raises:
-        MessageError: it is no message, has an unknown role, or holds several, as one message of Anthropic's with
-        several tool results.
+        MessageError: it is no message, has an unknown role, or holds several, such as one of Anthropic's with several
+        tool results.
     """
     messages = messages_from_openai(data)
     if len(messages) != 1:
@@ -67,13 +67,13 @@ def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
 
 
 def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bool = False) -> list[ChatMessage]:
-    """Return the messages of an entry of a conversation: itself, and one for each tool result in it.
+    """Return the messages in one entry of a conversation: its own, and one for each tool result in it.
 
     `any_role`: an unknown role becomes the assistant's, and its name is stored. `other_as_text`: values that a message
     cannot hold become JSON text in it, as in a prompt that a model read; else they are stored under `OTHER`.
 
     Raises:
-        MessageError: it is no message, or its role is missing or unknown; the sentence names the field.
+        MessageError: it is no message, or its role is missing or unknown; the text names the field.
     """
     if not isinstance(data, Mapping):
         raise MessageError(f"this is {_kind(data)}, not a message.")
@@ -106,7 +106,7 @@ def _message(
             other.append(entry.value)
         elif isinstance(entry, Unread):
             parts.append(TextPart(text=entry.text))
-        elif isinstance(entry, ToolResult):  # of a result within a result
+        elif isinstance(entry, ToolResult):  # a result nested in a result
             parts.append(TextPart(text=text_of(entry.content)))
         else:
             parts.append(entry)
@@ -130,7 +130,7 @@ def other_kinds(message: ChatMessage) -> list[str]:
 def message_to_openai(message: ChatMessage) -> dict[str, Any]:
     """Return a message in OpenAI's chat format, for a file: read back by `message_from_openai`.
 
-    What that format has no place for is left out: entries of `additional_kwargs` that no form of content has.
+    Entries of `additional_kwargs` other than `OTHER` and those in `_KEPT` are left out.
     """
     data: dict[str, Any] = {"role": str(message.role)}
     parts = list(message.parts)
@@ -141,7 +141,7 @@ def message_to_openai(message: ChatMessage) -> dict[str, Any]:
     entries = [_entry(part) for part in parts if not isinstance(part, ToolCallPart)]
     entries += message.additional_kwargs.get(OTHER) or ()
     texts = [part.text for part in parts if isinstance(part, TextPart)]
-    # Plain text where nothing else is there, as every reader knows it.
+    # A single text is written as plain text, which every reader accepts.
     if len(entries) == len(texts) <= 1:
         data["content"] = texts[0] if texts else None
     else:
@@ -176,7 +176,7 @@ def _file(part: FilePart) -> dict[str, str]:
 
 
 def role_of(name: str) -> MessageRole:
-    """Return the role for any library's name of it; an unknown one is the assistant's, which teaches no facts."""
+    """Return the role for any library's name of it; an unknown one becomes the assistant, which teaches no facts."""
     return _known_role(name) or MessageRole.ASSISTANT
 
 
@@ -190,7 +190,7 @@ def _known_role(name: str) -> MessageRole | None:
 
 
 def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[str, Any]]:
-    """Return the role, and the name to store if it is unknown."""
+    """Return a message's role, and the entry of `additional_kwargs` for the name of an unknown one."""
     if "role" not in data:
         raise MessageError('this message has no "role".')
     value = data["role"]
@@ -207,7 +207,7 @@ def role_and_name(name: str) -> tuple[MessageRole, dict[str, Any]]:
 
 
 def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:
-    """Everything that a message says: its reasoning, content, refusal, and calls."""
+    """Yield a message's reasoning, content, refusal and calls, in this order."""
     if thinking := first_text(data, "reasoning_content", "reasoning"):
         yield ThinkingPart(text=thinking)
     content = data.get("content")

@@ -18,7 +18,7 @@ _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 
 def read_message(data: Any) -> list[ChatMessage]:
     """Return the messages of an entry. An entry that is no message becomes a user's, with its JSON as text."""
-    # What has content but no role is somebody's words, and not the model's.
+    # An entry with content but no role was not written by the model: it is read as a user's.
     if isinstance(data, Mapping) and "role" not in data and "content" in data:
         data = {"role": "user", **data}
     try:
@@ -28,11 +28,11 @@ def read_message(data: Any) -> list[ChatMessage]:
 
 
 def read_items(items: Iterable[Any]) -> list[ChatMessage]:
-    """Return the messages that items make together. Only reasoning that has no words is left out."""
+    """Return the messages of a list of Responses API items. Only reasoning without text is left out."""
     messages: list[ChatMessage] = []
     for item in items:
         for message in _read_item(item):
-            # One answer is several items there and one message here.
+            # One answer is several items of the API, and one message.
             if messages and message.role is messages[-1].role is MessageRole.ASSISTANT:
                 message = messages[-1].with_parts([*messages.pop().parts, *message.parts])
             messages.append(message)
@@ -63,14 +63,14 @@ def _read_item(item: Any) -> list[ChatMessage]:
 
 
 def _picture(kind: str, item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the picture that was made, which is no text to be counted."""
+    """Return the picture of an image generation call as content, so that its bytes do not count as text."""
     if kind != "image_generation_call" or not (data := first_text(item, "result")):
         return []
     return [{"type": "image", "data": data, "mime_type": f"image/{first_text(item, 'output_format') or 'png'}"}]
 
 
 def _called(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a call; for a tool that runs at the endpoint with its result, as one item holds both."""
+    """Return an item's tool call; if the tool ran at the endpoint, the arguments include its result."""
     call = {
         "call_id": first_text(item, "call_id", "id"),
         "name": first_text(item, "name") or kind.removesuffix("_call"),
