@@ -1,6 +1,6 @@
 """Warnings about a prompt, in words. Pure.
 
-Each sentence gives the event, its size and a remedy.
+Most of them say what happened, its size in tokens and a remedy.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from memory_core.text import listed
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
 
 OUT_OF_PROPORTION = 2
-"""Report a block dropped whole if it freed this many times the tokens needed."""
+"""Report a block dropped whole if it freed more than this many times the tokens needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]
     built = prompt.built
     if not built.over_by:
         return
-    # Only what is not cut can leave a prompt over the limit: these texts, and the queue or its newest turn.
+    # Only parts that are never cut leave a prompt over the limit: these, and the queue or its newest turn.
     never = [part for part in prompt.parts if part.priority == 0 and part.granted]
     names = ["System messages" if part.kind == PINNED else named(part.name) for part in never]
     blocks = [named(part.name) for part in never if part.kind != PINNED]
@@ -62,7 +62,7 @@ def _dropped(cut: PromptCut, named: Callable[[str], str]) -> Iterator[Remark]:
     if cut.rule != "dropped" or cut.tokens <= OUT_OF_PROPORTION * cut.over_before:
         return
     name, kind = named(cut.part.name), BUILT_IN.get(cut.part.kind)
-    # Only a setting makes a block with pieces go whole; a text cannot go otherwise.
+    # Only a setting drops a block with pieces whole; a text cannot be cut in part.
     if cut.part.truncation == "drop" and kind is not None and kind.kind_in_pieces:
         end = f"{name} is dropped whole; trim instead?"
     else:

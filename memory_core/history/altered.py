@@ -1,5 +1,5 @@
 """Edit a past prompt: leave items out or replace their words, to look at it or to ask a model again. Nothing is planned
-anew, so the rest stays word for word as sent."""
+again, so the rest stays word for word as sent."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,12 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.rendering import InsertMethod
 
 EDITABLE = ("fact", "relation", "text", "message")
-"""Kinds of items whose words can be other ones; a stored turn is made of messages, which are edited in the queue."""
+"""Kinds of items whose words can be replaced; a stored turn consists of messages and has no words of its own."""
 
 
 @dataclass(slots=True)
 class AlteredReader(PieceReader):
-    """Reads the pieces of one context, but for some."""
+    """Reader of the pieces of one context, without the refs in `without`, and with the texts in `edited` (by ref)."""
 
     without: Collection[str] = ()
     edited: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class AlteredReader(PieceReader):
 
 
 def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMessage, ...]:
-    """Return the messages of a recorded context as the reader reads it. Date lines above nothing are left out."""
+    """Return the messages of a recorded context as the reader reads it, without date lines that nothing follows."""
     event = context_of(record)
     parts = [{**part, "refs": _dated(spread(part["refs"]), reader.without)} for part in event.parts]
     return lay_out(replace(event, parts=tuple(parts)), reader).messages(InsertMethod(event.insert_method))
@@ -55,12 +55,12 @@ def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMe
 
 def _dated(refs: Sequence[Ref], without: Collection[str]) -> tuple[str, ...]:
     remaining = [ref for ref in refs if ref not in without]
-    # A date line stays only where a unit follows; the last ref is compared with a date that ends the list.
+    # A date line stays only if a stored turn follows; a dummy date after the last ref ends the comparison.
     return tuple(ref for ref, after in pairwise([*remaining, Ref("d0")]) if ref.kind != "day" or after.kind != "day")
 
 
 def _reworded(message: ChatMessage, words: str) -> ChatMessage:
-    # Attachments and tool calls are not among the new words; results of such calls are dropped below.
+    # The new words replace attachments and tool calls too; results of such calls are dropped below.
     return ChatMessage(role=message.role, content=words, additional_kwargs=message.additional_kwargs)
 
 

@@ -80,7 +80,7 @@ class History:
 
     @property
     def attached(self) -> bool:
-        """True if the session mirrors an attached agent or a file of one; False for a branch of it."""
+        """True if the session mirrors an attached agent or a file of one; False for a branch of such a session."""
         return self.attachment is not None
 
     @property

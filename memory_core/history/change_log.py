@@ -10,12 +10,12 @@ from memory_core.errors import ConflictError, NotFoundError
 from memory_core.events import Actor, Curated, EventRecord, Thing
 
 Version = tuple[Thing, int]
-"""A thing and one of its versions."""
+"""A fact, entity or relation, and the number of one of its versions."""
 Key = int | tuple[int, int]
 """Key by which an undo names a change set; see `FactsCurated.key` and `GraphCurated.key`."""
 
 MADE_BY: Mapping[str, str] = {"engine": "the engine", "user": "a person", "agent": "the agent"}
-"""An actor in a sentence."""
+"""Noun phrase for each actor, for use in a sentence."""
 
 ERASED = "Something of it was deleted for good since."
 TAKEN_AWAY = "What it had added is gone with its words."
@@ -30,7 +30,7 @@ class AppliedChangeSet:
     sentence: str = ""
     """Description: `Merged Bob into Robert Smith.`"""
     undone_by: int | None = None
-    """The number of its undo; None: it is in force."""
+    """Number of the undo that reverted it; None: it is in force."""
     obstacle: str = ""
     """Reason, as a sentence, why it cannot be undone (or redone); empty if it can."""
 
@@ -45,7 +45,7 @@ class AppliedChangeSet:
 
     @property
     def actor(self) -> Actor:
-        """`engine` where two entities were merged because the conversation says that they are the same."""
+        """Author; `engine` where entities were merged because the conversation says that they are the same."""
         return self.record.actor
 
     @property
@@ -59,7 +59,7 @@ class AppliedChangeSet:
 
     @property
     def words(self) -> str:
-        """Description that follows "Undo:"."""
+        """Description to follow "Undo:", in lower case and without full stop."""
         return _words(self.sentence)
 
     def __str__(self) -> str:
@@ -71,9 +71,9 @@ class AppliedChangeSet:
 
 
 class ChangeLog:
-    """All change sets of a block, folded.
+    """All change sets of a block, with their undos.
 
-    The rule of undo: a change set can be undone while each of its items is as it left it. An undo gives an item a new
+    The rule of undo: a change set can be undone while its items are as it left them. An undo gives an item a new
     version equal to the one before the change set, so earlier change sets can be undone next. An undo can be undone
     by the same rule, which redoes the change set.
     """
@@ -87,10 +87,10 @@ class ChangeLog:
         name: Callable[[Thing], str],
         tell: Callable[[Curated], str],
     ) -> None:
-        """`records` of change sets in any order.
+        """Read the `records` of change sets, in any order.
 
-        `versions` are those of all existing items, `authors` the author and turn of a version. `name` begins a sentence
-        about an item, `tell` describes a change set.
+        `versions`: current version of each existing item; `authors`: author and turn of each version; `name`: returns
+        an item's name to begin a sentence with; `tell`: describes a change set.
         """
         self._versions, self._authors, self._name, self._tell = versions, authors, name, tell
         self._sets: dict[Key, AppliedChangeSet] = {}
@@ -122,7 +122,7 @@ class ChangeLog:
             self._makers.setdefault((thing, new), event)
 
     def _first(self, version: Version) -> Version:
-        """Return the first version in which the thing stood like this."""
+        """Return the earliest version with the same values as this one."""
         return self._same.get(version, version)
 
     # -- reading
@@ -162,11 +162,11 @@ class ChangeLog:
     def undoable(self, number: int | None) -> AppliedChangeSet | None:
         """Return the change set to undo or, if `number` is that of an undo, to redo.
 
-        None: the newest in force that no engine made and of which nothing was deleted; None if there is none.
+        `number` None: the newest in force, not by the engine and with nothing deleted; returns None if there is none.
 
         Raises:
             NotFoundError: there is no change set of that number.
-            ConflictError: something of it was changed or deleted since, or it was undone already.
+            ConflictError: one of its items was changed or deleted since, or it was undone already.
         """
         if number is None:
             # Sets of which something was erased can never be undone, and would block all earlier ones.
@@ -186,7 +186,7 @@ class ChangeLog:
 
     def _obstacle(self, logged: AppliedChangeSet) -> str:
         undone = self.undo_of(logged) is not None
-        # Something without a version was erased, or was added by the set and taken away by its undo.
+        # An item without a version was erased, or was added by the set and removed by its undo.
         gone = [before for thing, before, _ in logged.event.rows if thing not in self._versions]
         if gone:
             return TAKEN_AWAY if undone and not any(gone) else ERASED
@@ -198,7 +198,7 @@ class ChangeLog:
         return ""
 
     def _by(self, event: Curated | None) -> str:
-        """`: pinned a fact`; nothing where no change set did it."""
+        """Return the end of a sentence, as `: pinned a fact`; empty if no change set made the version."""
         if event is None:
             return ""
         done = event if event.undoes is None else self._sets[event.undoes].event
@@ -211,10 +211,10 @@ def _words(sentence: str) -> str:
 
 
 def changed_since(actor: str, turn: int) -> str:
-    """`was changed since by the agent in turn 3`, to follow what was."""
+    """Return the end of a sentence about an item: `was changed since by the agent in turn 3`."""
     return f"was changed since by {MADE_BY.get(actor, actor)}" + (f" in turn {turn}" if turn else "")
 
 
 def next_undo(changes: Sequence[AppliedChangeSet]) -> AppliedChangeSet | None:
-    """Return the change set that the next undo reverts; `changes` are newest first."""
+    """Return the change set that the next undo reverts; None if there is none. `changes` are newest first."""
     return next((c for c in changes if not (c.undone or c.final) and c.actor != "engine"), None)

@@ -39,7 +39,7 @@ def open_contradictions(
     for id, fact in past.by_id.items():
         if id not in by_id:
             continue
-        # An agent's other words for a fact wait beside it until a person chooses, however they are worded meanwhile.
+        # An agent's proposed rewording of a fact waits until a person chooses, even if it is reworded meanwhile.
         waits = by_id[id].state == fact.added.state == "proposed" and fact.added.origin == "written"
         others = tuple(
             other
@@ -72,5 +72,5 @@ def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], st
         # A fact that now speaks about another subject contradicts nothing any more.
         if slot is not None and slot_in(fact.text) != slot:
             return False
-    # Facts in their first wording stay as the log found them; reworded ones are compared anew, by rules.
+    # Facts in their first wording still contradict each other; reworded ones are compared again, by rules.
     return not reworded or bearing(a.text, b.text, same_slot=True) in CONTRADICTING

@@ -1,4 +1,4 @@
-"""Cost of models: what playing a recorded conversation with a paid one would take, and what its calls were charged."""
+"""Cost of models: an estimate for playing a recorded conversation, and prices derived from recorded calls."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -48,8 +48,8 @@ def is_call(event: Event) -> TypeGuard[ModelCalled]:
 def known_price(records: Iterable[EventRecord]) -> float | None:
     """Estimate US dollars per million input tokens of the model that was called last, from its recorded calls.
 
-    None where fewer than two calls of it, of different sizes, say what they cost: reading and answering have prices of
-    their own.
+    None unless at least two of its calls, of different sizes, have a recorded cost: input and output tokens have
+    different prices.
     """
     called = [record.event for record in records if is_call(record.event)]
     charged = [call for call in called if None not in (call.cost, call.input_tokens, call.output_tokens)]

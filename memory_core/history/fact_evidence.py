@@ -78,17 +78,17 @@ def find_flags(
     messages: Mapping[Place, Said],
     looked_at: Collection[int] = (),
 ) -> dict[int, tuple[Flag, ...]]:
-    """Flags by fact, for active and proposed facts; facts without flags are omitted.
+    """Return flags by fact id, for active and proposed facts; facts without flags are omitted.
 
-    `conflicts` are the open contradictions (`history.contradictions`), by the newer fact. Absent `messages` were
-    forgotten and prove nothing. A fact that a person has reviewed (`looked_at`) is not flagged as doubtful again, and a
-    pair is not flagged as near duplicates if its newer fact was reviewed, or one has a key: a program tells them apart.
+    `conflicts` are the open contradictions (`history.contradictions`), by the newer fact. Sources missing from
+    `messages` were erased and prove nothing. A fact that a person has reviewed (`looked_at`) is not flagged as doubtful
+    again. A pair is not flagged as near duplicates if its newer fact was reviewed, or one of its facts has a key.
     """
     by_id = {fact.id: fact for fact in facts}
     flags: dict[int, list[Flag]] = {}
 
     def both(kind: FlagKind, a: Fact, b: Fact, score: float | None = None) -> None:
-        # The newer one was reviewed with the older already there.
+        # The newer fact was reviewed when the older one existed already.
         if kind == "near_duplicate" and max(a.id, b.id) in looked_at:
             return
         for fact, other in ((a, b), (b, a)):
@@ -152,7 +152,7 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
 
 
 def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
-    """Return the number of a fact's stems found in the texts, and number of its stems."""
+    """Return the number of a fact's stems found in the texts, and the number of all its stems."""
     wanted = _key_stems(fact)
     present = set(chain.from_iterable(_key_stems(text) for text in sources))
     return len(wanted & present), len(wanted)
@@ -192,13 +192,13 @@ class _Profile:
         return stem in _NUMBERS or any(character.isdigit() for character in stem)
 
     def bound(self, other: "_Profile", shared: int) -> float:
-        """Upper bound, weighted as `memory_core.text.similarity`: stop words 0.25; 0.8 if each has words of its own."""
+        """Return an upper bound of `memory_core.text.similarity` to `other`, with `shared` marks in common."""
         weight = len(self.marks) + len(other.marks) + 0.25 * (self.stops + other.stops)
         dice = 2 * (shared + 0.25 * min(self.stops, other.stops)) / weight if weight else 1.0
         return dice * (0.8 if shared < len(self.marks) and shared < len(other.marks) else 1.0)
 
     def least_shared(self, least: float) -> int:
-        """Minimum number of marks shared with any text of at least this similarity.
+        """Return the minimum number of marks shared with any text of at least this similarity.
 
         `bound` is largest for a text that consists of the shared marks and as many stop words; solved for `shared`.
         """
@@ -211,9 +211,9 @@ _profile = lru_cache(maxsize=16_384)(_Profile)
 
 
 def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUPLICATE) -> list[tuple[int, int, float]]:
-    """Yield pairs of texts with at least this similarity, by id, in input order; `least` is above 0.5.
+    """Return pairs of ids of texts with at least this similarity, and the similarity; `least` is above 0.5.
 
-    Compared word by word are only pairs that agree in numbers and negations and share one of their rarest marks: two
+    Only pairs that agree in numbers and negations and share one of their rarest marks are compared word by word: two
     sets that share `n` marks, each sorted by rarity, share one before the last `n - 1` of either (prefix filtering).
     """
     profiles = [_profile(text) for _, text in texts]
@@ -310,10 +310,10 @@ def _is_call(record: EventRecord, block: str) -> bool:
 
 
 def source_spans(fact: str, message: str) -> tuple[tuple[int, int], ...]:
-    """Spans of a message that support a fact, as (start, end) in characters, in order.
+    """Return the spans of a message that support a fact, as (start, end) in characters, in order.
 
-    Words of the fact that are close together in one sentence form a span, extended by small words in front that belong
-    to it. Spans are taken, those with most of the fact's words first, until none adds a word.
+    Words of the fact that are close together in one sentence form a span, extended by small words of the fact
+    in front of it. Spans with most of the fact's words are taken first, until none adds a word.
     >>> source_spans("The user lives in Porto", "Hello, my name is Sam and I live in Porto.")
     ((26, 41),)
     """
@@ -329,7 +329,7 @@ def source_spans(fact: str, message: str) -> tuple[tuple[int, int], ...]:
             first -= 1
         spans.append((matched, matches[first].start(), matches[last].end()))
     taken = []
-    # The longest spans first: each stem is marked once, where most of the fact stands together.
+    # The longest spans first: each stem is marked once, where most of the fact's words are together.
     for matched, start, end in sorted(spans, key=lambda span: (-len(span[0]), span[1])):
         if matched & wanted:
             wanted -= matched
@@ -342,7 +342,7 @@ def _stems_of(word: re.Match[str]) -> set[str]:
 
 
 def _runs(strong: Sequence[int], matches: Sequence[re.Match[str]], message: str) -> list[tuple[int, int]]:
-    """First and last index of each group of adjacent words."""
+    """Return the first and last index of each group of nearby words in one sentence."""
     runs: list[tuple[int, int]] = []
     for index in strong:
         if runs and index - runs[-1][1] <= _GAP and _joins(message, matches[runs[-1][1]], matches[index]):

@@ -1,6 +1,6 @@
 """Versions of a graph's entities and relations, read from the log: author and changes of each.
 
-Pure: event records in, values out; words by their hashes.
+Pure: event records in, values out; words are given as hashes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from memory_core.errors import ConflictError
 from memory_core.events import Actor, EntityChanged, EventRecord, GraphCurated, RelationChanged, RelationEnded, Thing
 
 KINDS = (GraphCurated.kind, EntityChanged.kind, RelationChanged.kind, RelationEnded.kind)
-"""The change sets of a graph, and the events that make a version of a thing, its first excepted."""
+"""Event kinds read here: change sets of a graph, and changes that make a new version of an entity or relation."""
 
 Values = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ class GraphVersions:
         self.authors: dict[tuple[Thing, int], tuple[Actor, int]] = {}
         """Author and turn of each version after the first."""
         self._steps: dict[Thing, list[tuple[Values, Values]]] = {}
-        """Before and after each change: the first is that of the second version."""
+        """Values before and after each change, in order; the first change made version 2."""
         for record in sorted(records, key=lambda record: record.position):
             event = record.event
             if isinstance(event, EntityChanged):
@@ -44,7 +44,7 @@ class GraphVersions:
         """Return the fields that differ between two versions, with old values or, with `again`, new ones.
 
         Raises:
-            ConflictError: the log does not record it.
+            ConflictError: the log does not record every change between the versions.
         """
         if len(self._between(thing, old, new)) != new - old:
             raise ConflictError("The log does not tell any more how it was before: it cannot be undone.")

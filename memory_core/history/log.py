@@ -22,7 +22,7 @@ class Log:
         with self._lock:
             try:
                 return self._read(database, session_id, progress)
-            # What was read before has changed: begin anew, with a folding that has read nothing and so cannot be stale.
+            # Events already read have changed: read all again into a new folding, which cannot be stale.
             except StaleLogError:
                 self._folding = Folding()
                 return self._read(database, session_id, progress)
@@ -40,7 +40,7 @@ class Log:
 
 
 def session_log(session: Session) -> Log:
-    """Return the log of a session as this process keeps it."""
+    """Return this process's cached log of a session."""
     return session.services.cached(("history", session.database.id, session.id), Log)
 
 
@@ -59,6 +59,6 @@ def last_position(database: Database, session_id: str) -> int:
 
 
 def fact_words_at(database: Database, ids: Collection[int], at: float) -> dict[int, str]:
-    """Return content hash of each fact at a time in seconds since the epoch; unknown facts are omitted."""
+    """Return the content hash of each fact at a time in seconds since the epoch; unknown facts are omitted."""
     with database.read() as connection:
         return past.fact_words_at(connection, ids, at)

@@ -21,7 +21,7 @@ from memory_core.process import collector_paused
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
-"""States in reverse order of a message's life: lost messages first."""
+"""Kinds of outcomes, from lost messages to those still in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +154,13 @@ class Given:
     seconds: float | None = None
     """Seconds of the successful delivery, including anything else delivered with it."""
     learned: tuple[int, ...] = ()
-    """New facts, in order."""
+    """Ids of new facts, in order."""
     confirmed: tuple[int, ...] = ()
-    """Existing facts that were confirmed."""
+    """Ids of existing facts that were confirmed."""
     stored: tuple[int, ...] = ()
-    """Stored turns, in order."""
+    """Numbers of new stored turns, in order."""
     related: tuple[int, ...] = ()
-    """New relations, in order."""
+    """Ids of new relations, in order."""
     summarised: int = 0
     """Messages taken into a running summary."""
 
@@ -181,11 +181,11 @@ def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome
     if flush is None or not is_flush(flush):
         return None
     flushed = frozenset(expand(flush.seqs))
-    # Deliveries ask messages only about flush numbers and resets, which do not matter here.
+    # `Deliveries` needs messages only for flush numbers and resets, which do not matter here.
     deliveries = Deliveries(Messages())
     for record in after[1:]:
         deliveries.apply(record)
-    # A later flush may deliver to the same blocks: its messages are none of these.
+    # A later flush may deliver to the same blocks, but other messages.
     handed = [s for s in deliveries.by_number.values() if s.queued.trigger == "flush" and s.seqs <= flushed]
     outcomes = [Given(state.queued.block, state.state, state.attempts, state.error, state.seconds) for state in handed]
     blocks = {outcome.block for outcome in outcomes}

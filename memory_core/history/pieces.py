@@ -128,7 +128,7 @@ class Pieces:
         joined = self._graph.joined(id, position)
         if joined is None:
             return None
-        # By the names of then: an entity may have been renamed since the relation was stored.
+        # Names at that position: an entity may have been renamed since the relation was stored.
         subject, predicate, object = joined
         names = [self.entity(entity, position) for entity in (subject, object)]
         return None if names[0] is None or names[1] is None else RelationWords(names[0], predicate, names[1])
@@ -146,8 +146,8 @@ class Pieces:
         refs += [mark.now for part in event.parts for mark in stored_marks(part).values() if mark.now is not None]
         seqs = [*expand(event.queue), *expand(event.pinned)]
         hashes = {event.input} if event.input else set()
-        # 2. Each ref as hashes. Texts name theirs; facts and relations say which words they had at this position; units
-        #    name messages, whose words are looked up last, once for all that need them.
+        # 2. Convert refs to hashes. Refs of texts contain them; facts and relations are looked up at this position;
+        #    units name messages, whose hashes are looked up last, all at once.
         for ref in refs:
             if ref.kind in ("text", "content"):
                 hashes.add(ref.hash)
@@ -160,7 +160,7 @@ class Pieces:
             elif ref.kind in ("unit", "day"):
                 unit = self.unit(ref.number)
                 seqs += expand(unit.seqs) if unit else []
-        # 3. Turns of the queue that were left out are named by their first message only.
+        # 3. The event names turns cut from the queue by their first message only.
         seqs += self.left_out(record)
         return hashes | {added.content for seq in seqs if (added := self.added(seq)) is not None}
 
@@ -171,7 +171,7 @@ class Pieces:
         if not heads:
             return []
         queue = expand(event.queue)
-        # Without a queue everything that was in it was cut, up to the newest message.
+        # If no queue is left, all of it was cut, up to the newest message.
         before = queue[0] if queue else self._messages.next_seq
         return self._messages.in_queue(record.position, first=min(heads), before=before)
 
@@ -211,9 +211,9 @@ class PieceReader:
     def item(self, ref: Ref, part: Mapping[str, Any]) -> Item | None:
         """Return a piece of a block, in the form in which the block supplied it; None if its words were erased.
 
-        `part` is its part of the recorded context.
+        `part`: the part of the recorded context that contains the piece.
         """
-        # 1. What names its words by hash needs no log.
+        # 1. Pieces that name their words by hash need no log.
         if ref.kind == "content":
             stored = self.text(ref.hash)
             return None if stored is None else stored_item(ref, stored, self._safe)
@@ -223,8 +223,8 @@ class PieceReader:
                 mark = self._mark(of_text)
                 return Item(ref, marked_text(stored, mark), sentence_parts(stored, self._safe, mark))
             return None if stored is None else self._static(ref, decode(stored))
-        # 2. What is numbered has the words that the log gave it by that position. A user's fact is looked up in `facts`
-        #    first: another session may have changed it, and this one's log does not tell of that.
+        # 2. Numbered pieces have the words that the log records at that position. A user's fact is looked up in `facts`
+        #    first: another session may have changed it, which this session's log does not record.
         number = ref.number
         if ref.kind == "fact":
             fact = self.facts.get(number) or self.pieces.fact(number, self.position)
@@ -238,7 +238,7 @@ class PieceReader:
         if ref.kind == "relation":
             sentence = self._relation_sentence(number)
             return None if sentence is None else Item(ref, sentence, relation_parts(sentence, self._safe))
-        # 3. Units and date lines are made of messages, and missing once all of these are.
+        # 3. Units and date lines consist of messages, and are missing once all of these are erased.
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []
         if unit is None or not heard:
@@ -250,7 +250,7 @@ class PieceReader:
         return Item(ref, unit_words(heard, marks), parts_of(heard, self._safe, marks), tokens=tokens)
 
     def _marks(self, unit: StoredUnit, heard: Sequence[ChatMessage], part: Mapping[str, Any]) -> list[str]:
-        """Return the mark beside each of these messages of a unit, as text; empty for most."""
+        """Return the text of the mark at each of these messages of a unit; empty for a message without one."""
         marks = stored_marks(part)
         marked = [(seq, marks[ref]) for seq in expand(unit.seqs) if (ref := Ref.of("message", seq)) in marks]
         # By identity: an altered prompt may lack some of the messages.
@@ -258,7 +258,7 @@ class PieceReader:
         return [texts.get(id(message), "") for message in heard]
 
     def _mark(self, mark: Mark) -> str:
-        # Not by `self.item`: a mark stays as it was where its fact is left out of an altered prompt.
+        # Not `self.item`: the mark stays as it was even if an altered prompt leaves its fact out.
         present = None if mark.now is None else PieceReader.item(self, mark.now, {})
         return replace(mark, words="" if present is None else present.words).text()
 
@@ -303,7 +303,7 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
         if parts := tuple(piece for item in items for piece in item.parts):
             sections.append(Section(part["name"], parts))
         in_front += [message for item in items for message in item.messages]
-    # 2. Pinned messages and the queue together. Another program's prompt held their words as they are.
+    # 2. Pinned messages and the queue together. Other programs' prompts were not escaped.
     history = reader.messages(places_of(event))
     if event.known != "built":
         return Layout(tuple(history), ())

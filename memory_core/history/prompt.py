@@ -60,7 +60,7 @@ class PromptPart:
     kind: str
     """`queue`, `pinned`, or the kind of the block."""
     priority: int | None
-    """0 is never cut. None for the queue, and for all of a prompt that was not built here."""
+    """0: never cut. None for the queue, and for every part of a prompt that another program built."""
     asked: int
     granted: int
     entries: tuple[Entry, ...]
@@ -178,8 +178,8 @@ def read_prompt(
 ) -> Prompt:
     """Read the prompt of a recorded context, one of `history`.
 
-    `pieces` has applied the log; `counter` counts what the log does not record. `facts`: the words, as of that time, of
-    facts that the user's other sessions learned or changed.
+    `pieces` has applied the log; `counter` counts sizes that the log does not record. `facts`: the words at that time
+    of facts that the user's other sessions learned or changed.
     """
     event = context_of(record)
     blocks = {block.name: block for block in history.blocks_at(record.position)}
@@ -207,7 +207,7 @@ def read_prompt(
 
 
 def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list[PromptPart]:
-    """Return the blocks from never cut to cut first; of equal priority, the first in the session's order goes first."""
+    """Return the blocks from never cut to cut first; of equal priority, the first in session order is cut first."""
     sign = -1 if smallest_first else 1
     # Priority 0 and prompts of other programs (no priority at all) are never cut.
     never = [part for part in parts if not part.priority]

@@ -1,6 +1,6 @@
 """Differences between two prompts, part by part, and the length of their common beginning.
 
-Pure. What was cut from a prompt is not in it, so it counts as removed like anything else that is missing.
+Pure. An item cut from a prompt is not in it, so it counts as removed like any other missing item.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class PartDiff:
     """Part of the later prompt compared with the same part of the earlier one."""
 
     part: PromptPart
-    """The part in the later prompt; the earlier one's if the later has none."""
+    """The later prompt's part; the earlier prompt's if the later has none."""
     before: int
     """Tokens granted in the earlier prompt."""
     after: int
@@ -45,7 +45,7 @@ class PartDiff:
 
 
 def diff_prompts(before: Prompt, after: Prompt) -> tuple[PartDiff, ...]:
-    """Diff every part of either prompt: parts of the later one in its order, then parts that are gone."""
+    """Compare every part of two prompts: the later one's parts in order, then parts only in the earlier one."""
     earlier = {(part.kind, part.name): part for part in before.parts}
     pairs = [(earlier.pop((part.kind, part.name), None), part) for part in after.parts]
     gone = [_diff(part, None) for part in earlier.values()]
@@ -57,7 +57,7 @@ def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
     assert part is not None
     old, new = before.included if before else (), after.included if after else ()
     asked = {_identity(entry) for entry in after.left_out} if after else set()
-    # Such a block is one piece: compared as a whole, a changed line would remove and add all of it.
+    # Such a block is one text: compared as a whole, a changed line would remove and add all of it.
     if part.kind in ("static", "custom"):
         removed, added = _lines(old, new)
         reordered = False
@@ -73,7 +73,7 @@ def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
 
 
 def _identity(entry: Entry) -> tuple[str, str | None]:
-    # By both: a fact keeps its ref when it is reworded, and two pieces may have equal words.
+    # Both count: a fact keeps its ref when it is reworded, and two pieces may have equal words.
     return entry.ref, entry.words
 
 
@@ -82,7 +82,7 @@ def _whole(entry: Entry, *, cut: bool = False) -> Difference:
 
 
 def _lines(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
-    """Removed and added lines of a text."""
+    """Return the removed and the added lines of a text."""
     # Refs of texts are hashes, so equal refs are equal texts.
     if [entry.ref for entry in old] == [entry.ref for entry in new]:
         return (), ()
@@ -105,7 +105,7 @@ def _text(entries: Sequence[Entry]) -> list[str | None]:
 
 
 def shared_prefix_tokens(before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter) -> int:
-    """Billed tokens of the common beginning of two message lists: what a prompt cache can reuse.
+    """Return the billed tokens of the common beginning of two message lists, which a prompt cache can reuse.
 
     Counts whole messages, then the first parts of the first message that differs, then the first tokens of the first
     part that differs. The role and the frame of a message count with its beginning.

@@ -21,7 +21,7 @@ MAX_REMEMBERED = 256
 """Maximum number of cached prompt comparisons; each is a few numbers."""
 
 ReadWords = Callable[[Iterable[str]], Mapping[str, str]]
-"""Words by hash from the content store; erased ones are omitted."""
+"""Function that reads words by hash from the content store; erased ones are omitted."""
 
 
 class Prompts:
@@ -111,7 +111,7 @@ def _facts_of_the_user(session: Session, history: History, record: EventRecord) 
         return {}
     with session.database.read() as connection:
         wordings = fact_words_at(connection, ids, record.at)
-    # The size of then is in the log of another session, so it is counted where it is needed.
+    # The size at that time is in another session's log, so it is counted again if needed.
     return {id: FactWords(content, None) for id, content in wordings.items()}
 
 

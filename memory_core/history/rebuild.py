@@ -38,7 +38,7 @@ class RebuiltMessage:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltFact:
-    """A fact at that position; `text` is None if its words were erased since."""
+    """A fact at the rebuilt position; `text` is None if its words were erased since."""
 
     id: int
     block: str
@@ -132,7 +132,7 @@ class _Shown:
 
 
 class Past:
-    """State accumulated from the events so far, without words. Give it the records in their order."""
+    """State of a session after the events applied so far, in log order; contains hashes, never words."""
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
@@ -222,7 +222,7 @@ class Past:
         for number, unit in self._past.vectors.there.items():
             for seq in expand(unit.seqs):
                 stored.setdefault(seq, []).append(number)
-        # Messages recalled by a block are not counted: only the queue and the pinned ones are messages there.
+        # Messages recalled by a block are not counted, only those of the queue and the pinned ones.
         shown = {*expand(self._shown.event.queue), *expand(self._shown.event.pinned)} if self._shown else set()
         return {
             seq: MessageOutcome(

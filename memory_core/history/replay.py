@@ -25,9 +25,9 @@ class ReplayedFlush:
 
 
 def queued_sizes(messages: Sequence[ChatMessage], sizes: Sequence[int]) -> list[SizedMessage]:
-    """Return the messages that enter the queue, numbered from 1 among all: opening system messages are pinned instead.
+    """Return the messages that enter the queue; system messages before the first user message are pinned instead.
 
-    `sizes` are tokens, one a message.
+    `sizes` are tokens, one per message. Sequence numbers count all messages from 1.
     """
     roles = [message.role for message in messages]
     opening = roles.index(MessageRole.USER) if MessageRole.USER in roles else len(roles)
@@ -82,7 +82,7 @@ def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[
 
 
 def remove_leaving(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) -> None:
-    """Remove messages near the front; when a turn is thinned, its user message stays ahead of those that leave."""
+    """Remove the messages in `leave` from the front of the queue; the user message of a split turn stays there."""
     stay = []
     for leaving in leave:
         while (first := queue.popleft()) is not leaving:

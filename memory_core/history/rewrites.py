@@ -29,7 +29,7 @@ class Line:
 
     @property
     def restored(self) -> bool:
-        """For a fact the rewrite superseded: whether it is active again."""
+        """True if the fact is active now, such as a superseded one that was restored."""
         return self.fact is not None and self.fact.state == "active"
 
     @property
@@ -48,7 +48,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Condensed list of facts, as a loss diff."""
+    """The condensing of a list of facts, as a loss diff."""
 
     position: int
     """Position of its event in the log."""
@@ -63,7 +63,7 @@ class Rewrite:
     merged: tuple[Merged, ...]
     vanished: tuple[Line, ...]
     new: tuple[Line, ...]
-    """Facts of the shorter list that replace none of the longer."""
+    """Facts of the condensed list that replace no former fact."""
 
     @property
     def put_away(self) -> tuple[Line, ...]:
@@ -89,7 +89,7 @@ def find_rewrites(
 ) -> list[Rewrite]:
     """Return every condensing with at least one fact still stored, newest first.
 
-    `records` are those of `KINDS`, in any order; `words` is the content store, None for erased words.
+    `records` are those of `KINDS`, in any order; `words` returns a text by its hash, None if it was erased.
     """
     past = Facts()
     rewrites: list[Rewrite] = []

@@ -1,4 +1,4 @@
-"""State at a position of a session's log, as database rows, for what today's rows do not record."""
+"""State of a session at a position of its log, as database rows."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -77,7 +77,7 @@ class RowsAt:
         counter = self._past.messages.counters[-1][1] if self._past.messages.counters else now.counter
         if any(state.place == "queued" and state.counter != counter for state in self.messages.values()):
             counter = ""
-        # 3. The rest is the log's word, never today's row: turns, flushes and settings all go back in time.
+        # 3. The rest comes from the log, never from the present row: turns, flushes and settings as they were.
         return now.model_copy(
             update={
                 "next_seq": self._past.messages.next_seq,
@@ -99,14 +99,14 @@ class RowsAt:
             # 1. Words that were erased since stay erased in the past too.
             if past.added.content not in texts:
                 continue
-            # 2. Today's row has the sizes of then if it is still the same words under the same counter. Otherwise only
-            #    the event has sizes, of the day the message came, and the counter of that day goes with them.
+            # 2. The present row has the sizes of that time if words and counter are unchanged. Otherwise only the event
+            #    has sizes, counted when the message was added; the counter used then is stored with them.
             row = today.get(seq)
             unchanged = row is not None and row.counter == past.counter and row.content == past.added.content
             if row is None or not unchanged:
                 row = _message_row(past, texts[past.added.content])
                 past.counter = row.counter
-            # 3. Where it was, the log knows in any case.
+            # 3. The log always records the message's place.
             status = "archived" if past.place == "archived" else "active"
             copies.append(row.model_copy(update={"status": status, "flush": past.flush}))
         return tuple(copies)
@@ -126,7 +126,7 @@ class RowsAt:
         copies = []
         for fact in now:
             past = self.facts.get(fact.id)
-            # A user's facts are shared: other sessions changed them in logs that this one does not have.
+            # A user's facts are shared: other sessions may have changed them, in logs that are not read here.
             if fact.owner == "user":
                 copies.append(fact)
             elif past is not None:
@@ -136,7 +136,7 @@ class RowsAt:
     def graph_rows(
         self, entities: Iterable[int], relations: Iterable[int], texts: Mapping[str, str]
     ) -> tuple[tuple[EntityCopy, ...], tuple[RelationCopy, ...]]:
-        """Entities and relations in their past state, limited to the given numbers and to those whose words are stored.
+        """Return entities and relations in their past state, of the given ids and with words that are still stored.
 
         Anything that refers to an erased entity is omitted too.
         """
@@ -146,7 +146,7 @@ class RowsAt:
         # 2. An entity merged into a lost one is lost too: repeat until no reference dangles.
         while lost := {n for n, e in entities.items() if e.merged_into is not None and e.merged_into not in entities}:
             entities = {n: e for n, e in entities.items() if n not in lost}
-        # 3. Only then relations; and `ended_by` of each last, as it names another relation that must be there.
+        # 3. Then relations; their `ended_by` last, as it must name one of the relations that remain.
         joined = {
             n: r
             for n, r in self.graph.relations.items()
@@ -159,7 +159,7 @@ class RowsAt:
 
 
 def _message_row(past: MessageState, text: str) -> MessageCopy:
-    """Reconstruct a deleted row from the event that recorded it."""
+    """Reconstruct a row from the event that recorded the message."""
     message, added = ChatMessage.from_json(text), past.added
     calls = [call.tool_call_id for call in message.tool_calls if call.tool_call_id]
     return MessageCopy(
@@ -194,7 +194,7 @@ def _delivery_row(number: int, past: DeliveryState) -> DeliveryCopy:
         turn=past.record.turn,
         state=past.state,
         attempts=past.attempts,
-        # A person who skips a delivery settles its error.
+        # A delivery that a person skipped no longer shows its error.
         error=None if past.given_up else past.error,
         created_at=past.record.at,
         done_at=past.done_at,
@@ -202,7 +202,7 @@ def _delivery_row(number: int, past: DeliveryState) -> DeliveryCopy:
 
 
 def _fact_row(fact: FactCopy, past: FactState) -> FactCopy:
-    # Words, state and pin are those of the last revision of then; what revisions do not hold is the log's.
+    # Words, state and pin come from the last revision at that time; the rest comes from the log.
     revisions = tuple(revision for revision in fact.revisions if revision.version <= past.version)
     last = revisions[-1]
     return fact.model_copy(

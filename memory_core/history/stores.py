@@ -1,7 +1,7 @@
 """Stores of an attached agent at one position of the log, as its spans report them. Pure.
 
 Spans may arrive late: operations are applied in the order of their end, so that of two writes of a record the one
-that ended last holds. A failed operation changes nothing.
+that ended last counts. A failed operation changes nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,14 +11,14 @@ from typing import Any, TypeGuard
 from memory_core.events import Event, EventRecord, MemoryDeleted, MemorySearched, MemoryStoreChanged, MemoryWritten
 
 UNATTRIBUTED = "(unattributed)"
-"""The store of operations whose spans name none."""
+"""Name shown for the store of operations whose spans name none."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordVersion:
     record: EventRecord
     words: str | None
-    """Hash; None: not captured."""
+    """Hash of the text; None: not captured."""
     tokens: int
 
     @property
@@ -37,7 +37,7 @@ class StoreRecord:
     found: list[EventRecord] = field(default_factory=list)
     """Searches that returned it."""
     found_words: str | None = None
-    """Hash of the words with which it was found first, where no write was seen."""
+    """Hash of its words in the search that first returned it, if no write was recorded before."""
     deleted: EventRecord | None = None
 
     @property
@@ -57,7 +57,7 @@ class Store:
     """Records in the order of first appearance, deleted ones included."""
     searches: list[EventRecord] = field(default_factory=list)
     deleted: EventRecord | None = None
-    """Time at which the whole store was deleted."""
+    """Event that deleted the whole store; None if it exists."""
 
     @property
     def held(self) -> list[StoreRecord]:
@@ -85,7 +85,7 @@ def found_nothing(event: Any) -> bool:
 
 
 def store_name(event: Any) -> str:
-    """Return the store of a memory operation, for a screen."""
+    """Return the name to show for the store of a memory operation."""
     name: str | None = event.store
     return name or UNATTRIBUTED
 
@@ -132,7 +132,7 @@ class _Folding:
                 stored.deleted = record
 
     def changed(self, store: Store, record: EventRecord, event: MemoryStoreChanged) -> None:
-        # A store made again under its name is a new one, without the old one's end.
+        # A store that is created again under its name is no longer deleted.
         store.deleted = record if event.change == "deleted" else None
         for stored in store.held if event.change == "deleted" else ():
             stored.deleted = record
@@ -149,7 +149,7 @@ class _Folding:
             self._by_words[store.name, version.words] = written
 
     def _find(self, store: Store, id: str | None, words: str | None, search: EventRecord) -> None:
-        """Count a read of the record with this id, or without an id, of the one with identical words."""
+        """Add a search to the record with this id or, without an id, to the one with identical words."""
         record = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
         if record is None:
             if id is None:  # without an id it cannot be matched with an earlier find

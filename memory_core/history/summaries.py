@@ -1,4 +1,4 @@
-"""The revisions of a running summary, as recorded in the log. Pure: events in, no words."""
+"""The revisions of a running summary, as recorded in the log. Pure: reads events, not texts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from memory_core.events import Event, EventRecord, SummaryRewritten, expand
 from memory_core.history.slices.block_slice import edits_text
 
 KINDS = tuple(kind for kind, event in EVENTS.items() if event.family in ("blocks", "summaries"))
-"""Events that concern a summary."""
+"""Event kinds that concern a summary."""
 
 
 def is_rewriting(event: Event) -> TypeGuard[SummaryRewritten]:
@@ -44,7 +44,7 @@ class RecordedRevision:
 def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[RecordedRevision]:
     """Return the texts of a summary since it was last emptied, oldest first.
 
-    A text that a person wrote covers what the previous one covered; a restored text covers what it covered originally.
+    A text that a person wrote covers the messages of the previous text; a restored text covers those it covered first.
     """
     revisions: list[RecordedRevision] = []
     for record in records:
@@ -89,7 +89,7 @@ def _rewritten(
         return [replace(last, covers=0, turn_covered=0)]
     messages = last.messages + len(expand(event.seqs))
     after = replace(last, covers=event.covers, turn_covered=event.turn_covered, messages=messages)
-    # The first event after the change of text is the one that made it.
+    # The first rewrite recorded after the change of text is the one that made it.
     if last.actor == "engine" and last.summariser is None:
         after = replace(after, summariser=event.summariser, asked_by=record.actor, shortened=event.shortened)
     return [*revisions[:-1], after]

@@ -48,7 +48,7 @@ class BlockUse:
     prompts: int = 0
     """Prompts it requested tokens for."""
     cut_in: int = 0
-    """Requested prompts it was cut in."""
+    """Prompts in which it was cut."""
     cut_tokens: int = 0
     """Total tokens cut from it."""
     last_cut_turn: int | None = None
@@ -92,7 +92,7 @@ class Usage:
     """Active facts, stored turns and active relations, whether or not they were in a prompt."""
 
     def of(self, block: str) -> BlockUse:
-        """Usage of a block; all zero if the log does not mention it."""
+        """Return the usage of a block; all zero if the log does not mention it."""
         return self.blocks.get(block, BlockUse())
 
 
@@ -112,7 +112,7 @@ class UsageCount:
         self._first: EventRecord | None = None
 
     def catch_up(self, history: History) -> Usage:
-        """Usage at the end of `history`; only new events are counted."""
+        """Return the usage at the end of `history`; only new events are counted."""
         with self._lock:
             records = history.records
             # The log was read again, or this history is older than what was counted: counts cannot go back.
@@ -277,7 +277,7 @@ def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
     """Count occurrences of each numbered piece, by kind and number, from refs as in events: `f1-f9`."""
     steps: defaultdict[RefKind, Counter[int]] = defaultdict(Counter)
     for ref, times in refs.items():
-        # A run is two changes, at its first number and behind its last, however long it is.
+        # A run of numbers is two changes, at its first number and after its last, whatever its length.
         for kind, first, last in runs((ref,)):
             steps[kind][first] += times
             steps[kind][last + 1] -= times
@@ -285,7 +285,7 @@ def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
 
 
 def _summed(changes: Mapping[int, int]) -> dict[int, int]:
-    """Counts by number, from the differences between consecutive numbers."""
+    """Return counts by number, from the changes between consecutive numbers."""
     result: dict[int, int] = {}
     times = 0
     for place, following in pairwise(sorted(changes)):

@@ -44,7 +44,7 @@ class DeliveryState:
     done_at: float | None = None
     """Time, in seconds since 1970."""
     given_up: bool = False
-    """A person skipped it, so its row no longer has an error."""
+    """True if a person skipped it; its row then has no error."""
     dropped: bool = False
     """True if a person removed its block, or a reset forgot all of its messages."""
 
@@ -101,7 +101,7 @@ class Deliveries:
 
     def forget(self) -> None:
         """After a reset, drop deliveries without remaining messages, and errors, which may quote forgotten text."""
-        # A delivery of which one message remains is still due: it is made with that one.
+        # A delivery is still due while one of its messages remains, and then contains only those that do.
         present = {seq for seq, message in self._messages.by_seq.items() if message.here}
         for state in self.by_number.values():
             state.dropped |= present.isdisjoint(state.seqs)

@@ -1,4 +1,4 @@
-"""Facts: words, state, version and support of each."""
+"""Facts: words, state, version and sources of each."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,7 +167,7 @@ class Facts:
             fact.category, fact.topics = event.category, event.topics
 
     def _hand_on(self, event: FactsCondensed) -> None:
-        """A condensed fact inherits the sources of the facts it replaces, or of the whole list if it replaces none."""
+        """Give condensed facts the sources of the facts they replace, or of the whole list if they replace none."""
         longer = {*event.kept, *event.vanished, *(id for sources, _ in event.merged for id in sources)}
         for ids, into in [*event.merged, *((longer, id) for id in event.new)]:
             # A fact of a user may have been added in another session, whose log was not applied.

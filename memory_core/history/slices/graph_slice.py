@@ -54,7 +54,7 @@ class PastGraph:
     """
 
     entities: dict[int, Entity] = field(default_factory=dict)
-    """Their names are hashes."""
+    """Entities by id; their names and aliases are hashes."""
     relations: dict[int, PastRelation] = field(default_factory=dict)
 
     def apply(self, record: EventRecord) -> None:
@@ -149,7 +149,7 @@ class PastGraph:
 
 
 Joined = tuple[int, str, int]
-"""Subject, hash of the predicate, object of a relation."""
+"""Id of the subject, hash of the predicate and id of the object of a relation."""
 
 
 class GraphWords:

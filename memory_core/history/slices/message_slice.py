@@ -73,7 +73,7 @@ class Messages:
         self._queued: set[int] = set()
 
     def apply(self, record: EventRecord) -> Collection[int]:
-        """Apply an event and return the sequence numbers of the messages it forgot; they no longer support anything."""
+        """Apply an event and return the sequence numbers of messages it forgot, which are no longer sources."""
         event = record.event
         self.stated_tokens = None
         if isinstance(event, MessageAdded):
@@ -99,7 +99,7 @@ class Messages:
         return NOTHING
 
     def in_queue(self, position: int, *, first: int, before: int) -> list[int]:
-        """Messages from `first` to `before` (exclusive) that were in the queue at a position, pinned ones excluded."""
+        """Return messages from `first` to `before` (exclusive) in the queue at a position, without pinned ones."""
         return [
             seq
             for seq in range(first, before)

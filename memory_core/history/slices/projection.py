@@ -34,7 +34,7 @@ class Projection:
             self.facts.apply(record)
         if record.session_id != self.session_id:
             return gone
-        # Messages before deliveries: a delivery needs the number of its flush, and after a reset what is still there.
+        # Messages before deliveries: a delivery needs the number of its flush and, after a reset, the messages left.
         if kind in message_slice.HANDLED:
             gone = self.messages.apply(record)
         if gone:

@@ -8,6 +8,6 @@ State = TypeVar("State")
 
 
 def state_at(states: Sequence[tuple[int, State]], position: int) -> State | None:
-    """The state at a position; None before the first. `states` pairs each state with its first position, in order."""
+    """Return the state at a position; None before the first. `states`: (first position, state), in order."""
     place = bisect_right(states, position, key=lambda state: state[0])
     return states[place - 1][1] if place else None
