@@ -104,17 +104,17 @@ class Unpacking:
         digest = sha256()
         try:
             with self._archive.open(info) as member:
-                # A limit per read keeps a member without line ends from filling memory. One more byte tells a longer
-                # line from a full one.
+                # A limit per read keeps a member without line ends from filling memory. One more byte shows
+                # that a line is longer.
                 while line := member.readline(MAX_LINE_BYTES + 1) if self.by_line else member.read(1 << 20):
-                    # Pieces of a member that is only hashed are no rows, and cost bytes alone.
+                    # Pieces of a member that is only hashed are no rows: only their bytes count.
                     self._budget.take(bytes=len(line), items=self.by_line)
                     if len(line) > MAX_LINE_BYTES:
                         raise problem(self._filename, f"unpacks to more than {MAX_LINE_BYTES >> 20} MB in one line.")
                     digest.update(line)
                     yield line
         except _UNREADABLE as error:
-            # `FormatError` is a `ValueError`: what this loop raised itself passes unchanged.
+            # `FormatError` is a `ValueError`: an error raised by this loop itself passes unchanged.
             if isinstance(error, FormatError):
                 raise
             raise problem(self._filename, f"is damaged: {self._labels[name]} cannot be unpacked.") from error
@@ -126,7 +126,7 @@ class Unpacking:
 def unpacking(
     data: bytes, labels: Mapping[str, str], *, filename: str, optional: Collection[str] = ()
 ) -> Iterator[Unpacking]:
-    """Open an archive with the members in `labels` (descriptions by name), `optional` ones may be missing.
+    """Open an archive with the members in `labels` (descriptions by name); `optional` ones may be missing.
 
     Raises:
         FormatError: The archive is truncated, damaged, too large, or lacks these members.
@@ -143,7 +143,7 @@ def unpacking(
         missing = [label for name, label in labels.items() if name not in complete and name not in optional]
         what = f"{listed(missing)} {_are(missing)} missing." if missing else "its end is missing."
         raise problem(filename, f"is cut off: {what}") from error
-    # What unpacks to less than `SMALL_BYTES` is harmless at any ratio.
+    # An archive that unpacks to less than `SMALL_BYTES` is harmless at any ratio.
     most = min(MAX_UNPACKED_BYTES, max(SMALL_BYTES, MAX_TIMES * len(data)))
     with archive:
         infos = archive.infolist()

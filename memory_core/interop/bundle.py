@@ -59,10 +59,10 @@ FORMAT = "memory-inspector-session"
 VERSION = 2
 
 LINES_AT_ONCE, BYTES_AT_ONCE = 500, 16 * 1024 * 1024
-"""Batch read from a bundle before staging, which bounds memory use."""
+"""Maximum lines and bytes read from a bundle before they are staged, which bounds memory use."""
 
 MAX_BYTES = 500 * 1024 * 1024
-"""Maximum bundle size: that of the app's file picker. A session of 100,000 messages has 30 MB."""
+"""Maximum bytes of a bundle, equal to the limit of the app's file picker. A session of 100,000 messages has 30 MB."""
 
 _MANIFEST = "manifest.json"
 _MEMBERS: dict[str, tuple[str, type[BaseModel]]] = {
@@ -312,7 +312,7 @@ def import_bundle(
 
 
 def _heard(staged: Staging, vectors: Sequence[VectorCopy], pieces: Pieces) -> dict[int, str]:
-    """Return the text of stored units, built from their messages."""
+    """Return the JSON of stored units by number, built from their messages."""
     pieces.count(0)  # a chance for `step` to abort
     messages = staged.messages({seq for vector in vectors for seq in expand(vector.seqs)})
     sources = {vector.id: [messages[seq] for seq in expand(vector.seqs) if seq in messages] for vector in vectors}
@@ -423,7 +423,7 @@ def _without_places(rows: Rows) -> Rows:
 
 
 def _blanked(event: EventCopy) -> dict[str, Any]:
-    # Only an import names a file there: in other events `source` is an id or a fixed word.
+    # Only an import names a file in `source`: in other events it is an id or a fixed word.
     quoting = (*_QUOTING, "source") if event.kind == "session_imported" else _QUOTING
     return {
         name: blank_places(value) if name in quoting and isinstance(value, str) else value

@@ -127,7 +127,7 @@ class RowChecks:
         self._checks[type(copy)](copy)
 
     def finish(self) -> None:
-        """Check the whole.
+        """Check all rows together, after each was checked alone.
 
         Raises:
             WrongRowsError: Rows are inconsistent.
@@ -148,7 +148,7 @@ class RowChecks:
                 raise WrongRowsError("the recorded conversation cannot be read") from error
             for number, text in enumerate(recorded, 1):
                 _check_text(text, f"message {number} of the recorded conversation")
-        # 3. Their class may be unknown here, so all that is required is the JSON object that every class stores.
+        # 3. Fields of custom blocks: the class may be unknown here, so only a JSON object is required.
         for block in self._custom:
             try:
                 whole = isinstance(json.loads(self._staged.word(str(block.state)) or ""), dict)
@@ -214,7 +214,7 @@ class RowChecks:
     def _check_vector(self, vector: VectorCopy) -> None:
         _require(bool(vector.seqs), "seqs: it holds no message")
         self._require_seq("seqs", *(last for _, last in vector.seqs))
-        # A column of its own for queries, so it must agree with the messages that it repeats.
+        # `first_seq` is a separate column for queries, so it must agree with `seqs`.
         first = min(first for first, _ in vector.seqs)
         _require(vector.first_seq == first, f"first_seq: its messages begin with {first}")
         # Vectors of one embedder are compared with each other.
@@ -264,7 +264,7 @@ class RowChecks:
 
     def _check_named(self, event: Event, copy: EventCopy) -> None:
         """Check that an event refers only to existing things."""
-        # What the event creates is added first, as it may refer to it itself.
+        # Things that the event creates are added first, as the event may refer to them.
         numbers = self._numbers
         spans = list(event.messages_named)
         for thing, number in numbered(copy.kind, copy.data):
@@ -287,7 +287,7 @@ class RowChecks:
         if self._named > MAX_NAMED + MAX_NAMED_EACH * self._position:
             raise WrongRowsError("its log is too long")
         for thing, number in referred(copy.kind, copy.data):
-            # The range of ids of rows too, well within a 64-bit integer.
+            # The same range as for ids of rows, well within a 64-bit integer.
             _require(0 < number <= 2**62, "data: it holds an impossible number")
             if thing != "facts":
                 _require(number in numbers[thing], f"data: it is about {_ONE[thing]} there never was ({number})")
@@ -306,7 +306,7 @@ class RowChecks:
             raise WrongRowError(f"data.{first_problem(error)}") from error
         _require(event.known in get_args(Knowledge), "data.known is no way in which a prompt is known")
         refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
-        # Counted before it is spread: a run is short to write and long to list.
+        # Counted before runs are expanded: a short text may stand for millions of items.
         held = sum(last - first + 1 for _, first, last in runs(refs))
         _require(held <= MAX_NUMBERED, "data: it names too many things")
         for ref in map(Ref, refs):
@@ -385,7 +385,7 @@ def _ref(text: str) -> str:
 
 
 _Marked = Annotated[str, Field(pattern="^(?:[mf][0-9]{1,18}|s[0-9a-f]{32})$")]
-"""Ref of a message, a fact or a sentence, beside which a mark of a former value stands."""
+"""Ref of a message, a fact or a sentence that has a mark of a former value."""
 
 _Present = Annotated[str, Field(pattern="^[fr][0-9]{1,18}$")]
 """Ref of the fact or relation with the present value."""
@@ -443,7 +443,7 @@ def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, in
     for values in (event.before, event.after):
         try:
             if isinstance(event, RelationChanged):
-                # Through JSON, as strict models accept a list for a tuple only from there.
+                # Through JSON, as strict models accept a list for a tuple only from JSON.
                 spans += _RelationValues.model_validate_json(json.dumps(values)).sources
             else:
                 _EntityValues.model_validate_json(json.dumps(values))
@@ -465,7 +465,7 @@ def _checked_event(copy: EventCopy) -> Event:
         read = copy.data if event_class is None else event_class.as_read(copy.data)
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
-    # Of a newer version: kept as it came, and shown under its name.
+    # An event of a newer version is kept unchanged, and shown under its name.
     if event_class is None or not {item.name for item in fields(event_class)} >= set(read):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:

@@ -1,4 +1,4 @@
-"""A memory configuration as a file: settings, blocks and fixed texts, nothing learned."""
+"""A memory configuration as a file: settings, blocks and fixed texts, but nothing that was learned."""
 
 import json
 import textwrap
@@ -31,7 +31,7 @@ Block = BaseMemoryBlock[Any]
 
 
 class StoredBlock(BaseModel, strict=True, extra="forbid", frozen=True):
-    """A block as stored in a configuration, nothing learned."""
+    """A block as stored in a configuration, without anything it learned."""
 
     name: str
     type: str
@@ -124,7 +124,7 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
         raise problem(name, "holds characters that cannot be stored.")
     blocks, stored, skipped = [], [], []
     try:
-        # Made only for its checks; the settings are returned as they stand in the file.
+        # Made only for its checks; the settings are returned as they are in the file.
         MemoryConfig(**file.settings)
         for entry in file.blocks:
             block = entry.make()

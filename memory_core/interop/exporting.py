@@ -35,5 +35,5 @@ def export_llamaindex_python(memory: Memory) -> str:
 
 
 def stored_blocks(memory: Memory) -> list[StoredBlock]:
-    """Return the session's blocks with fixed texts, nothing learned."""
+    """Return the session's blocks with their fixed texts, without anything they learned."""
     return [StoredBlock.of(attached.record, attached.state) for attached in memory.blocks]

@@ -84,9 +84,9 @@ class Duplicate:
     place: Place
     text: str
     fact: Fact | None
-    """The existing fact, in any state."""
+    """The existing fact, in any state; None if it is only in the file."""
     of_place: Place | None
-    """Or its first place in the file."""
+    """First place of the same fact in the file; None if `fact` is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | 
         if any(cell.strip() for cell in row):
             if header is None:
                 header = _header(row, filename)
-            # An unquoted comma in a text: which cell is which cannot be told.
+            # An unquoted separator in a text: its cells cannot be assigned to columns.
             elif len(row) > len(header):
                 yield line, Problem(line, f"{len(row)} columns, the heading has {len(header)}")
             else:
@@ -307,14 +307,14 @@ def _topics(value: Any) -> tuple[str, ...] | None:
 
 
 def plan_import(file: FactsFile, existing: Sequence[Fact]) -> ImportPlan:
-    """Plan the import of a file given the `known` facts, of every state. Existing facts are skipped."""
+    """Plan the import of a file. Facts that are among `existing`, of every state, are skipped."""
     by_words = {_same(fact.text, fact.key): fact for fact in existing}
     places: dict[tuple[str, str], Place] = {}
     new: list[New] = []
     duplicates: list[Duplicate] = []
     for fact in file.facts:
         key = _same(fact.text, fact.key)
-        # Twice in the file, or there already in any state: a rejected fact does not come back by a file.
+        # Twice in the file, or existing in any state: an import does not bring back a rejected fact.
         if key in by_words or key in places:
             duplicates.append(Duplicate(fact.place, fact.text, by_words.get(key), places.get(key)))
             continue

@@ -79,7 +79,7 @@ def read_file(name: str, data: bytes) -> Preview:
     archive = data.startswith(_ZIP_MAGICS)
     if archive and (exported := one_member(data, _EXPORTED, filename=name)) is not None:
         return read_file(_EXPORTED, exported)
-    # A damaged archive ends here too, as the reader of bundles says best what is missing.
+    # A damaged archive ends here too, as the reader of bundles reports best what is missing.
     if archive and not is_notes_archive(data):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
     # Only now: a bundle has a limit of its own and may be much larger than other files.
@@ -89,7 +89,7 @@ def read_file(name: str, data: bytes) -> Preview:
     if data.startswith(SQLITE_MAGIC):
         return _tables(data, name)
     text = _unwrapped(read_text(data, filename=name), name)
-    # Kinds that are one JSON value are told by its fields. Everything else counts as messages, whose reader gives
+    # Kinds that are one JSON value are recognised by its fields. Everything else counts as messages, whose reader gives
     # advice on files of other kinds.
     values = read_values(text, filename=name)
     if len(values) == 1:

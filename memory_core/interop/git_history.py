@@ -40,9 +40,9 @@ class Repository:
     """Folders of a git repository: one `.git` folder, or those of a linked worktree (`git worktree add`)."""
 
     worktree: Path
-    """Holds HEAD and its log."""
+    """Folder with HEAD and its log."""
     common: Path
-    """Holds refs and objects."""
+    """Folder with refs and objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def repository_in(folder: Path) -> Repository | None:
         # Regular files only: reading a pipe might never end.
         if not link.startswith("gitdir:") or not back.is_file() or not common.is_file():
             return None
-        # Git keeps the way back as well: without it, any folder could claim another repository's history.
+        # Git also stores a link back: without it, any folder could claim another repository's history.
         if (worktree / back.read_text(encoding="utf-8").strip()).resolve() != git.resolve():
             return None
         return Repository(worktree, worktree / common.read_text(encoding="utf-8").strip())
@@ -86,7 +86,7 @@ def read_history(git: Repository, wanted: Collection[str], text_of: TextOf) -> F
         return FileHistory(
             {}, ("its git history is not read: that needs dulwich (pip install 'memory-inspector[stores]')",)
         )
-    # The library opens any of these files, so all are looked at first.
+    # The library opens any of these files, so all are checked first.
     objects, refs = git.common / "objects", git.common / "refs"
     read = [git.worktree / "HEAD", git.common / "packed-refs", *refs.rglob("*"), *objects.rglob("*")]
     read += (git.worktree / "refs").rglob("*")
@@ -179,13 +179,13 @@ def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tupl
         # The older commit has other bytes or no such file, so the one after it wrote this version.
         yield from ((path, blob, later) for path, blob in after.items() if now.get(path) != blob)
         later, after = commit, now
-    # What the oldest commit has began with it, as far as is known.
+    # Files in the oldest commit that was read count as written by it.
     yield from ((path, blob, later) for path, blob in after.items())
 
 
 def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[Any, dict[str, bytes]]]:
-    """Yield each commit with its files along first parents, newest first; `store.ends` is the reason for stopping
-    early."""
+    """Yield each commit with its files along first parents, newest first; an early stop adds its reason to
+    `store.ends`."""
     cache: dict[tuple[bytes, str], dict[str, bytes]] = {}
     read, parents, commits = 0, [newest], Budget("history", items=MAX_COMMITS)
     while parents:
@@ -210,7 +210,7 @@ def _files(
     store: _BoundedStore, tree: bytes, wanted: Tree, prefix: str, cache: dict[tuple[bytes, str], dict[str, bytes]]
 ) -> dict[str, bytes]:
     """Return the wanted files' blob ids by path; `cache` holds folders."""
-    # By place as well: equal folders at two places may have different wanted files.
+    # Cached by place as well: equal folders at two places may have different wanted files.
     if (tree, prefix) in cache:
         return cache[tree, prefix]
     ids: dict[str, bytes] = {}

@@ -62,7 +62,7 @@ class PackSizes:
             back = head[used] & 127
             while head[used] & 128:
                 used += 1
-                # Each further byte adds one, so that no distance has two spellings.
+                # Each further byte adds one, so that no distance has two encodings.
                 back = (back + 1 << 7) | (head[used] & 127)
             if back <= 0:
                 raise ValueError("a delta is based on itself")

@@ -165,7 +165,7 @@ class _Checking:
 
     def entity(self, place: Place, id: str, values: Mapping[str, Any]) -> None:
         name = self._name(place, values.get("name"), "an entity")
-        # Relations name entities by id, so one that is there twice is ambiguous; an equal name is the same entity.
+        # Relations name entities by id, so an id that occurs twice is ambiguous; an equal name is the same entity.
         if id in self._names:
             self._wrong(place, f"the id {_shown(id)} is there twice")
         type = values.get("type")
@@ -256,7 +256,7 @@ def _rows(values: Sequence[Mapping[str, object]]) -> str:
 
 
 def _read_json(text: str, name: str) -> GraphFile:
-    # First, as its `read_graph` has the same two lists with other fields.
+    # First, as the reference server's `read_graph` has the same two lists with other fields.
     if (memory := read_reference_memory(text, filename=name)) is not None:
         return graph_of(memory, name)
     if not text.lstrip().startswith("{"):

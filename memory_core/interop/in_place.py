@@ -51,7 +51,7 @@ _Bring = Callable[[Session], bool]
 class _Part:
     bring: _Bring
     note: str = ""
-    """Sentence on skipped contents."""
+    """Sentence on skipped contents; empty if nothing was skipped."""
 
 
 _log = logging.getLogger(__name__)

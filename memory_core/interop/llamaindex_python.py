@@ -264,7 +264,7 @@ def _turned(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> dict[int, in
     """Map priorities, except 0, to LlamaIndex's inverted order."""
     made: list[BaseMemoryBlock[Any]] = [block for stored in blocks if (block := stored.make()) is not None]
     priorities = sorted({block.priority for block in made if block.priority and block.enabled})
-    # The order that LlamaIndex has.
+    # The same order as LlamaIndex's.
     if config.truncation_order == "smallest_first":
         return {priority: priority for priority in priorities}
     return dict(zip(priorities, reversed(priorities), strict=True))

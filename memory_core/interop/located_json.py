@@ -1,4 +1,4 @@
-"""Parse JSON and JSONL into values that know their location.
+"""Parse JSON and JSONL into values with their location.
 
 Also decodes bytes and formats one-sentence errors with their place. Semantics are up to the callers, such as
 `openai_format.py`. Lines and columns count from 1.
@@ -108,13 +108,13 @@ class Located:
     _line: int
     """Line on which its outermost value begins."""
     _path: str = ""
-    """Path within that value."""
+    """Path within the outermost value."""
     _alone: bool = True
-    """True if that is the file's only value."""
+    """True if the outermost value is the file's only one."""
 
     @property
     def place(self) -> Place:
-        """Return its place in the file: line or JSON path, whose indexes count from 0."""
+        """Return the value's place in the file: its line, or a JSON path with indexes from 0."""
         if not self._path:
             return self._line
         return self._path if self._alone else f"line {self._line}, {self._path}"
@@ -123,7 +123,7 @@ class Located:
         return [replace(self, value=element, _path=f"{self._path}[{n}]") for n, element in enumerate(self.value)]
 
     def member(self, key: str) -> "Located | None":
-        """Return an object's member under `key`."""
+        """Return an object's member under `key`; None if it has none."""
         path = f"{self._path}.{key}" if self._path else key
         return replace(self, value=self.value[key], _path=path) if key in self.value else None
 

@@ -175,7 +175,7 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str
     for info in infos:
         name = info.filename.replace("\\", "/")
         path = PurePosixPath(name)
-        # Where zip archives keep the kind of a file, if they were packed on Unix.
+        # The upper 16 bits hold the kind of a file, if the archive was packed on Unix.
         mode = info.external_attr >> 16
         if info.is_dir():
             continue

@@ -180,7 +180,7 @@ def _other_kind(value: Any) -> str | None:
 
 
 def _is_conversation(value: Any) -> bool:
-    """Return whether a value holds messages and is not one itself."""
+    """Return whether a value holds messages, and is not a message itself."""
     if not isinstance(value, dict):
         return isinstance(value, list)
     return "role" not in value and (
@@ -191,7 +191,7 @@ def _is_conversation(value: Any) -> bool:
 
 
 def _is_tree(value: dict[str, Any]) -> bool:
-    """Return whether it is a conversation of ChatGPT's export."""
+    """Return whether a value is a conversation of ChatGPT's export."""
     nodes = value.get("mapping")
     return isinstance(nodes, dict) and bool(nodes) and all(isinstance(node, dict) for node in nodes.values())
 
@@ -255,7 +255,7 @@ def _was_said(message: Any) -> bool:
 
 
 def _title(value: Any) -> str | None:
-    """Return an object's title for its conversation."""
+    """Return the title that an object gives its conversation; None without one."""
     title = next((value[key] for key in _TITLES if value.get(key)), None) if isinstance(value, dict) else None
     return one_line(title) if isinstance(title, str) else None
 
@@ -278,7 +278,7 @@ def _read(source: _Source, filename: str) -> Conversation:
             value, replaced = storable(located.value)
             read = [message for message in read_messages(value) if not _says_nothing(message)]
         except MessageError as error:
-            # The first reason is told if nothing can be imported; otherwise each has its line.
+            # The first reason becomes the error if nothing can be imported; otherwise each is listed.
             refused = refused or (located, error)
             skipped.append(Skipped(line, index, str(error).removesuffix(".")))
             continue

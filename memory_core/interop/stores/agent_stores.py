@@ -54,7 +54,7 @@ def conversation_in(value: Any) -> StoredConversation | None:
         return None
     if all(langchain_fields(entry) is not None for entry in value):
         return StoredConversation("Conversation", tuple(_langchain(value)))
-    # Messages of the Responses API look like any others; one typed item tells the format.
+    # Messages of the Responses API look like any others; one typed item identifies the format.
     if any("role" not in entry and _is_item(str(entry.get("type"))) for entry in value):
         return StoredConversation("Conversation", tuple(_items(value)))
     return None
@@ -66,7 +66,7 @@ def _is_item(kind: str) -> bool:
 
 def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dict[str, list[Any]]:
     sessions: dict[str, list[Any]] = {}
-    # A session with branches holds the messages of all of them in one table, where they would stand mixed.
+    # A session with branches holds the messages of all branches in one table, in mixed order.
     if table.read is _items and (branches := tables_with(connection, _BRANCHES)):
         return _by_branch(connection, name, branches[0])
     query = f"SELECT session_id, {quoted(table.data)} FROM {quoted(name)} ORDER BY {table.order}"
@@ -90,12 +90,12 @@ def _by_branch(connection: sqlite3.Connection, name: str, branches: str) -> dict
 
 
 def _items(rows: list[Any]) -> list[Read]:
-    """Convert items to messages together; an invalid one becomes an error."""
+    """Convert a list of items to messages; an invalid item becomes a `MessageError`."""
     read: list[Read] = []
     good: list[Mapping[str, Any]] = []
     for row in rows:
         try:
-            # Tested alone, but converted with its neighbours: an answer is several items and one message here.
+            # Tested alone, but converted with its neighbours: several items may make one message.
             messages_from_items([row])
         except MessageError:
             read += [*messages_from_items(good), MessageError("it is no item of the Responses API")]

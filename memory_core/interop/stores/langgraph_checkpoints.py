@@ -67,7 +67,7 @@ def _thread(connection: StoreConnection, table: str, thread: str, filename: str)
     for checkpoint in line:
         for entry in [*_messages(checkpoint.state), *(inputs if checkpoint is last else ())]:
             key = _key(entry)
-            # The newest content of a message, with the time of the first checkpoint that has it.
+            # Keep the newest content of a message, with the time of the first checkpoint that has it.
             entries[key] = entry, entries[key][1] if key in entries else checkpoint.at
     newest = {_key(entry): None for entry in [*_messages(last.state), *inputs]}
     older = [key for key in entries if key not in newest]
@@ -102,7 +102,7 @@ def _line(connection: StoreConnection, table: str, thread: str) -> list[tuple[An
     # Ids of checkpoints sort by time.
     current = max(rows, default=None)
     while current in rows:
-        # Taken out, so that a parent that names a descendant ends the walk.
+        # Removed from `rows`, so that a parent that names a descendant ends the loop.
         parent, kind, data = rows.pop(current)
         line.append((kind, data))
         current = parent
@@ -110,7 +110,7 @@ def _line(connection: StoreConnection, table: str, thread: str) -> list[tuple[An
 
 
 def _decoded(kind: Any, data: Any, *, filename: str, budget: Budget) -> _Checkpoint:
-    # Pickled checkpoints among others: unpickling runs code of the file.
+    # Other types, such as pickle, are refused: unpickling runs code of the file.
     if kind not in ("msgpack", "json"):
         raise problem(
             filename,

@@ -57,7 +57,7 @@ def _agent(agent: Mapping[str, Any], file: Mapping[str, Any]) -> StoredConversat
     current = {str(id) for id in in_context} if isinstance(in_context, list) else None
     archived = {n for n, entry in enumerate(entries) if current is not None and str(entry.get("id")) not in current}
     instructions = storable(agent.get("system"))[0]
-    # The compiled message repeats the blocks, which would then stand in the prompt twice.
+    # The compiled message repeats the blocks, which would then be in the prompt twice.
     compiled = _compiled(entries, archived) if isinstance(instructions, str) and instructions.strip() else None
     messages = [
         ChatMessage(role="system", content=instructions) if n == compiled else _message(entry)

@@ -46,7 +46,7 @@ def read_chat_store(value: Mapping[str, Any], *, filename: str) -> tuple[StoredC
     else:
         rows = [row for row in store or [] if isinstance(row, dict) and isinstance(row.get("key"), str)]
         conversations = _by_key((row["key"], row.get("data"), row.get("status"), row.get("timestamp")) for row in rows)
-    # A key without messages is nothing to choose.
+    # A key without messages is not offered.
     conversations = [conversation for conversation in conversations if conversation.messages]
     if not conversations:
         raise problem(filename, "is a chat store without messages.")

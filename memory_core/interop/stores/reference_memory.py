@@ -1,4 +1,4 @@
-"""The file format of MCP's reference memory server and relatives: entities with observations, and relations.
+"""The file format of MCP's reference memory server and similar servers: entities with observations, and relations.
 
 One object per line, a JSON array of them, or the output of `read_graph`. Unreadable lines, such as markers or a
 half-written last line, are skipped with a note.
@@ -116,7 +116,7 @@ def _text(value: Any) -> str:
     if value is None or value in ({}, []):
         return ""
     if isinstance(value, Mapping):
-        # Relatives of the server keep an observation as an object with its text in a field.
+        # Similar servers keep an observation as an object with its text in a field.
         value = next((value[key] for key in ("content", "text", "observation") if value.get(key)), value)
     try:
         written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

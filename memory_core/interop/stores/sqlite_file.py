@@ -146,7 +146,7 @@ def _beginning(path: Path, size: int) -> bytes | None:
 
 
 def _only_reading(action: int, *_: str | None) -> int:
-    # Functions are among them for LIKE in `tables_with`.
+    # Functions are allowed for LIKE in `tables_with`.
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_FUNCTION)
     return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
 
@@ -154,7 +154,7 @@ def _only_reading(action: int, *_: str | None) -> int:
 def tables_with(connection: sqlite3.Connection, columns: Collection[str]) -> list[str]:
     """Return the ordinary tables with these columns, sorted; tables with long defaults, which every row repeats, are
     skipped."""
-    # Virtual tables and views are no such statement: reading them runs code of a module or of the file.
+    # The query excludes virtual tables and views: reading them runs code of a module or of the file.
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%' ORDER BY name"
     return [
         name
