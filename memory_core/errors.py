@@ -4,7 +4,7 @@
     ├── ConfigError            a setting is impossible: change it
     ├── MessageError           a message, or another text, cannot be stored: correct it
     ├── FormatError            a file is not in the expected form: correct the named line
-    │   └── LimitError             it is larger, holds more or takes longer than is read
+    │   └── LimitError             it has too many bytes or items, or takes too long to read
     ├── NotFoundError          no such session, block, fact or turn
     ├── ConflictError          it was changed elsewhere since it was read
     ├── ContextOverflowError   `when_over="raise"` and the context is over the limit
@@ -28,7 +28,7 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 """NUL, which PostgreSQL refuses, and unpaired surrogates, which are not text in any encoding."""
 
 MAX_CHARACTERS, MAX_OWN_CHARACTERS = 500, 2_000
-"""Characters kept of an error's text: of other people's exceptions, and of our own."""
+"""Maximum characters kept of an error's text: of other exceptions, and of the engine's own."""
 
 
 class MemoryInspectorError(Exception):
@@ -66,7 +66,7 @@ class FormatError(MemoryInspectorError, ValueError):
 
 
 class LimitError(FormatError):
-    """An input unpacks to more bytes, holds more items or takes more seconds than are read; none of it was stored."""
+    """An input exceeds the limit of bytes, items or seconds for reading it; none of it was stored."""
 
 
 class NotFoundError(MemoryInspectorError, LookupError):
@@ -74,7 +74,7 @@ class NotFoundError(MemoryInspectorError, LookupError):
 
 
 class ConflictError(MemoryInspectorError):
-    """The thing was changed elsewhere since it was read; nothing was overwritten."""
+    """An item was changed elsewhere since it was read; nothing was overwritten."""
 
 
 class ContextOverflowError(MemoryInspectorError):

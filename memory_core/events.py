@@ -35,9 +35,9 @@ NothingReason = Literal[
 ]  # fmt: skip
 """Reason why nothing was learned from a message.
 
-- `question`: it only asks; `assistant`: the assistant's words are not read
-- `not_read`: neither are those of tools, system and pinned messages; `repeats_memory`: it only repeats memory
-- `known`: a known fact says the same; `repeated`: another message of the delivery does
+- `question`: it only asks; `assistant`: the assistant's messages are not read
+- `not_read`: tool, system and pinned messages are not read; `repeats_memory`: it only repeats memory
+- `known`: a known fact says the same; `repeated`: another message of the delivery says the same
 - `no_rule`: no rule matched; `model_found_none`: the model found nothing in it
 - `suppressed`: it resembles a rejected fact; `refused`: what was found is invalid
 - `language`: the rules do not read its language; `quarantined`: it was in quarantine
@@ -52,7 +52,7 @@ RelationId = Annotated[int, "relations"]
 EntityFields = Annotated[dict[str, Any], {"merged_into": "entities"}]
 RelationFields = Annotated[dict[str, Any], {"subject": "entities", "object": "entities", "ended_by": "relations"}]
 WithRefs = Annotated[dict[str, Any], "refs"]
-"""Names things in its list `refs`, as `compact` writes them."""
+"""Mapping whose list `refs` names pieces of a prompt, as `compact` writes them."""
 
 Knowledge = Literal["built", "observed", "reported"]
 """Origin of a prompt: built by this engine, seen on its way to the model, or reported by the agent's span."""
@@ -102,15 +102,15 @@ class Event:
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
     confirms: ClassVar[bool]
-    """It states an item again that is there already."""
+    """True if it states an existing item again."""
     _writes: ClassVar[bool]
     _bookkeeping: ClassVar[bool]
     forgets: ClassVar[bool]
-    """Messages are no longer the session's after it, nor is what was learned from them alone."""
+    """True if it removes messages from the session, and what was learned from them alone."""
     rewrites_log: ClassVar[bool]
-    """Earlier events of the log may differ after it: words were erased, or another session has the id."""
+    """True if earlier events of the log may have changed: words were erased, or another session has the id."""
     delivery_status: ClassVar[DeliveryStatus | None]
-    """Status of the deliveries that it names, after it; None if it names none."""
+    """Status of the named deliveries after the event; None if it names none."""
     free_text: ClassVar[tuple[str, ...]]
     """Fields with words that a person or a model wrote, or with settings; the others hold codes, numbers, hashes."""
 
@@ -134,14 +134,14 @@ class Event:
         """Register a kind of event with the properties by which readers of the log select it.
 
         Args:
-            family: what the event is about.
-            becomes: state of a fact or relation after the event, if it changes that.
-            adds: kind of item that the event adds one of.
+            family: subject of the event.
+            becomes: state of a fact or relation after the event, if it changes the state.
+            adds: kind of the item that the event adds, if any.
             writes: see the property.
-            gives: field of the item that gets its number from this event.
+            gives: field with the ids of the items that the event creates.
             operation: see the property.
             text: field with the hash of the item's words.
-            supports: its `sources` are messages that state the item.
+            supports: True if `sources` are messages that state the item.
             bookkeeping: see the property.
             delivery_status: see the attribute.
             forgets: see the attribute.
@@ -154,10 +154,10 @@ class Event:
         cls.forgets, cls.rewrites_log = forgets, rewrites_log
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
         cls.confirms = supports and adds is None
-        # A field named like a kind holds the number of the event's item, `fact` say.
+        # A field named like a kind, such as `fact`, holds the number of the event's item.
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
-        # Made a dataclass here, so that no kind can forget it. Without slots, for which another class would be made and
-        # registered.
+        # Made a dataclass here, so that no kind can forget it. Without slots, which would make another class
+        # and register it too.
         KINDS[cls.kind] = dataclass(frozen=True)(cls)
 
     @property
@@ -177,7 +177,7 @@ class Event:
 
     @property
     def items(self) -> tuple["Item", ...]:
-        """The items that its operation concerns."""
+        """Items that the event's operation concerns."""
         if self.item is None:
             return ()
         number = getattr(self, self.item)
@@ -196,22 +196,22 @@ class Event:
 
     @property
     def support(self) -> tuple[tuple[int, str, Ranges], ...]:
-        """Messages that it adds as sources of a fact by hand, by session; see `FactsCurated.support`."""
+        """Messages added as sources of facts: (fact, session, messages); see `FactsCurated.support`."""
         return ()
 
     @property
     def called_tool(self) -> str | None:
-        """Name of the memory tool of which it reports a call, if any."""
+        """Name of the memory tool whose call the event reports; None for other events."""
         return None
 
     @property
     def changed_settings(self) -> Mapping[str, Any]:
-        """New values of the settings that it changes: those of its block (`about`), or without one of the session."""
+        """New values of changed settings: of the block `about` or, if that is None, of the session."""
         return _NO_SETTINGS
 
     @property
     def empties_session(self) -> bool:
-        """True if no message is left after it, so that turns are counted anew."""
+        """True if no message is left after the event; turns are then counted from 1 again."""
         return False
 
     @property
@@ -222,7 +222,7 @@ class Event:
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a stored event under present names, invalid ones of earlier versions corrected."""
+        """Return the values of a stored event under present names, with values of earlier versions corrected."""
         return values
 
     def to_json(self) -> str:
@@ -264,14 +264,14 @@ def _event(kind: str, values: dict[str, Any]) -> Event:
     values = {name: _tuples(value) if type(value) is list else value for name, value in values.items()}
     cls = KINDS.get(kind)
     read = cls.as_read(values) if cls is not None else values
-    # A kind or a field of a newer version: reading it without the field might say something else.
+    # A kind or a field of a newer version: without the field the event might mean something else.
     if cls is None or not _fields(kind) >= read.keys():
         return UnknownEvent(name=kind, data=values)
     return cls(**read)
 
 
 FORMER_SETTINGS = {"sitting_weight": "episode_weight", "substance_weight": "informativeness_weight"}
-"""Settings of blocks that earlier versions stored under another name, and their present one."""
+"""Present names of block settings by the names under which earlier versions stored them."""
 
 
 def current_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def _fields(kind: str) -> frozenset[str]:
 
 
 def ranges(numbers: Iterable[int]) -> Ranges:
-    """Sequence numbers as ranges.
+    """Return sequence numbers as ranges.
 
     >>> ranges([3, 1, 2, 9])
     ((1, 3), (9, 9))
@@ -375,12 +375,12 @@ class Ref(str):
 def is_ref(text: str) -> bool:
     """Return whether a text is a ref, or a run of them, as `compact` writes them."""
     match = _REF.fullmatch(text)
-    # A run goes upwards and has more than one number: only such runs does `compact` write.
+    # `compact` writes only runs that ascend and have more than one number.
     return match is not None and (not match[3] or int(match[2]) < int(match[3]))
 
 
 def is_target(text: str) -> bool:
-    """Does this name one thing that can be followed: one piece of a prompt, or one cut?
+    """Return whether a text names one thing that can be followed: a piece of a prompt, or a cut.
 
     >>> is_target("f3"), is_target("f3-f5"), is_target("x812.1")
     (True, False, True)
@@ -389,14 +389,14 @@ def is_target(text: str) -> bool:
 
 
 def runs(refs: Iterable[str]) -> Iterator[tuple[RefKind, int, int]]:
-    """Kind, first and last number of each numbered ref or run of them, in order, without spreading it."""
+    """Yield kind, first and last number of each numbered ref or run of refs, in order, without expanding runs."""
     for ref in refs:
         if (match := _REF.fullmatch(ref)) and match[1]:
             yield _KINDS[match[1]], int(match[2]), int(match[3] or match[2])
 
 
 def numbers(refs: Iterable[str], kind: RefKind) -> list[int]:
-    """Return the numbers of the refs of one kind, in order; runs are spread.
+    """Return the numbers of the refs of one kind, in order; runs are expanded.
 
     >>> numbers(["f1-f3", "v9"], "fact")
     [1, 2, 3]
@@ -473,7 +473,7 @@ class SessionReset(Event, family="session", forgets=True, rewrites_log=True):
     facts: int
     vectors: int
     seqs: Ranges | None = None
-    """The removed messages, where only these were; None: all of the status."""
+    """The removed messages; None: all messages of the status."""
 
     @property
     def empties_session(self) -> bool:
@@ -510,7 +510,7 @@ class SessionBranched(Event, family="session"):
 
 
 class AgentAttached(Event, family="session", free_text=("name",)):
-    """The session mirrors an external agent: its log is what was seen of that agent, and it is read-only here."""
+    """The session mirrors an external agent: its log records what was seen of that agent, and it is read-only here."""
 
     source: Literal["proxy", "adapter", "spans", "file"]
     """Source: the recording proxy, an adapter inside the agent's framework, the agent's own spans; or `file` for a
@@ -533,7 +533,7 @@ class ConfigurationChanged(Event, family="settings", free_text=("before", "after
     """Only the settings that differ."""
     source: Literal["constructor", "app"]
     ignored: dict[str, Any] = field(default_factory=dict)
-    """Values that were overridden by these."""
+    """Overridden values: stored ones by `after`, or a constructor's by the stored ones."""
 
     @property
     def changed_settings(self) -> Mapping[str, Any]:
@@ -637,21 +637,21 @@ class DeliverySkipped(Event, family="deliveries", delivery_status="skipped"):
 
 
 class NothingLearned(Event, family="deliveries", bookkeeping=True):
-    """Messages of a delivery from which a block learned nothing, each with the reason. The others led to something."""
+    """Messages of a delivery from which a block learned nothing, each with the reason; the rest led to something."""
 
     block: str
     learner: str
     """Name of the model, or of the rules."""
     reasons: tuple[tuple[NothingReason, Ranges, FactId | None, str], ...]
-    """Reason, messages, the fact that it names (`known`, `suppressed`), and the hash of the model's own words; empty if
-    it gave none. Every message occurs once."""
+    """Reason, messages, the similar fact (for `known` and `suppressed`), and the hash of the model's remark, empty
+    without one. Every message occurs once."""
 
     @property
     def messages_named(self) -> Ranges:
         return tuple(span for _, seqs, _, _ in self.reasons for span in seqs)
 
     def reason_for(self, seq: int) -> tuple[NothingReason, int | None, str] | None:
-        """Reason, fact and hash of the model's words for a message; None if it is not among them."""
+        """Return reason, fact and hash of the model's remark for a message; None if the message is not listed."""
         for code, seqs, fact, model_words in self.reasons:
             if any(first <= seq <= last for first, last in seqs):
                 return code, fact, model_words
@@ -774,9 +774,9 @@ class FactConfirmed(Event, family="facts", supports=True):
     similarity: float
     sources: Ranges
     former: float | None = None
-    """Time of the confirmation before a person's, for its undo."""
+    """Time of the previous confirmation, to undo a person's; seconds since 1970."""
     restores: float | None = None
-    """Time that is valid again, where a person's confirmation was undone."""
+    """Time of the previous confirmation, restored by undoing a person's; seconds since 1970."""
 
 
 class FactChanged(Event, family="facts", writes=True, operation="update", text="after"):
@@ -784,7 +784,7 @@ class FactChanged(Event, family="facts", writes=True, operation="update", text="
     block: str
     before: str
     after: str
-    """Hashes of its words; the same where only the metadata changed."""
+    """Hashes of the words before and after; equal if only the metadata changed."""
     tokens: int
     metadata: str | None = None
     """Hash of the metadata after the change, as JSON; None without any."""
@@ -829,11 +829,11 @@ class FactErased(Event, family="facts", writes=True, operation="delete", rewrite
 
 
 class FactsRead(Event, family="facts"):
-    """A program asked a block for facts, outside of any prompt: by a key, by how keys begin, or by a question."""
+    """A program asked a block for facts, outside of any prompt: by a key, by a prefix of keys, or by a question."""
 
     block: str
     key: str | None
-    """Hash of the key, or of how the keys begin."""
+    """Hash of the key, or of the prefix of keys."""
     query: str | None
     """Hash of the question."""
     facts: tuple[FactId, ...]
@@ -885,7 +885,7 @@ class FactsCondensed(Event, family="facts"):
     """Pairs of the facts that were merged and the fact they became."""
     vanished: tuple[FactId, ...]
     new: tuple[FactId, ...]
-    """Facts of the shorter list that replace none of the longer."""
+    """Facts of the condensed list that replace no former fact."""
 
 
 class CondensingRefused(Event, family="facts"):
@@ -958,7 +958,7 @@ class EntityChanged(Event, family="relations", writes=True, operation="update"):
     block: str
     before: EntityFields
     after: EntityFields
-    """The changed ones of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`."""
+    """Changed fields among `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`."""
 
 
 class RelationAdded(
@@ -1005,7 +1005,7 @@ class RelationChanged(Event, family="relations", writes=True, operation="update"
     block: str
     before: RelationFields
     after: RelationFields
-    """The changed ones of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`,
+    """Changed fields among `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`,
     `ended_by` and `sources` (`Ranges`, combined when two relations are merged)."""
 
     @property
@@ -1132,10 +1132,10 @@ class Retrieved(Event, family="vectors", operation="search", free_text=("degrade
     token_budget: int | None = None
     """Token budget to fill; None if a number of results was requested instead."""
     postprocessors: tuple[str, ...] = ()
-    """Names of LlamaIndex's postprocessors that ordered and left out, after the gates before `postprocessed`."""
+    """Names of LlamaIndex's postprocessors that sorted and filtered, after the gates before `postprocessed`."""
     elsewhere: tuple[tuple[str, float], ...] = ()
     """Units requested from the user's other sessions, best first: hash of the unit's text, score. `candidates` and
-    `gates` are about this session's own units, as its log is."""
+    `gates` are about this session's own units only."""
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -1154,7 +1154,7 @@ class Retrieved(Event, family="vectors", operation="search", free_text=("degrade
 
 
 class ContextBuilt(Event, family="prompts"):
-    """Context that was built, small enough to store for every turn: words are in the content store."""
+    """A context was built. Small enough to store for every turn, as words are in the content store."""
 
     pinned: Ranges
     queue: Ranges
@@ -1188,7 +1188,7 @@ class ContextBuilt(Event, family="prompts"):
     sent: int | None = None
     """Start of a reported call, in microseconds since the epoch."""
     span: str | None = None
-    """Trace and span id of that span."""
+    """Trace and span id of the reported call."""
 
 
 class ModelCalled(Event, family="calls", free_text=("error",)):
@@ -1207,7 +1207,7 @@ class ModelCalled(Event, family="calls", free_text=("error",)):
 
     @property
     def bookkeeping(self) -> bool:
-        # A failed call, or one whose prompt is unknown, is worth showing; the others are told by their effects.
+        # A failed call, or one whose prompt is unknown, is worth showing; the effects of others have events.
         return self.error is None and self.captured
 
     @classmethod
@@ -1261,7 +1261,7 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
     written_at: float | None = None
     """Time the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
     note: str | None = None
-    """Hash of who wrote it elsewhere, and why."""
+    """Hash of a note on who wrote the text elsewhere, and why."""
 
     @property
     def changed_settings(self) -> Mapping[str, Any]:
@@ -1353,7 +1353,7 @@ class MemoryWritten(Event, family="stores", free_text=("error",)):
     records: tuple[tuple[str | None, str | None, int], ...]
     """Id, hash of the words and tokens of each; None and 0 for words that were not captured."""
     count: int | None
-    """Number of records as the span has it."""
+    """Number of records that the span reports; None if it reports none."""
     error: str | None = None
 
 
@@ -1380,7 +1380,7 @@ class MemoryDeleted(Event, family="stores", free_text=("error",)):
     finished: int
     store: str | None
     records: tuple[str, ...]
-    """Their ids; empty: every record."""
+    """Ids of the deleted records; empty: every record."""
     count: int | None
     error: str | None = None
 
