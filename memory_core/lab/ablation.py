@@ -19,12 +19,12 @@ from memory_core.tokens import counter_for
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A past prompt, as sent and without one item."""
+    """A past prompt in two versions: as sent, and with one item removed or reworded."""
 
     before: tuple[ChatMessage, ...]
     after: tuple[ChatMessage, ...]
     tokens: tuple[int, int]
-    """Tokens that each of the two calls sends."""
+    """Tokens that the calls with `before` and `after` send, tool definitions included."""
     tools: tuple[ToolSpec, ...] = ()
     """Tools offered to the model: those that edit this memory now."""
 
@@ -48,7 +48,7 @@ class Answers:
 
 
 def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str | None = None) -> Question:
-    """Return a recorded prompt without an item, or with `words` in its place.
+    """Return a recorded prompt as sent, and without an item or with `words` in the item's place.
 
     Raises:
         ConfigError: The prompt lacks the item, or its text cannot be replaced.
@@ -59,7 +59,7 @@ def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str 
     after = memory.log.altered_prompt(
         context, without=() if words is not None else (ref,), edited={} if words is None else {ref: words}
     )
-    # Checked before any call: two equal prompts would be paid for and tell nothing.
+    # Checked before any call: two equal prompts would be paid for and show no difference.
     if before == after:
         raise ConfigError("The prompt is the same with and without it: there is nothing to ask.")
     config = memory.session.config
@@ -78,10 +78,10 @@ def ask_both(
     progress: Callable[[str], object] = lambda line: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Answers | None:
-    """Ask a model with both prompts; None once `cancelled`.
+    """Ask a model both prompts; return None once `cancelled`.
 
     Raises:
-        ModelError: It did not answer.
+        ModelError: The model did not answer.
     """
     answers: list[str] = []
     called: list[tuple[ToolCallPart, ...]] = []

@@ -76,14 +76,14 @@ def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad
 
 
 def _decided(memory: Memory, probe: Probe, good: int, turn: int) -> EventRecord | None:
-    """Return the event that decided about a phrase; if it is the prompt itself, a person's change before it."""
+    """Return the event that decided about a phrase; if that is a prompt, the last change by a person before it."""
     history, phrase = memory.log.history(), getattr(probe, "phrase", None)
     # The decision may precede the turn by far: the event that removed the phrase, not the prompt that lacks it.
     stage = memory.trace(phrase, turn=turn).decisive if phrase is not None else None
     decision = history.upto(stage.position)[-1] if stage is not None and stage.position is not None else None
     if decision is not None and not is_context(decision.event):
         return decision
-    # A prompt decides by settings and contents; what a person changed since the good turn explains it better.
+    # A prompt only applies settings and contents; what a person changed since the good turn explains it better.
     before, built = history.turns[good].built, history.turns[turn].built
     if before is None or built is None:
         return decision
@@ -118,7 +118,7 @@ def responsible_changes(
             return True
         try:
             variant = good.with_changes(good.name, changes)
-        except ConfigError:  # a subset of the changes may be invalid; it then tells nothing
+        except ConfigError:  # a subset of the changes may be invalid; it then does not count as failing
             return False
         plays += 1
         played = player.play(script, variant)

@@ -132,7 +132,7 @@ def prepare(
         probes = probes or file.probes
     recorded = read_recorded(conversation, services)
     variant = _variant(configuration, recorded, Path(conversation).name)
-    # Probes given explicitly replace those of the bundle: a file without any is no wish to check those.
+    # A file of probes replaces those of the bundle even if it is empty; an empty sequence does not.
     from_file = isinstance(probes, str | Path)
     wanted = tuple(read_probes_file(probes) if isinstance(probes, str | Path) else probes or recorded.probes)
     # Refused, as a run without probes would pass in a test suite without having checked anything.

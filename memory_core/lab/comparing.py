@@ -61,7 +61,7 @@ class Divergence:
 
 
 def average(turns: Sequence[PlayedTurn]) -> int:
-    """Average tokens per prompt; 0 without turns."""
+    """Return the average tokens per prompt; 0 without turns."""
     return round(sum(turn.sent for turn in turns) / len(turns)) if turns else 0
 
 

@@ -1,4 +1,4 @@
-"""People's changes of facts as script steps, matched to the replay's facts by text since ids differ.
+"""People's changes of facts as script steps, matched to the replay's facts by text, as ids differ.
 
 A logged change set names each fact's version before and after it; the log has the values of both.
 """
@@ -28,7 +28,7 @@ class FactValues:
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """A fact of a change set; successors within the set are named by index."""
+    """Change of one fact in a change set; `by` is the index of its successor's change, None without a successor."""
 
     before: FactValues | None
     """None if the fact was added."""
@@ -50,7 +50,7 @@ class CuratedFacts:
     reason: str
     changes: tuple[FactChange, ...]
     inherits_sources: bool
-    """True if successors inherit the source messages of what they replace. An undo removes no sources here."""
+    """True if successors inherit the source messages of the facts they replace. A replayed undo removes no sources."""
 
 
 _Version = tuple[int, int]
@@ -63,7 +63,7 @@ class _Versions:
 
     values: Mapping[_Version, FactValues]
     taken_by: Mapping[_Version, int]
-    """Successor by version of a superseded fact."""
+    """Id of the successor, by the version in which a fact was superseded."""
     added: Mapping[int, FactAdded]
 
 
@@ -115,7 +115,7 @@ def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, st
     changes = []
     for id, before, after in rows:
         then, now = (_worded(versions.values.get((id, version)), texts) for version in (before, after))
-        # Only versions that this set made count: another supersession of the fact is that of another event.
+        # Only versions that this change set made count: another event may have superseded the fact as well.
         by = next(
             (taken_by[id, version] for version in range(before + 1, after + 1) if (id, version) in taken_by), None
         )
@@ -138,7 +138,7 @@ def _worded(values: FactValues | None, texts: Mapping[str, str]) -> FactValues |
 
 
 def curate(memory: Memory, curated: CuratedFacts) -> bool:
-    """Apply a change set again; return False, changing nothing, if one of its facts has no match."""
+    """Apply a change set again; return False if one of its facts has no match (nothing changes), or it is refused."""
     try:
         desk = memory.facts.desk(curated.block)
         # Facts are looked up before anything is changed, so that a missing one leaves the memory as it is.

@@ -3,7 +3,7 @@
     for finding in findings(variant_of(memory), script_of(memory)):
         print(finding.severity, finding.sentence)
 
-Pure: settings, fixed texts and message sizes are enough. A fix is offered only if the rules, run again with it, no
+Pure: reads only settings, fixed texts and message sizes. A fix is offered only if the rules, run again with it, no
 longer report the finding and report no new error.
 """
 
@@ -41,7 +41,7 @@ Severity = Literal["error", "warning", "note"]
 """An error affects every prompt, a warning is probably a mistake, a note is informative."""
 
 LARGE_RECALL = 8_000
-"""Recall tokens per prompt that are enough: 98.6 % of the answering messages are included at this size
+"""Tokens of recalled turns that suffice per prompt: they include 98.6 % of the messages that answer the question
 (benchmarks/README.md)."""
 
 CACHED_FROM = 1_024
@@ -65,7 +65,7 @@ class Finding:
     evidence: Mapping[str, int] = field(default_factory=dict)
     """Numbers of the sentence by name; tokens unless named otherwise."""
     changes: tuple[Change, ...] = ()
-    """Changes that fix it together (`Variant.with_changes`); empty if a few settings cannot."""
+    """Changes that together fix the finding (`Variant.with_changes`); empty if no such fix is known."""
     block: str | None = None
     """Block concerned, if any."""
 
@@ -91,7 +91,7 @@ def findings(
             measured = _Measured(variant.with_changes(variant.name, remedy), counter, conversation)
         except ConfigError:
             return False
-        # Errors of the same rule and block may remain; only new ones rule a candidate out.
+        # Errors that existed before may remain; only new ones rule a candidate out.
         remaining = {(other.rule, other.block) for other, _ in rule(measured)}
         return (finding.rule, finding.block) not in remaining and _errors(measured) <= before
 
@@ -123,7 +123,7 @@ def _report(
 
 @dataclass(frozen=True)
 class _Conversation:
-    """Sizes of a conversation; empty without one."""
+    """Messages of a conversation with their sizes; empty if no conversation is passed."""
 
     messages: tuple[ChatMessage, ...] = ()
     sizes: tuple[MessageTokens, ...] = ()
@@ -159,7 +159,7 @@ def _protected(script: Script) -> dict[str, int]:
 
 
 class _Measured:
-    """A configuration with the sizes that are certain."""
+    """A configuration with the token sizes that are the same in every prompt."""
 
     def __init__(self, variant: Variant, counter: TokenCounter, conversation: _Conversation) -> None:
         self.config: MemoryConfig = variant.config
@@ -190,7 +190,7 @@ class _Measured:
 
     @property
     def never_cut(self) -> dict[str, int]:
-        """Tokens of texts in every prompt, by block."""
+        """Tokens of the static texts that are in every prompt, by block."""
         # A static text is cut whole, so only with priority 0 is it in every prompt.
         return {block.name: self._sizes[block.name] for block in self.blocks if _fixed(block)}
 
@@ -220,7 +220,7 @@ class _Measured:
 
     @property
     def core(self) -> list[StaticMemoryBlock]:
-        """Texts that an agent may edit with tools."""
+        """Static blocks whose text an agent may edit with tools."""
         return [
             block
             for block in self.blocks
@@ -246,7 +246,7 @@ class _Measured:
         return [*changes, self.set("token_flush_size", None)] if size is not None and size > limit else changes
 
     def limit_leaving(self, tokens: int) -> list[Change]:
-        """Return the changes to a limit, in hundreds, that fits these tokens beside a full queue."""
+        """Return the changes to a token limit, a multiple of 100, with room for these tokens beside a full queue."""
         # The queue takes `ratio` of the limit and the rest must hold the tokens; a ratio of 1 leaves no rest.
         ratio = self.config.chat_history_token_ratio
         least = tokens / (1 - ratio) if ratio < 1 else 2 * tokens
@@ -270,7 +270,7 @@ def _errors(measured: _Measured) -> set[tuple[str, str | None]]:
 
 
 def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
-    """Uncut texts leave no room for the conversation."""
+    """Report texts that are never cut and leave no room for the conversation."""
     needed, limit = measured.certain, measured.limit
     # With the limit itself used up, no message fits either, so equality is an error.
     if needed < limit:
@@ -280,7 +280,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
     blocks = {block.name: block for block in measured.blocks}
     several = len(largest) + bool(measured.pinned) > 1
     names = ["the system messages"] if measured.pinned else []
-    # A larger limit may show that a text that is cut whole does not fit either: then both have to.
+    # With a larger limit, a text that is cut whole may turn out not to fit either: one fix makes room for both.
     whole = [measured.size(b) for b in measured.blocks if isinstance(b, StaticMemoryBlock) and b.priority]
     who = listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
     yield _report(
@@ -298,7 +298,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _too_large(measured: _Measured) -> Iterator[_Fixable]:
-    """A text that is cut as a whole exceeds the limit even alone."""
+    """Report static texts that are cut whole and do not fit into the limit beside the texts that are never cut."""
     certain, limit = measured.certain, measured.limit
     for block in measured.blocks:
         # Texts that are never cut and pass the limit by themselves are reported by `over_limit`.
@@ -322,7 +322,7 @@ def _too_large(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _no_room(measured: _Measured) -> Iterator[_Fixable]:
-    """Uncut texts leave less room than one fact or stored turn needs."""
+    """Report texts that are never cut and leave less room than one fact or stored turn needs."""
     remaining, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
     names = [block.name for block in measured.cut_first if not isinstance(block, StaticMemoryBlock)]
     # No room at all is reported by `over_limit`.
@@ -341,7 +341,7 @@ def _no_room(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _window(measured: _Measured) -> Iterator[_Fixable]:
-    """The limits exceed the model's context window."""
+    """Report a token limit or history budget above what the model's context window leaves."""
     config, limit = measured.config, measured.limit
     if config.context_window is None or limit >= config.token_limit:
         return
@@ -366,14 +366,14 @@ def _window(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _ratios(budget: float, config: MemoryConfig) -> list[float]:
-    """Return the ratio for this history budget, in whole percent if possible."""
+    """Return the only ratio for this history budget, in a list: in whole percent, unless that is 0."""
     ratio = budget / config.token_limit
     # Rounded down, so that the budget stays within what was asked for.
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
 
 def _flush_size(measured: _Measured) -> Iterator[_Fixable]:
-    """A flush removes more than the queue may hold."""
+    """Report a flush size above the history budget."""
     config = measured.config
     size, budget = config.flush_size, round(config.history_budget)
     if size <= config.history_budget:
@@ -391,7 +391,7 @@ def _flush_size(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _queue_fills(measured: _Measured) -> Iterator[_Fixable]:
-    """The queue leaves no room for blocks."""
+    """Report a queue that may fill the whole limit and leave no room for blocks."""
     config = measured.config
     names = [block.name for block in measured.cut_first]
     # A number of turns bounds the queue as well.
@@ -408,7 +408,7 @@ def _queue_fills(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
-    """Facts may fill the room beside a full queue before blocks that are cut first."""
+    """Report fact blocks that may fill the room beside a full queue, so that blocks cut before them get none."""
     room = measured.limit - measured.queue_tokens - measured.certain
     for block in measured.blocks:
         if not isinstance(block, FactExtractionMemoryBlock) or block.show == "none" or room <= 0:
@@ -441,7 +441,7 @@ def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _facts_limit(measured: _Measured) -> Iterator[_Fixable]:
-    """Facts written by people exceed the block's limit, so the list is never condensed."""
+    """Report blocks where facts of people alone reach the target of condensing, so that nothing is condensed."""
     for block in measured.blocks:
         protected = measured.conversation.protected.get(block.name, 0)
         # Protected facts are never condensed: once they reach the target length, condensing cannot shorten the list.
@@ -459,7 +459,7 @@ def _facts_limit(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _hidden(measured: _Measured) -> Iterator[_Fixable]:
-    """No prompt and no tool reads these facts."""
+    """Report fact blocks that no prompt and no tool reads."""
     for block in measured.blocks:
         if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not measured.archive:
             yield _report(
@@ -474,7 +474,7 @@ def _hidden(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _unfed(measured: _Measured) -> Iterator[_Fixable]:
-    """Blocks get no input to learn from, or only too late for this session."""
+    """Report blocks that get no messages to learn from, or only when the session is closed."""
     for block in measured.blocks:
         # A user's facts come from other sessions as well, so they may have contents without this one's messages.
         if not block.kind_learns or block.settings().get("scope") == "user":
@@ -504,7 +504,7 @@ def _unfed(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _asks_for_all(measured: _Measured) -> Iterator[_Fixable]:
-    """Recall has no result limit, at a large token limit."""
+    """Report vector blocks without a limit of results at a large token limit."""
     budget = budget_for(measured.limit, measured.certain)
     for block in measured.blocks:
         if isinstance(block, VectorMemoryBlock) and block.fills_budget and budget > LARGE_RECALL:
@@ -520,7 +520,7 @@ def _asks_for_all(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _tools(measured: _Measured) -> Iterator[_Fixable]:
-    """Tool definitions are outside the prompt and count towards no limit."""
+    """Report the tokens of tool definitions, which the model reads beside the prompt and no limit counts."""
     core = [(block.name, block.settings(), block.text) for block in measured.core]
     specs = tool_specs(core, archive=measured.archive is not None)
     tokens, limit, config = definition_tokens(specs, measured.counter.text), measured.limit, measured.config
@@ -549,7 +549,7 @@ def _tools(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _cache(measured: _Measured) -> Iterator[_Fixable]:
-    """Text that changes per question precedes text that does not, which defeats prompt caching."""
+    """Report blocks that change with the question and precede the queue, which defeats prompt caching."""
     names = [block.name for block in measured.blocks if _differs(block)]
     queue = measured.queue_tokens
     # In the system message, memory precedes the queue; in the newest user message, it follows the cached part.
@@ -572,7 +572,7 @@ def _differs(block: BaseMemoryBlock[Any]) -> bool:
 
 
 def _first_flush(measured: _Measured) -> Iterator[_Fixable]:
-    """Blocks learn only from flushed messages, and nothing has been flushed."""
+    """Report blocks that learn only from flushed messages and stay empty until the first flush."""
     waiting = [b for b in measured.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
     conversation, config = measured.conversation, measured.config
     users = sum(message.role is MessageRole.USER for message in conversation.messages)
@@ -596,7 +596,7 @@ def _first_flush(measured: _Measured) -> Iterator[_Fixable]:
     yield _report("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
 
 
-# Errors first: whether a fix makes new ones is checked with these rules alone.
+# Errors first: only these rules are checked for new errors that a fix would cause.
 _ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)
 _RULES: tuple[_Rule, ...] = (
     *_ERRORS,

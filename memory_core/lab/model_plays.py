@@ -56,12 +56,12 @@ class KeptOutputs:
 
     def __init__(self, memory: Memory) -> None:
         self._database, self._session_id = memory.session.database, memory.session_id
-        # Read once: answers may repeat any message of now, so they are kept only while all of them are there.
+        # Read once: an answer may repeat any of these messages, so it is kept only while all of them are stored.
         with self._database.read() as connection:
             self._seqs = message_seqs(connection, self._session_id, None)
 
     def find(self, key: str) -> ModelCall | None:
-        """Return the cached call with this input hash."""
+        """Return the cached call with this input hash; None if there is none."""
         with self._database.read() as connection:
             stored = read_output(connection, self._session_id, key)
         if stored is None:
@@ -71,7 +71,7 @@ class KeptOutputs:
         return ModelCall(stored.purpose, stored.model, *tokens, stored.seconds, stored.cost, output)
 
     def keep(self, call: ModelCall) -> bool:
-        """Cache a call's answer; False if messages were erased since, whose text it may repeat.
+        """Cache a call's answer; return False if messages were erased since, as the answer may repeat their text.
 
         Raises:
             NotFoundError: The session was deleted.
@@ -159,7 +159,7 @@ class _ByInput(ABC):
 
 
 class PlayedModel(_ByInput):
-    """Calls a model for uncached inputs, up to an agreed number of calls, and caches each answer."""
+    """Wrapper that calls a model for uncached inputs, up to an agreed number of calls, and caches each answer."""
 
     def __init__(self, chat: ChatModel, outputs: KeptOutputs, *, calls: int) -> None:
         """Wrap a model. `calls`: maximum number of new calls."""
@@ -169,7 +169,7 @@ class PlayedModel(_ByInput):
         self.made: list[ModelCall] = []
         """Paid calls in order of completion."""
         self.stopped: str | None = None
-        """Reason to end the replay, one sentence; no more calls are made."""
+        """Reason to end the replay, one sentence; then no more calls are made. None while the replay goes on."""
         self._begun = 0
 
     @property
@@ -238,7 +238,7 @@ class CallCount:
 
 
 class CountedModel(_ByInput):
-    """Counts the calls that would be needed, without making any. Counts continue across replays."""
+    """Stand-in for a model that counts the calls needed without making any. Counts continue across replays."""
 
     def __init__(self, name: str, outputs: KeptOutputs, *, encoding: str) -> None:
         super().__init__(name, outputs)
@@ -257,7 +257,7 @@ class CountedModel(_ByInput):
 
     def learning(self, services: Services) -> Services:
         """Return services that learn from cached answers, else by rules."""
-        # Learners of its own: a learner can fall back to rules, a chat model cannot.
+        # Separate learners, as a learner can fall back to rules and a chat model cannot.
         other = services.with_extractor(_Extractor(self))
         other.decider, other.summariser, other.relations = _Decider(self), _Summariser(self), _Relations(self)
         return other
@@ -273,7 +273,7 @@ class CountedModel(_ByInput):
         self, key: str, messages: Sequence[ChatMessage], purpose: str, make: Callable[[], tuple[str, ModelCall]]
     ) -> ModelCall:
         with self._lock:
-            # By input, so that one asked again in another configuration is one call.
+            # Keyed by input, so that an input asked again under another configuration counts as one call.
             self._new[key] = sum(self._counter.message(message).billed for message in messages)
         raise NotKeptError("This was not asked yet.")
 

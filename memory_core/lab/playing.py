@@ -39,7 +39,7 @@ class Learning(Protocol):
 
     @property
     def stopped(self) -> str | None:
-        """Reason to end the replay, one sentence."""
+        """Reason to end the replay, one sentence; None while it goes on."""
         ...
 
     def learning(self, services: Services) -> Services:
@@ -72,7 +72,7 @@ class Played:
 
 
 class Player:
-    """Replays conversations, embedding each text once."""
+    """Runner of replays that embeds each text once, however many configurations are played."""
 
     def __init__(self, services: Services, *, tokenizer_fn: Tokenizer | None = None) -> None:
         self._embedder = _Once(services.embedder)
@@ -98,7 +98,7 @@ class Player:
         def ended() -> bool:
             return cancelled() or (by is not None and by.stopped is not None)
 
-        # The clock is that of the recording: ages and dates in prompts are those of then.
+        # The clock shows the recorded times, so that ages and dates in prompts are as they were.
         now = script.steps[0].at if script.steps else 0.0
         services = Services(embedder=self._embedder)  # services of its own, so their caches are freed with the memory
         memory = Memory.from_defaults(
@@ -134,7 +134,7 @@ class _Agent:
         self._tools = MemoryTools(memory)
         self._names = {spec.name for spec in self._tools.specs()} if memory.blocks.editable_by_agents else set()
         self._by_rules = bool(self._names) and not script.editing
-        """Rules edit in the agent's place if it had no editing tools when recorded."""
+        """True if rules edit in the agent's place: it has editing tools here, but had none when it was recorded."""
         self.not_made = 0
         """Number of people's changes that could not be applied."""
 
@@ -188,7 +188,7 @@ def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by
 
 
 def undelivered(memory: Memory) -> str | None:
-    """Describe deliveries that did not reach their blocks; None if all did."""
+    """Describe deliveries that are not done, or else stored units without a vector; None if there are neither."""
     pending = memory.session.deliveries(states=("pending", "parked"))
     if not pending:
         # A delivery succeeds even if the embedder fails: its units then lack vectors.

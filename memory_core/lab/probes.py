@@ -30,7 +30,7 @@ class _Probe(BaseModel):
 
 
 class InPrompt(_Probe):
-    """A phrase is in every prompt from a turn on, literally or in a fact or summary made of it."""
+    """Expect a phrase in every prompt from a turn on, literally or in a fact or summary made of it."""
 
     expect: Literal["in_prompt"] = "in_prompt"
     phrase: Words
@@ -42,7 +42,7 @@ class InPrompt(_Probe):
 
 
 class NeverInPrompt(_Probe):
-    """A phrase is in no prompt from a turn on: no sentence contains all its words."""
+    """Expect a phrase in no prompt from a turn on: no sentence contains all its words."""
 
     expect: Literal["never_in_prompt"] = "never_in_prompt"
     phrase: Words
@@ -54,7 +54,7 @@ class NeverInPrompt(_Probe):
 
 
 class BlockTokens(_Probe):
-    """A block gets at least so many tokens in every prompt from a turn on."""
+    """Expect a block to get at least so many tokens in every prompt from a turn on."""
 
     expect: Literal["block_tokens"] = "block_tokens"
     block: Words
@@ -67,8 +67,8 @@ class BlockTokens(_Probe):
 
 
 class EvidenceInPrompt(_Probe):
-    """The prompt of a turn covers these messages: in its queue, or as a stored turn, fact, relation or summary made of
-    them."""
+    """Expect the prompt of a turn to cover these messages: in its queue, or as a stored turn, fact, relation or summary
+    made of them."""
 
     expect: Literal["evidence_in_prompt"] = "evidence_in_prompt"
     turn: Turn
@@ -79,7 +79,7 @@ class EvidenceInPrompt(_Probe):
 
 
 class FactCites(_Probe):
-    """An active fact learned from a message exists at the end."""
+    """Expect an active fact learned from a message at the end of the conversation."""
 
     expect: Literal["fact_cites"] = "fact_cites"
     message: Turn
@@ -148,7 +148,7 @@ def evaluate(memory: Memory, probes: Iterable[Probe]) -> list[Verdict]:
 
 
 def read_probes(text: str, name: str) -> tuple[Probe, ...]:
-    """Read what `write_probes` wrote.
+    """Parse probes from the JSON of `write_probes`; errors call the text by `name`.
 
     Raises:
         FormatError: The text holds no valid probes.

@@ -1,4 +1,4 @@
-"""Recall questions with expected evidence; measures how much evidence their prompts contain.
+"""Questions with expected evidence, and a count of those whose prompt contains the evidence.
 
 As in the recall benchmark, questions are asked after the whole conversation. Evidence counts if the prompt has it
 literally, or has all its stems in one sentence (`tracing.matching`).

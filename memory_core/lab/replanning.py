@@ -58,7 +58,7 @@ class PlannedPrompt:
     cut: int | None
     over_by: int | None
     watched: tuple[PlannedState, ...]
-    """State of each watched item, in the order of its carriers."""
+    """State of each watched item, in the order in which `Replanner.plan` got them."""
     granted: tuple[int | None, ...]
     """Granted tokens of each requested block."""
     unknown: tuple[str, ...]
@@ -76,11 +76,11 @@ class Replanned:
     flushes: tuple[tuple[int, tuple[int, ...]], ...]
     """Turn and messages of each flush."""
     whole: bool = True
-    """True if flushes are known; not if messages would differ, or be counted differently."""
+    """False if even the flushes are unknown, as messages would differ or be counted differently."""
 
     @property
     def last(self) -> dict[int, PlannedPrompt]:
-        """Return the last prompt of each turn."""
+        """Return the last prompt of each turn, by turn."""
         return {prompt.turn: prompt for prompt in self.prompts}
 
     @property
@@ -89,7 +89,7 @@ class Replanned:
         return next((turn for turn, prompt in self.last.items() if prompt.unknown), None)
 
     def turns(self) -> list[PlayedTurn | None]:
-        """Return each turn like a replayed one, without calls; None if its prompt is unknown."""
+        """Return each turn like a replayed one, but with 0 calls; None for a turn whose prompt is unknown."""
         flushed: dict[int, int] = {}
         for turn, seqs in self.flushes:
             flushed[turn] = flushed.get(turn, 0) + len(seqs)
@@ -100,7 +100,7 @@ class Replanned:
 
 
 class Replanner:
-    """Plans one session under any number of configurations."""
+    """Planner of one session under any number of configurations."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
@@ -134,7 +134,7 @@ class Replanner:
             ConfigError: The configuration is invalid.
         """
         config, base = variant.config, self.sizes.base.config
-        # Under another counting no size of the log is one of the plan.
+        # If tokens are counted differently, the recorded sizes cannot be used.
         counted = all(getattr(config, name) == getattr(base, name) for name in _COUNTING)
         # With or without an agent that edits, the messages themselves would differ: calls and their results.
         edits = {block.name for block in variant.blocks if agents_may_edit(block)}
@@ -146,7 +146,7 @@ class Replanner:
                 if isinstance(step, Ask)
             ]
             return Replanned(tuple(prompts), (), whole=False)
-        # The session is gone through once, in the order of its log, with the plan's own queue.
+        # One pass over the session in the order of its log, with a queue of the plan's own.
         names = [block.name for block in variant.blocks]
         run = _Run(self, config, [self._block(block, names) for block in variant.blocks], watched, blocks, refs)
         for step in self.sizes.steps:
@@ -161,13 +161,13 @@ class Replanner:
         return Replanned(tuple(run.prompts), tuple(run.flushes))
 
     def _block(self, block: StoredBlock, names: Sequence[str]) -> "_Block":
-        """Return the facts about a block that hold throughout a plan with blocks of these names."""
+        """Return the properties of a block that are constant in a plan; `names` are those of all its blocks."""
         values, former = block_values(block), self._values.get(block.name)
         old = self._base.get(block.name)
-        # A new block, or one of another type under an old name, has no record that could stand for it.
+        # A new block, or one of another type under an old name, has no recorded contents.
         same_kind = old is not None and old.type == block.type and former is not None
         changed = {k for k in values if former is None or former.get(k) != values[k]} - _FREE
-        # A vector block may have other gates, since the log has candidates that did not pass its own.
+        # A vector block may have other gates, since the log also lists candidates that the recorded gates stopped.
         searched = changed <= _SEARCHED if block.type == "vector" else not changed
         text = None
         if block.type == "static" and not (same_kind and block.name in self._edited and old and old.text == block.text):
@@ -207,7 +207,7 @@ class Replanner:
         if key not in self._orders:
             pieces = self._pieces(ask, block, part, ask.recorded)
             whole = pieces is not None and sum(piece.tokens for piece in pieces.pieces) == part.tokens - block.frame
-            # Pieces that do not add up to what was asked for are not those of the prompt.
+            # Pieces whose sizes do not add up to the recorded size are not those of the prompt.
             self._orders[key] = pieces if whole else None
         return self._orders[key]
 
@@ -256,18 +256,18 @@ class Replanner:
     def units_found(
         self, block: "_Block", part: AskedFor, budget: int | None, queued: frozenset[int] | set[int]
     ) -> "_Content | None":
-        """Return the results of a search under other gates, from the recorded candidates."""
+        """Return the results of a recorded search under other gates, from its candidates; None if they are unknown."""
         search = part.search
         # A search that lacked a signal, such as its embedder's, may find other units another time.
         if search is None or search.degraded is not None:
             return _Content(part.tokens, part.refs) if search is None else None
         top_k, threshold = block.values.get("similarity_top_k"), block.values.get("similarity_threshold")
-        # Then the recorded result is the result, unless the budget left something out.
+        # With the same gates the recorded result holds, unless the token budget left something out.
         same_gates = top_k == search.top_k and threshold == search.threshold
         fits = budget is not None and budget >= part.tokens - block.frame and not search.gates.get("no_room")
         if same_gates and (top_k is not None or budget == search.token_budget or fits):
             return _Content(part.tokens, part.refs, part)
-        # Only content sizes are stored for units; a postprocessor's verdict is known for its own input alone.
+        # Only content sizes are stored for units; a postprocessor's result is known only for its recorded input.
         if self.sizes.base.config.accounting != "content" or search.postprocessors:
             return None
         if block.values.get("scope") == "user":  # results from the user's other sessions are not in this log
@@ -286,7 +286,7 @@ class Replanner:
             if threshold is not None and score < threshold:
                 ended = True
                 break
-            # What stands in the queue is not recalled beside it.
+            # A unit whose messages are all in the queue is not recalled.
             if all(seq in queued for seq in unit[0]):
                 continue
             if top_k is None:
@@ -349,7 +349,7 @@ class _Content:
     tokens: int
     refs: frozenset[Ref]
     recorded: AskedFor | None = None
-    """Recorded source of its pieces, for when some must be cut."""
+    """Recorded contents to take pieces from if some must be cut; None if there are none."""
     pieces: _Pieces | None = None
 
 
@@ -371,7 +371,7 @@ class _Run:
         self._planner, self._config, self._sizes = planner, config, planner.sizes
         self._limit, self._budget, self._flush_size = config.limit, config.history_budget, config.flush_size
         self._blocks = [block for block in blocks if block.enabled]
-        # Blocks that fill come after all others, as their budget is what those leave.
+        # Blocks that ask for as much as fits come last, as their budget is what the others leave.
         self._plain = [block for block in self._blocks if not block.fills]
         self._filling = _cut_last([block for block in self._blocks if block.fills], config.truncation_order)
         self._watched = [({ref.number for ref in carriers if ref.kind == "message"}, carriers) for carriers in watched]
@@ -392,7 +392,7 @@ class _Run:
         self._left = 0
         """Number of messages that have left the queue."""
         self._in_order = True
-        """True if they left in the recorded order, in whichever flushes."""
+        """True if messages left in the recorded order, even if by other flushes."""
         self.prompts: list[PlannedPrompt] = []
         self.flushes: list[tuple[int, tuple[int, ...]]] = []
 
@@ -439,7 +439,7 @@ class _Run:
         if self._newest not in self._queued:
             self._newest = None
         recorded = self._sizes.flushes
-        # One flush that differs, and nothing learned later is as recorded.
+        # After one flush that differs, nothing learned later is as recorded.
         number = len(self.flushes)
         self._as_recorded = self._as_recorded and number < len(recorded) and recorded[number] == seqs
         # Beyond the recorded messages there is nothing to compare with.
@@ -500,7 +500,7 @@ class _Run:
         return part if part is not None and not part.late else None
 
     def _same_units(self, block: _Block, recorded: Recorded) -> bool:
-        """Return whether a vector block holds its recorded units; with one unit per message, batches do not matter."""
+        """Return whether a vector block holds the recorded units; with units of one message, flushes may differ."""
         single = block.kind == "vector" and block.by_flush and self._alone and block.values.get("unit") == "message"
         return single and self._in_order and self._left == self._planner.left_after[recorded.flushes]
 
@@ -546,12 +546,12 @@ class _Run:
         trimmed: dict[str, frozenset[Ref]] = {}
 
         def as_it_was_trimmed(part: Part, over: int) -> Part | None:
-            """Return the recorded trim result; the log has no trim order, only the outcome for the same excess."""
+            """Return the part as it was trimmed at the same excess; None otherwise, as the log has no trim order."""
             content = contents[part.name]
             then = content.recorded.trimmed if content is not None and content.recorded is not None else None
             if then is not None and then.over == over and then.remaining:
                 trimmed[part.name] = then.remaining
-                # One piece stands for all that remained; `trimmed` has its refs.
+                # A single piece represents everything that remained; `trimmed` has all refs.
                 remainder = Piece(next(iter(then.remaining)), then.granted - part.frame)
                 return replace(part, pieces=(remainder,))
             if over < part.tokens and (then is None or then.over != over):  # otherwise all of it goes, in any order
@@ -615,7 +615,7 @@ class _Run:
         unknown: Sequence[str] = (),
         tokens: Mapping[str, int] | None = None,
     ) -> None:
-        """Append a prompt. `granted` has the pieces of planned blocks; other blocks, uncut, keep all."""
+        """Append a planned prompt. `granted` has the pieces of blocks that were planned; all others are uncut."""
         here: list[frozenset[Ref]] = []
         for name, content in contents.items():
             if content is None or name in unknown:
@@ -640,7 +640,7 @@ class _Run:
 
     @staticmethod
     def _whole(content: _Content, granted: frozenset[Ref], tokens: Mapping[str, int] | None, name: str) -> bool:
-        """Return whether nothing of it was cut; a part planned as one piece names only one of its refs."""
+        """Return whether a block was granted whole; by tokens, as a part planned as one piece has only one ref."""
         return bool(granted) and tokens is not None and tokens.get(name) == content.tokens
 
     @staticmethod

@@ -43,9 +43,9 @@ class Script:
 
     steps: tuple[Step, ...]
     by_people: int = 0
-    """Number of people's other changes to memory; they are not replayed, unlike changes of facts."""
+    """Number of people's changes to memory that are not replayed; changes of facts are."""
     learners: tuple[str, ...] = ()
-    """Names of the models that learned in it."""
+    """Names of the models that learned in the conversation."""
     editing: bool = False
     """True if the agent had memory tools; then its recorded calls are complete."""
 
@@ -75,7 +75,7 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     """
     turns = memory.log.history().turns.values()
     pairs = sorted((pair for pair in _recorded_steps(memory) if upto is None or _position(pair) <= upto), key=_position)
-    # The single changes of a set carry its time. Those of a replayed set are not counted as left out.
+    # Events of single facts have the time of their change set. Those of a replayed set do not count as left out.
     again = {record.at for record, step in pairs if step is not None and step.curated is not None}
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
@@ -94,7 +94,7 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
 
 
 def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
-    """Yield each event that was a step, or None for a flush that a put triggered."""
+    """Yield each event with its step; the step is None for a flush that a put triggered."""
     history = memory.log.history()
     pieces = memory.log.pieces() if history.records else None
     for stored in memory.session.messages():

@@ -46,9 +46,9 @@ class AskedFor:
     """Contents one block asked for in a recorded prompt. Sizes are tokens in the session's accounting."""
 
     tokens: int
-    """Including markup, where it counts."""
+    """Tokens with markup, if the accounting counts markup."""
     refs: frozenset[Ref]
-    """All refs except date lines."""
+    """Refs of everything asked for, except date lines."""
     in_order: tuple[Ref, ...] | None
     """Refs in prompt order; None if some were cut, as no event records their place."""
     trimmed: Trimmed | None
@@ -77,7 +77,7 @@ class Recorded:
     """Number of flushes before it."""
     parts: Mapping[str, AskedFor]
     facts: Mapping[int, FactThen]
-    """All facts by id, with the hash of their text."""
+    """All facts by id; `text` is the hash of each fact's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Ask:
 
     turn: int
     question: str
-    """Its input, or the newest user message."""
+    """Input of the prompt, or the newest user message."""
     recorded: Recorded | None
-    """None if the session had no prompt there."""
+    """The recorded prompt; None if the session made none at this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class _Reading:
         self._past = Projection()
         self._facts: dict[int, FactThen] = {}
         self._changed: dict[int, FactThen] = {}
-        """Facts changed since the last prompt: copied once per prompt, then shared."""
+        """Facts changed since the last prompt; merged into `_facts` at the next one."""
         self._searches: dict[str, Retrieved] = {}
         self._failed: set[str] = set()
         self._spread: dict[tuple[str, ...], tuple[Ref, ...]] = {}
@@ -226,7 +226,7 @@ class _Reading:
                 self.flushes.append(tuple(expand(event.seqs)))
             elif (fact := self._past.facts.by_id.get(getattr(event, "fact", None) or 0)) is not None:
                 self._changed[fact.added.fact] = _then(fact)
-            # Any other event ends the run, so what was collected is no prompt's.
+            # After a prompt, or any other event, the searches before it belong to no later prompt.
             self._searches.clear()
             self._failed.clear()
 
@@ -279,7 +279,7 @@ def _first_edit(records: Sequence[EventRecord]) -> int | None:
     begun = next((n for n, record in enumerate(records) if record.event.family == "messages"), len(records))
     later = records[begun:]
     by_hand = ("blocks", "facts", "relations", "summaries", "vectors")
-    # A reset and any setting, by whoever; memory only by people, as what an agent or a model did is repeated.
+    # Resets and settings count whoever changed them; memory only if a person did, as other changes are repeated.
     edits = (
         record.position
         for record in later

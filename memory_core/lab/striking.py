@@ -143,7 +143,7 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
             raise ConfigError(f"The call at position {record.position} of the log is in no message any more.")
         steps[number] = replace(steps[number], unmade=steps[number].unmade | {same[place]})
         return
-    # Until the next of its kind: the very next put would repeat it, and nothing would change.
+    # Suppressed until the next event of its kind: otherwise the very next put would repeat it.
     until = next((later.position for later in history.after(record.position) if later.kind == record.kind), None)
     held: Held = "flush" if is_flush(record.event) else "condensing"
     begun = _last_before(steps, record.position)
@@ -166,7 +166,7 @@ def _last_before(steps: Sequence[Step], position: int) -> int:
 
 
 def _with_results(messages: Sequence[ChatMessage], at: int) -> set[int]:
-    """Return a message with its tool results, which would be orphaned without it."""
+    """Return the indexes of a message and of its tool results, which would be orphaned without it."""
     calls = {call.tool_call_id for call in messages[at].tool_calls if call.tool_call_id}
     answers = (n for n, m in enumerate(messages) if m.role is MessageRole.TOOL and m.tool_call_id in calls)
     return {at, *answers}

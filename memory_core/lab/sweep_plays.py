@@ -71,7 +71,7 @@ def _recall(memory: Memory, probes: Sequence[Probe], questions: Sequence[Questio
     total = len(evidence) + len(questions)
     if not total:
         return None
-    # One message a probe: recall counts each piece of evidence, where a probe holds only with all of them.
+    # One probe for each message: recall counts single messages, while a probe holds only with all of its messages.
     asked = [EvidenceInPrompt(turn=turn, messages=(seq,)) for seq, turn in evidence]
     holding = sum(verdict.held for verdict in evaluate(memory, asked))
     return (holding + evidence_found(memory, questions)) / total

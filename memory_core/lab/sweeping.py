@@ -18,9 +18,9 @@ MAX_CELLS = 2_500
 """Maximum cells in a sweep."""
 
 Measure = Literal["watched", "probes", "recall", "sent", "cut", "flushes", "calls", "read", "cost", "stable"]
-"""Watched items in the last prompt; passing probes; share (0 to 1) of question evidence in prompts; average prompt
-tokens; tokens cut; flushes; learning calls; tokens read by models, prompts and learning; cost of these in US dollars
-(`Sweep.priced`); share (0 to 1) of billed tokens in a prefix shared with the previous prompt."""
+"""Measures, in this order: watched items in the last prompt; passing probes; share (0 to 1) of evidence in prompts;
+average prompt tokens; tokens cut; flushes; learning calls; tokens read by models, prompts and learning; cost of these
+in US dollars (`Sweep.priced`); share (0 to 1) of billed tokens in a prefix shared with the previous prompt."""
 
 BETTER_HIGH: frozenset[Measure] = frozenset({"watched", "probes", "recall", "stable"})
 """Measures where larger is better."""
@@ -37,7 +37,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bounds of a measure; equal if it is known."""
+    """Bounds of a measure's value; equal if the value is known."""
 
     low: float
     high: float
@@ -49,16 +49,16 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A configuration of a sweep."""
+    """Configuration of a sweep; `x` and `y` are the indexes of its values on the axes."""
 
     x: int
     y: int
     changes: tuple[Change, ...]
     """Changes to the swept configuration."""
     measures: dict[Measure, Range | None]
-    """None: no bounds are known."""
+    """Bounds by measure; None if no bounds are known."""
     problem: str | None = None
-    """Reason the configuration is invalid."""
+    """Reason why the configuration is invalid; None if it is valid."""
     played: bool = False
     """True if it was replayed, so all its measures are final."""
 
@@ -237,7 +237,7 @@ def _measured(
 
 
 def _recall(plan: Replanned, placed: Sequence[tuple[Probe, tuple[int, ...]]], questions: int) -> Range | None:
-    """Return the share of evidence in prompts, of evidence probes and questions; questions need a replay."""
+    """Return bounds of the share (0 to 1) of evidence in prompts; that of questions is unknown. None without any."""
     states: list[PlannedState] = []
     for probe, places in placed:
         if isinstance(probe, EvidenceInPrompt):
@@ -287,7 +287,7 @@ def _held(plan: Replanned, probe: Probe, places: Sequence[int], blocks: Sequence
 
 
 def _all(wanted: PlannedState, states: Sequence[PlannedState]) -> bool | None:
-    # One certain failure decides; an unknown state leaves it open only among states that hold.
+    # One certain failure decides; unknown states matter only if all others hold.
     if any(state not in (wanted, "unknown") for state in states):
         return False
     return None if "unknown" in states else True

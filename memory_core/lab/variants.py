@@ -63,7 +63,7 @@ class Variant:
         return any(block.settings.get("scope") == "user" for block in self.blocks)
 
     def make_blocks(self) -> list[BaseMemoryBlock[Any]]:
-        """Create new blocks; an object belongs to one session.
+        """Create new block objects, as each object belongs to one session.
 
         Raises:
             ConfigError: A value is invalid.
@@ -151,7 +151,7 @@ def variant_from(configuration: Configuration, name: str) -> Variant:
 
 
 def variant_json(variant: Variant) -> str:
-    """Serialise a configuration to JSON, readable again."""
+    """Serialise a configuration to JSON that `read_configuration` reads."""
     return write_configuration(variant.config, variant.blocks)
 
 
@@ -193,7 +193,7 @@ def block_values(block: StoredBlock) -> dict[str, Any]:
 
 
 def agents_may_edit(block: StoredBlock) -> bool:
-    """Return whether it is a static text that its agent may edit with tools."""
+    """Return whether a block is a static text that the agent may edit with tools."""
     return block.type == "static" and not block_values(block).get("read_only", True)
 
 

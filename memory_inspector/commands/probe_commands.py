@@ -148,7 +148,7 @@ def _write(path: str, text: str) -> None:
 
 
 def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
-    """Add these commands to a parser; return its subparsers action. Callers that make them optional set `run`."""
+    """Add the commands to a parser; return the subparsers action. If not `required`, callers set a default `run`."""
     commands = parser.add_subparsers(required=required, metavar="command")
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
     checking.add_argument("conversation", help=f"a probe file or a folder of them; or {_FILES}")
