@@ -1,8 +1,8 @@
 """Terms of a stored unit's score in addition to the match of its own words. Pure.
 
 An answer seldom repeats the words of its question. The message before it often does, and its episode has the same
-subject, so a unit receives part of their match. Speaker and date relate to the question; informativeness and length
-measure its worth per token.
+subject, so a unit gets part of the match of its neighbours and of its episode. Speaker and date are compared with the
+question; informativeness and length measure the unit's worth per token.
 """
 
 import math
@@ -17,21 +17,21 @@ EPISODE_GAP_HOURS = 3.0
 """Pause after which a conversation counts as resumed in a new episode."""
 
 NEIGHBOURS = 2
-"""Units on either side that lend a part of their match."""
+"""Number of units on either side whose match adds to a unit's score."""
 
 _STEPS = tuple(step for step in range(-NEIGHBOURS, NEIGHBOURS + 1) if step)
 
 BEST_OF_EPISODE = 3
-"""Units whose mean match is that of their episode; one that is missing counts as 0."""
+"""Number of best units whose mean match is the match of their episode; a missing unit counts as 0."""
 
 PERSON = 0.4
 """Speaker signal of a person's message if the question is about somebody else or nobody; an assistant's is 0."""
 
 LONG = 100
-"""Tokens; a unit twice as long costs the length term once and lends half, four times as long twice and a quarter."""
+"""Tokens above which a unit is long: each doubling costs the length weight once, and halves what it adds to others."""
 
 TALKATIVE = 3.5
-"""Natural logarithm of 1 + the distinct stems (32) from which on more words add nothing to the informativeness."""
+"""Value of ln(1 + distinct stems) above which more stems add nothing to the informativeness: that of 32 stems."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|we|our|us)\b", re.IGNORECASE)
@@ -44,11 +44,11 @@ class Traits:
     number: int
     episode: int
     speakers: frozenset[str]
-    """Folded names or roles of who speaks in it."""
+    """Names (in lower case) or roles of the speakers."""
     person: bool
-    """True if any of them is a user, or an assistant with a name."""
+    """True if any speaker is a user, or an assistant with a name."""
     time: float | None
-    """Time of the message, where known: seconds since 1970."""
+    """Time of the message in seconds since 1970; None if unknown."""
     informativeness: float
     """0 to 1, see `informativeness`."""
     tokens: int
@@ -59,7 +59,7 @@ class BoostWeights:
     """Weight of each boost in the score; 0 switches it off.
 
     The defaults were found on half of the LoCoMo conversations, BEAM's and our own paraphrases together
-    (`benchmarks/recall.py`), and rounded; near them the results hardly change.
+    (`benchmarks/recall.py`), and rounded; small changes of them hardly change the results.
     """
 
     neighbours: float = 0.15
@@ -70,7 +70,7 @@ class BoostWeights:
     date: float = 0.1
     informativeness: float = 0.15
     length: float = 0.08
-    """For each doubling beyond `LONG` tokens; it is taken away."""
+    """Subtracted for each doubling of the length beyond `LONG` tokens."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -85,7 +85,7 @@ class BoostWeights:
 
 
 BOOSTS = tuple(field.name for field in fields(BoostWeights))
-"""Signals in the order used by events and candidates."""
+"""Names of the boosts, in the order in which events and candidates list them."""
 
 
 def boosts(
@@ -95,10 +95,10 @@ def boosts(
     asked: ParsedQuestion,
     weights: BoostWeights,
 ) -> dict[int, tuple[float, ...]]:
-    """Contribution of each boost to each candidate, by number, in the order of `BOOSTS`.
+    """Return what each boost adds to the score of each candidate, by number, in the order of `BOOSTS`.
 
-    `matches` are the candidates with their match, 0 to 1; `places` the position of each unit in the order in which they
-    were said. A unit that is no candidate lends nothing.
+    `matches` holds the match of each candidate, 0 to 1, and `places` the position of each unit in the conversation.
+    Only candidates add to the scores of their neighbours.
     """
     by_place = sorted((places[number], number) for number in matches)
     lends: dict[int, tuple[int, float]] = {}
@@ -132,7 +132,7 @@ def boosts(
 
 
 def informativeness(words: str, stems: Sequence[str]) -> float:
-    """Informativeness of a text by itself, 0 to 1: different words, somebody speaking of themselves, few questions."""
+    """Rate a text by itself, 0 to 1: more for different words, for a speaker's first person, and for few questions."""
     sentences = [sentence for sentence in _SENTENCE.split(words) if sentence.strip()]
     questions = [sentence for sentence in sentences if sentence.rstrip().endswith(("?", "？"))]
     asking = len(questions) / max(1, len(sentences))
@@ -142,10 +142,10 @@ def informativeness(words: str, stems: Sequence[str]) -> float:
 
 
 def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
-    """Return the episode of each unit, in the order in which they were said; the first is 0.
+    """Return the number of each unit's episode, from 0; `times` is in the order of the conversation.
 
-    Each unit has the time it came with, as written and in seconds, and the seconds at which it was stored. What came
-    with no time belongs to the episode before it, unless it was stored long after.
+    Each entry has the time of a unit as written, that time in seconds, and the second at which it was stored. A unit
+    without a time belongs to the episode before it, unless it was stored more than `EPISODE_GAP_HOURS` later.
     """
     result: list[int] = []
     for place, (written, time, stored) in enumerate(times):

@@ -1,8 +1,8 @@
 """Decisions on found facts, each compared with its nearest known ones: add, update, delete or nothing.
 
 Pure. `prepare` finds the candidates of each found fact; `by_rule` or a model decides; `settle` validates every
-decision and returns the changes. An impossible decision is refused and taken by rule instead, so that no model's answer
-touches a fact that was not compared, changes one twice, or loses a found fact.
+decision and returns the changes. An impossible decision is refused, and the rules decide instead, so that no model's
+answer touches a fact that was not compared, changes one twice, or loses a found fact.
 """
 
 import re
@@ -20,10 +20,10 @@ Act = Literal["add", "update", "delete", "none"]
 ACTS: tuple[Act, ...] = ("add", "update", "delete", "none")
 
 FACT_CHARACTERS = 500
-"""Longer words are no fact."""
+"""Maximum characters of a fact; a longer text is none."""
 
 MAX_DELETED = 0.5
-"""Share of a block's active facts that a model may delete at once; a single one it always may."""
+"""Maximum share of a block's active facts that a model may delete at once; a single fact may always be deleted."""
 
 _RULES: dict[Bearing, tuple[Act, str]] = {
     "same": ("none", "same"),
@@ -64,18 +64,18 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Every found fact, by its index, is in exactly one of these."""
+    """Found facts, by index: each is in exactly one of `compared`, `held_back` and `repeated`."""
 
     compared: Mapping[int, tuple[Candidate, ...]]
-    """Nearest known facts of each that has to be decided, nearest first."""
+    """Candidates of each fact that needs a decision, nearest first."""
     held_back: tuple[Confirmation, ...]
-    """Like a fact that a person rejected."""
+    """Found facts that are like a fact a person rejected."""
     repeated: Mapping[int, int]
-    """Redundant facts of the same batch, each with the one that says as much or replaces it."""
+    """Redundant facts, each with the index of the fact of the batch that says as much or replaces it."""
     replaced: Mapping[int, tuple[int, ...]]
-    """Facts of the batch whose value a later one replaces, in order, by the index of the later one."""
+    """Indexes of the facts whose value a later fact of the batch replaces, in order, by the index of the later one."""
     owners: Mapping[str, int]
-    """The known fact that has some words (`same_words`) already; rejected ones aside."""
+    """Ids of the known facts by their text, normalised by `same_words`; without rejected facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class Decision:
 
     act: Act
     target: int | None = None
-    """Id of the candidate that is updated, deleted or said again; None for `add`."""
+    """Id of the candidate that is updated, deleted or repeated; None for `add`."""
     text: str | None = None
-    """Words after an update or addition; None: those found. With `delete`: a fact to add as well."""
+    """Text of the updated or added fact; None: the found text. With `delete`: text of a fact to add as well."""
     rule: str = "model"
 
 
@@ -97,19 +97,19 @@ class Settled:
     index: int
     act: Act
     target: int | None
-    """The known fact that is updated, deleted or confirmed."""
+    """Id of the known fact that is updated, deleted or confirmed; None if there is none."""
     text: str | None
-    """The new words of an update, or of the fact that is added; None where none is."""
+    """Text of the updated or added fact; None if no fact is updated or added."""
     rule: str
     conflicts_with: tuple[int, ...]
-    """Known facts that an added one contradicts."""
+    """Ids of the known facts that an added fact contradicts."""
     candidates: tuple[tuple[int, float], ...]
     beside: int | None = None
-    """Another one found at the same time that says as much, where no known fact does."""
+    """Index of another found fact of the batch that says as much, if no known fact does."""
     found_before: tuple[int, ...] = ()
-    """Indexes of those found at the same time, earlier, that an added one contradicts."""
+    """Indexes of the facts found earlier in the batch that an added fact contradicts."""
     replaces: tuple[int, ...] = ()
-    """Indexes of those found at the same time, earlier, whose value this one replaces; in order."""
+    """Indexes of the facts found earlier in the batch whose value this one replaces, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Consolidation:
 
     settled: tuple[Settled, ...]
     refused: Mapping[str, int]
-    """Reasons, each with how many decisions were refused for it."""
+    """Number of refused decisions by reason."""
 
 
 def prepare(
@@ -128,10 +128,10 @@ def prepare(
     nearest: int,
     cosines: Mapping[tuple[int, int], float] | None = None,
 ) -> Prepared:
-    """Compare each found fact with the others and with all known ones.
+    """Compare each found fact with the others and with all known ones; `nearest` is the number of candidates of each.
 
-    `cosines` are those of the words' vectors, by index of the found and id of the known fact; without them likeness
-    is that of the wordings alone. Facts that a person rejected hold near copies back and are no candidates.
+    `cosines` are the similarities of the texts' vectors, by index of the found and id of the known fact; without them
+    only wordings are compared. Facts that a person rejected hold near copies back and are no candidates.
     """
     held_back: list[Confirmation] = []
     wordings: dict[int, list[float]] = {}
@@ -143,7 +143,7 @@ def prepare(
             held_back.append(Confirmation(index, near.id, score))
             del wordings[index]
     compared: dict[int, tuple[Candidate, ...]] = {}
-    # Within one batch first: only the last word on each matter is compared with what is known.
+    # Within the batch first: only its last statement on each matter is compared with known facts.
     repeated = _overtaken(list(wordings), found)
     replaced: dict[int, tuple[int, ...]] = {}
     for index, by in sorted(repeated.items()):
@@ -161,7 +161,7 @@ def prepare(
 
 
 def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Decision:
-    """Decide without a model, by the candidate that the fact covers most; ties go to the nearest.
+    """Decide without a model, by the surest relation that the fact has to any candidate; ties go to the nearest.
 
     >>> known = [Candidate(7, "The user lives in Lisbon", 0.8, slot="home")]
     >>> by_rule("The user lives in Porto", "home", known)
@@ -192,13 +192,13 @@ def settle(
 ) -> Consolidation:
     """Validate the decisions, one for each of `prepared.compared` in order, and return the changes.
 
-    `active` are the ids of the block's active facts. Found facts that are `waiting` for review change no known fact:
-    they are added, marked as contradicting it.
+    `active` are the ids of the block's active facts, `waiting` the indexes of the found facts that a person has to
+    review: these change no known fact, but are added and marked as contradicting it.
     """
     refused: Counter[str] = Counter()
     indexes = list(prepared.compared)
     checked: list[Decision | None] = []
-    # A model may answer with too few or too many decisions; what is left without one is taken by rule.
+    # A model may answer with too few or too many decisions; rules decide on the facts that it leaves out.
     for index, decided in zip(indexes, decisions, strict=False):
         problem = find_problem(decided, prepared.compared[index])
         refused.update([problem] if problem else ())
@@ -217,7 +217,7 @@ def settle(
 
 
 def recalled(found: Sequence[str], from_user: Sequence[bool], remembered: Collection[str]) -> tuple[int, ...]:
-    """Return indexes of found facts that a speaker other than the user only repeated from present or past memory."""
+    """Return the indexes of found facts that are not `from_user` and only repeat a fact in `remembered`."""
     return tuple(
         index
         for index, (text, users) in enumerate(zip(found, from_user, strict=True))
@@ -275,12 +275,12 @@ class _Settling:
         self.settled: list[Settled] = []
         self._found, self._waiting, self._refused = found, waiting, refused
         self._owners: dict[str, int | None] = {**owners}
-        """Known fact by its current words; None for one that was added."""
+        """Id of the known fact with each normalised text; None if the text is that of an added fact."""
         self._changed: dict[int, str | None] = {}
-        """Known facts that were changed, with their words now; None: deleted."""
+        """New text of each changed fact, by id; None if it was deleted."""
         self._added: dict[int, FoundFact] = {}
         self._said: dict[str, int] = {}
-        """Found fact by the words it brought."""
+        """Index of the found fact that introduced each normalised text."""
 
     def take(self, index: int, compared: tuple[Candidate, ...], decision: Decision | None) -> None:
         new = self._found[index]
@@ -303,7 +303,7 @@ class _Settling:
             act, text, rule, conflicts, target = "add", text or new.text, "approval", (target, *conflicts), None
         beside = None
         twin = None if text is None else self._twin(text, new.slot, present, target)
-        # The statement that would be added beside the end is known already.
+        # The fact that would be added with the deletion is known already.
         if twin is not None and act == "delete":
             text = None
         elif twin is not None:
@@ -317,7 +317,7 @@ class _Settling:
         """Record the effect of this decision."""
         if target is not None and act != "none":
             self._changed[target] = text if act == "update" else None
-            # Its former words are free again: a later find may bring them.
+            # The former text is free again: a later found fact may have it.
             self._owners = {words: owner for words, owner in self._owners.items() if owner != target}
         if text is not None:
             self._owners[same_words(text)] = target if act == "update" else None
@@ -334,7 +334,7 @@ class _Settling:
         key = same_words(decision.text or new.text)
         if act == "update" and self._owners.get(key, target) != target:
             return DOUBLED
-        # Without words of the decision's own, this is no mistake: `_twin` takes the find as a repetition.
+        # If the decision has no text of its own, this is no mistake: `_twin` treats the found fact as a repetition.
         if act == "add" and decision.text is not None and key in self._owners:
             return DOUBLED
         return None
@@ -342,7 +342,7 @@ class _Settling:
     def _twin(
         self, text: str, slot: str | None, present: Sequence[Candidate], target: int | None
     ) -> tuple[str, int | None, int | None] | None:
-        """Duplicate of a found fact: the rule that matched, and the candidate or found fact it repeats."""
+        """Return the rule by which a text is a duplicate, and the id or index of the fact it repeats; None if new."""
         key = same_words(text)
         same = next((near for near in present if same_words(near.text) == key), None)
         if same is not None or key in self._owners:
@@ -403,7 +403,7 @@ def _spare_most(decisions: list[Decision | None], active: Collection[int], refus
 
 
 def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, int]:
-    """Found facts that another found one repeats, ends or replaces, each with that one; they stay unchanged."""
+    """Return the indexes of found facts that another found fact repeats, ends or replaces, with the other's index."""
     stays: list[int] = []
     overtaken: dict[int, int] = {}
     for index in indexes:
@@ -413,7 +413,7 @@ def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, 
             overtaken[index] = repeated_by
             continue
         gone = {other for other, how in bearings.items() if how in _RULES}
-        # What a replaced find had overtaken passes on to its successor, so that each entry names one that stays.
+        # Entries that name a replaced fact are changed to its successor, so that each names a fact that stays.
         overtaken = {earlier: index if by in gone else by for earlier, by in overtaken.items()}
         overtaken.update(dict.fromkeys(gone, index))
         stays = [*(other for other in stays if other not in gone), index]
@@ -421,7 +421,7 @@ def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, 
 
 
 def _nearness(text: str) -> Callable[[Candidate], tuple[float, bool, int]]:
-    """Nearest first, of equals the one with the same words, then the oldest."""
+    """Return a sort key: the nearest first, of equally near ones that with the same words, then the oldest."""
     return lambda near: (-near.similarity, same_words(near.text) != same_words(text), near.id)
 
 
@@ -436,5 +436,5 @@ def _bearing(text: str, slot: str | None, near: Candidate | FoundFact) -> Bearin
 
 
 def is_fact(text: str) -> bool:
-    """Could these words be a fact: is there a letter or digit, and is it not a story?"""
+    """Return whether a text may be a fact: it has a letter or digit, and at most `FACT_CHARACTERS` characters."""
     return any(map(str.isalnum, text)) and len(text) <= FACT_CHARACTERS

@@ -1,9 +1,9 @@
 """Decide what goes into one context, and what is cut, until it fits the token limit.
 
 Pure arithmetic on blocks that were read and sizes that were counted. As in LlamaIndex there are two passes: first each
-block gives up pieces, in priority order, then whole blocks are dropped. Before them, blocks with a share of the prompt
-give up what they ask for above it. What remains over the limit is recorded with its size and reason. All sizes are in
-tokens of the accounting that decides.
+block gives up pieces, in priority order, then whole blocks are dropped. Before these passes, blocks with a share of the
+prompt give up pieces above that share. A remaining excess is recorded with its size and reason. All sizes are tokens in
+the session's accounting.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +29,13 @@ class CutOrder:
     """The order in which blocks are cut when a context is too large."""
 
     groups: tuple[tuple[str, ...], ...]
-    """First to be cut first. Blocks of one group have one priority: of these the earlier goes first."""
+    """Names of blocks, first to be cut first. A group has one priority; within it the earlier block is cut first."""
     never: tuple[str, ...]
-    """Priority 0."""
+    """Names of blocks with priority 0, which are never cut."""
 
 
 def cut_order(priorities: Mapping[str, int], truncation_order: TruncationOrder) -> CutOrder:
-    """Cut order for these priorities; `priorities` in the order of the blocks.
+    """Return the cut order for these priorities; `priorities` is in the order of the blocks.
 
     >>> cut_order({"a": 0, "b": 1, "c": 2}, "largest_first")
     CutOrder(groups=(('c',), ('b',)), never=('a',))
@@ -49,12 +49,12 @@ def cut_order(priorities: Mapping[str, int], truncation_order: TruncationOrder) 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The smallest thing that is cut whole: a fact, a retrieved turn, a static text."""
+    """The smallest unit of a block that is cut, always whole: a fact, a retrieved turn, a static text."""
 
     ref: Ref
     tokens: int
     heading: bool = False
-    """A line above other pieces: in the cut order it comes right after the last of them, and goes with it."""
+    """True for a line above other pieces: in the cut order it follows the last of them, and is cut with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class Part:
     name: str
     priority: int
     pieces: tuple[Piece, ...]
-    """Parts in reading order."""
+    """Pieces in reading order."""
     cut_order: tuple[int, ...] = ()
-    """Indexes of `pieces`, first to go first; empty: the block is cut whole."""
+    """Indexes of `pieces`, first to be cut first; empty: the block is cut whole."""
     truncation: Truncation = "trim"
     frame: int = 0
     """Tokens of the block's own markup, where the accounting counts it."""
     share: int | None = None
-    """Tokens it keeps before others are cut; pieces above it are cut first. None: its priority alone decides."""
+    """Tokens that the part keeps before others are cut; pieces above them are cut first. None: only priority counts."""
 
     @property
     def tokens(self) -> int:
@@ -79,7 +79,7 @@ class Part:
 
 
 Truncator = Callable[[Part, int], Part | None]
-"""A block's own truncation: the part and the tokens to remove in, what remains of it out."""
+"""A block's own truncation: from a part and the tokens to remove, return the remaining part; None: nothing remains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ class Cut:
     part: str
     rule: CutRule
     refs: tuple[Ref, ...]
-    """Pieces left out; of the queue, the first message of each turn left out."""
+    """Pieces left out; for the queue, the first message of each turn left out."""
     tokens: int
     """Tokens this freed."""
     over_before: int
-    """Tokens above the limit when it was decided."""
+    """Tokens above the limit just before this cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def plan_context(
     when_over: WhenOver = "shrink_queue",
     truncators: Mapping[str, Truncator] | None = None,
 ) -> ContextPlan:
-    """Grant what fits.
+    """Plan a context within `token_limit` tokens: grant what fits, and cut the rest.
 
     Priority 0 is never cut. Of the rest the largest number is cut first (`truncation_order`), ties in the order of
     `parts`; a part gives up its pieces in its own `cut_order` until enough tokens are free, or is dropped whole. If
@@ -178,13 +178,13 @@ def plan_context(
             cuts.append(Cut(name, rule, refs, freed, over))
 
     in_order = cut_first(parts, truncation_order)
-    # 1. What a part asks for above its share goes first, whatever its priority: the others were read with that room.
+    # 1. Pieces above a part's share are cut first, whatever its priority: the other blocks were read with that room.
     for part in in_order:
         over = min(total(queue_asked) - token_limit, part.tokens - part.share) if part.share is not None else 0
         if over > 0 and part.cut_order and part.truncation == "trim":
             cut(part.name, _trimmed(part, over), "over_share")
-    # 2. Blocks before the queue: what they hold stays stored and may be asked for again at the next question, while
-    #    the queue is the conversation itself. By priority, and each only as far as the prompt is still over.
+    # 2. Blocks are cut before the queue: their contents stay stored and may be found again at the next question, while
+    #    the queue is the conversation itself. By priority, each only as far as the prompt is still over the limit.
     for name in (part.name for part in in_order):
         part = current[name]
         over = total(queue_asked) - token_limit  # counted again: with its last piece a part's markup goes too
@@ -197,8 +197,8 @@ def plan_context(
             cut(part.name, replace(part, pieces=()), "dropped")
         else:
             cut(part.name, _trimmed(part, over), "trimmed")
-    # 3. A block's own truncation may have freed less than it was asked for. What it kept goes whole, after every
-    #    block had its chance to be shortened, and still before a turn of the queue does.
+    # 3. A block's own truncation may have freed less than it was asked for. Such a block is dropped whole, after every
+    #    block had its chance to be shortened, and before any turn of the queue.
     for part in in_order:
         if total(queue_asked) > token_limit and current[part.name].pieces:
             cut(part.name, replace(part, pieces=()), "dropped")
@@ -214,7 +214,7 @@ def plan_context(
             cuts.append(Cut(QUEUE, "oldest_turns", heads, freed, over))
     queue_granted = sum(message.tokens for message in kept_messages)
 
-    # 5. What is over all the same is not cut but said, with its cause: the caller sends it or refuses (`when_over`).
+    # 5. A remaining excess is not cut but reported, with its cause: the caller sends it or raises (`when_over`).
     sent = total(queue_granted)
     over_by = max(0, sent - token_limit)
     return ContextPlan(
@@ -236,13 +236,13 @@ def plan_context(
 
 
 def cut_first(parts: Sequence[Part], truncation_order: TruncationOrder) -> list[Part]:
-    """Return the parts that may be cut, first to go first. Priority 0 is not among them."""
+    """Return the parts that may be cut, first to be cut first; parts with priority 0 are left out."""
     sign = -1 if truncation_order == "largest_first" else 1
     return sorted((part for part in parts if part.priority > 0), key=lambda part: sign * part.priority)
 
 
 def _trimmed(part: Part, over: int) -> Part:
-    """Without as few pieces as free `over` tokens, taken in the part's cut order."""
+    """Return the part without the first pieces of its cut order, as many as free `over` tokens."""
     gone: set[int] = set()
     freed = 0
     for index in part.cut_order:

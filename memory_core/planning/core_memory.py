@@ -8,10 +8,10 @@ from memory_core.errors import ConfigError
 from memory_core.text import shortened
 
 END = -1
-"""The line after which `insert` puts text that goes last."""
+"""Line number with which `insert` puts text at the end."""
 
 QUOTED = 60
-"""Characters of a model's words that are quoted back to it."""
+"""Maximum characters of a model's text that an error quotes."""
 
 
 def append(label: str, text: str, content: str) -> str:
@@ -61,14 +61,14 @@ def replace(label: str, text: str, old: str, new: str) -> str:
     before, after = text[:first], text[first + len(old) :]
     if not new:
         begins, ends = not before or before.endswith("\n"), not after or after.startswith("\n")
-        # A whole line takes one line break along: the one behind it, or at the end of the text the one before it.
+        # A line break is removed with a whole line: the one behind it, or at the end of the text the one before it.
         if begins and ends:
             return before + after[1:] if after else before[:-1]
     return before + new + after
 
 
 def insert(label: str, text: str, new: str, line: int) -> str:
-    """Return the text with `new` as lines of its own after line `line`; 0 puts it first, `END` last.
+    """Return the text with `new` inserted as separate lines after line `line`; 0 puts them first, `END` last.
 
     Raises:
         ConfigError: there is no such line, or nothing to insert.
@@ -87,10 +87,10 @@ def insert(label: str, text: str, new: str, line: int) -> str:
 
 
 def rethink(label: str, text: str, new: str) -> str:
-    """Return another text in place of the whole.
+    """Return `new`, stripped, as the whole text.
 
     Raises:
-        ConfigError: it is the same.
+        ConfigError: it is the same as the present text.
     """
     new = new.strip()
     if new == text.strip():
@@ -99,7 +99,7 @@ def rethink(label: str, text: str, new: str) -> str:
 
 
 def check(label: str, before: str, after: str, *, read_only: bool, limit: int | None) -> None:
-    """May an agent make this of a block's text?
+    """Check that an agent may change a block's text from `before` to `after`; `limit` is in characters.
 
     A text that is above the limit already, because a person wrote it or lowered the limit, may become shorter.
 

@@ -27,7 +27,7 @@ EMPTY = "A fact cannot be empty. Retire it instead?"
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """Another fact. `FactStep.by` names it by the negative of its place: -1 is the first new one of the change set."""
+    """A fact to add. `FactStep.by` names it by a negative number: -1 is the first new fact of the change set."""
 
     text: str
     state: str = "active"
@@ -40,7 +40,7 @@ class New:
     key: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     instead_of: tuple[int, ...] = ()
-    """Ids of the facts whose place it is to take, once a person decides so."""
+    """Ids of the facts that it supersedes if a person accepts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ class FactStep:
     fact: Fact
     text: str | None = None
     state: str | None = None
-    """The same state again records that a person reviewed the fact and kept it."""
+    """New state; the present state again records that a person reviewed the fact and kept it."""
     by: int | None = None
-    """Id of the fact that supersedes it."""
+    """Id of the fact that supersedes it; negative for a new fact (see `New`)."""
     pinned: bool | None = None
     sources: tuple[tuple[str, int], ...] = ()
-    """More messages that say it."""
+    """Further messages that say it, as session and sequence number."""
     category: str | None = None
     topics: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     confirms: bool = False
-    """A person says that it still holds: its date of confirmation is renewed."""
+    """True if a person confirms that it still holds: its date of confirmation is renewed."""
 
 
 Step = New | FactStep
@@ -77,7 +77,7 @@ class ChangeSet:
 
 @dataclass(frozen=True, slots=True)
 class SuppressedFact:
-    """Something found that is like a fact a person rejected, and was not stored therefore."""
+    """Found fact that was not stored because it is like a fact that a person rejected."""
 
     text: str
     near: Fact
@@ -87,7 +87,7 @@ class SuppressedFact:
     at: float
     sources: tuple[tuple[str, int], ...]
     position: int
-    """Action recorded in its event."""
+    """Position of its event in the log."""
     category: str = "other"
     slot: str | None = None
 
@@ -111,11 +111,11 @@ class After:
     """Sources it lost."""
     confirms: bool = False
     restores: float | None = None
-    """Time of the confirmation to go back to, in seconds since 1970, where one is undone."""
+    """If a confirmation is undone, the time of the former one, in seconds since 1970; else None."""
 
     @property
     def prompt_words(self) -> str:
-        """Text in a prompt afterwards."""
+        """Text in a prompt after the change."""
         return prompt_words(self.text, self.before.metadata if self.metadata is None else self.metadata)
 
     @property
@@ -142,9 +142,9 @@ class FactPlan:
     added: tuple[New, ...] = ()
     reason: str = ""
     removed: tuple[Fact, ...] = ()
-    """Items that an undo removes, with their words."""
+    """Facts that an undo removes, with their text."""
     undoes: bool = False
-    """A fact that already has these values gets no new version, as nobody looked at it."""
+    """True for an undo: a fact that already has its values gets no new version, as nobody reviewed it."""
 
 
 # -- requested changes ---- ----------------------------------------------------------------------
@@ -159,7 +159,7 @@ def add(
     key: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> ChangeSet:
-    """Return a fact in a person's own words.
+    """Add a fact in a person's own words.
 
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
@@ -175,7 +175,7 @@ def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> Ch
         MessageError: there are no words, both are the same, or the metadata is no JSON object.
     """
     text = _words(text)
-    # Other words are an answer to whether the former ones still hold.
+    # A new wording also answers whether the former one still holds.
     metadata = without_ask(_reworded(fact, text)) if metadata is None else _checked(metadata)
     other = metadata if metadata_text(metadata) != metadata_text(fact.metadata) else None
     return _some("edit", [FactStep(fact, text=text, metadata=other)] if (text, other) != (fact.text, None) else [])
@@ -192,7 +192,7 @@ class Kept:
 
 
 def put(key: str, kept: Kept, known: Fact | None) -> Step:
-    """Keep something in place of the active fact that has the key (`known`), or as a new one.
+    """Return the step that stores a fact under a key: in place of the active fact with it (`known`), or as a new one.
 
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
@@ -207,8 +207,8 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     """Merge several facts into one that has the sources of all.
 
-    The one that has the text already stays, else a pinned one, else an active one, else the first; it
-    is active, and pinned if any was. The others are superseded by it.
+    A fact that has the text already stays, else a pinned one, else an active one, else the first; it
+    becomes active, and pinned if any fact was. It supersedes the others.
 
     Raises:
         MessageError: fewer than two facts, one that is neither active nor proposed, or no words.
@@ -228,14 +228,14 @@ def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     if not stays.pinned and any(fact.pinned for fact in others):
         steps.append(FactStep(stays, pinned=True))
     handed = {source for fact in others for source in fact.sources}
-    # The support of all: erasing one message must not leave a merged fact without any.
+    # With the sources of all, erasing one message does not leave the merged fact without a source.
     steps.append(FactStep(stays, sources=tuple(sorted(handed.difference(stays.sources)))))
     steps += [FactStep(fact, state="superseded", by=stays.id) for fact in others]
     return ChangeSet("merge", tuple(steps))
 
 
 def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
-    """Several facts in place of one, each with all its support; it is superseded by the first.
+    """Replace a fact by several, each with all its sources; the first of them supersedes it.
 
     Raises:
         MessageError: fewer than two texts, one without words, or two that are the same.
@@ -261,7 +261,7 @@ def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
 
 
 def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
-    """Pin facts, so that they are cut last and stay word for word when facts are condensed; or let them go.
+    """Pin facts, so that they are cut last and stay word for word when facts are condensed; or unpin them.
 
     Raises:
         MessageError: it would change nothing.
@@ -304,16 +304,16 @@ def reject(facts: Sequence[Fact], reason: str = "") -> ChangeSet:
 
 
 def restore(facts: Sequence[Fact]) -> ChangeSet:
-    """Take facts back that were superseded, retired or rejected.
+    """Restore facts that were superseded, retired or rejected.
 
     Raises:
-        MessageError: none of them was.
+        MessageError: none of the facts was.
     """
     return _to_state("restore", "active", facts, ("superseded", "retired", "rejected"))
 
 
 def restore_vanished(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
-    """Take facts back that condensing lost; pinned, so that the next condensing keeps them.
+    """Restore facts that condensing lost; pinned, so that the next condensing keeps them.
 
     Raises:
         MessageError: none of them is put away.
@@ -325,7 +325,7 @@ def restore_vanished(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
 
 
 def accept(facts: Sequence[Fact]) -> ChangeSet:
-    """Let proposed facts become active, and active ones count as looked at.
+    """Accept proposed facts, which become active; active facts are recorded as reviewed.
 
     Raises:
         MessageError: none of them is proposed or active.
@@ -334,7 +334,7 @@ def accept(facts: Sequence[Fact]) -> ChangeSet:
 
 
 def confirm(facts: Sequence[Fact]) -> ChangeSet:
-    """Say of active facts that they still hold, which renews the date of their confirmation.
+    """Confirm that active facts still hold, which renews the date of their confirmation.
 
     Raises:
         MessageError: none of them is active.
@@ -353,7 +353,7 @@ def ask(facts: Sequence[Fact]) -> ChangeSet:
     Facts with a program's key are left out: their metadata is the program's.
 
     Raises:
-        MessageError: there is none to ask about that the agent is not asked about already.
+        MessageError: none of the facts can be asked about, or the agent is to ask about all of them already.
     """
     asked = [fact for fact in _each_once(facts) if fact.state == "active" and fact.key is None]
     return _some(
@@ -395,7 +395,7 @@ def allow(held: SuppressedFact) -> ChangeSet:
 
 
 def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet:
-    """Several change sets as one. New facts are counted on: -1 stays the first of all.
+    """Join change sets into one; new facts are numbered anew, -1 being the first of all.
 
     Raises:
         MessageError: they would change nothing.
@@ -413,10 +413,10 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
 
 
 def for_review(change: ChangeSet) -> ChangeSet:
-    """Return what remains of an agent's change set where a person must approve: its new words wait, as proposals.
+    """Return an agent's change set as it is stored where a person must approve: its new texts become proposals.
 
-    A fact that would get other words, or would be replaced by them, stays as it is until a person decides. Facts with
-    a key are a program's, which may reword them; what waits already may be reworded while it waits.
+    A fact that would be reworded, or superseded by a new text, stays as it is until a person decides. Facts with a key
+    belong to a program, which may reword them; proposals may be reworded, too.
     """
     plan = settle(change)
     reworded = {
@@ -499,7 +499,7 @@ class Clash:
 
     @property
     def same(self) -> str:
-        """Two that come out equal clash: what has a key may say what another says."""
+        """Value by which two facts clash if it is equal: the key, or without a key the words."""
         return f"key {self.key}" if self.key is not None else f"words {same_words(self.text)}"
 
 
@@ -511,7 +511,7 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
     after = {change.before.id: change for change in plan.changed}
     present: set[str] = set()
     fresh = [Clash(new.text, new.key) for new in plan.added if new.state == "active"]
-    # What an undo removes leaves its words and its key free.
+    # Facts that an undo removes leave their words and keys free.
     gone = {fact.id for fact in plan.removed}
     for fact in known:
         if fact.id in gone:
@@ -590,7 +590,7 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
 
 @dataclass(frozen=True, slots=True)
 class FactsAfter(Sequence[Fact]):
-    """Active facts of a block as they will be after a change set, and those that it says do not hold."""
+    """Active facts of a block as they will be after a change set, and the facts that it retires as untrue."""
 
     active: Sequence[Fact]
     ended: Sequence[Fact] = ()
@@ -609,7 +609,7 @@ class FactsAfter(Sequence[Fact]):
 
 
 def ended_by(change: ChangeSet) -> list[Fact]:
-    """Return the facts that a change set retires because they do not hold: prompts mark what says them."""
+    """Return the facts that a change set retires because they do not hold; prompts mark the messages that say them."""
     if not says_false(change.reason):
         return []
     return [after.before for after in settle(change).changed if after.state == "retired"]
@@ -622,17 +622,17 @@ def each_topic(topics: Sequence[str]) -> tuple[str, ...]:
 
 
 def changed_elsewhere(fact: Fact) -> ConflictError:
-    """Message for a fact that was changed since it was read."""
+    """Return the error for a fact that was changed since it was read."""
     return ConflictError(f"The fact {quoted(fact)} was changed elsewhere. Nothing was overwritten.")
 
 
 def quoted(fact: Fact) -> str:
-    """Return a fact's words in a sentence; long ones cut."""
+    """Return a fact's text in quotes, as a sentence shows it; a long text is shortened."""
     return f'"{shortened(fact.text, _QUOTED)}"'
 
 
 _QUOTED = 80
-"""Characters of a text in a sentence."""
+"""Maximum characters of a text that a sentence quotes."""
 
 _SAID = {
     "add": "added {}",
@@ -681,7 +681,7 @@ def _words(text: str) -> str:
 
 
 def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
-    """The metadata of a fact that gets other words: where a program keeps or reads the words, it gets the new ones."""
+    """Return a reworded fact's metadata: where it repeats the old text, as a value or as JSON, it gets the new one."""
     # A program that stores JSON as a fact's text reads it back, so the new words must be JSON, too.
     if fact.text == " ".join(json.dumps(fact.metadata, sort_keys=True, ensure_ascii=False).split()):
         try:

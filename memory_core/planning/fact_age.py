@@ -19,12 +19,12 @@ def to_ask(metadata: Mapping[str, Any]) -> bool:
 
 
 def without_ask(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata without the mark: the fact was confirmed, or changed."""
+    """Return the metadata without the mark to ask, as for a fact that was confirmed or changed."""
     return {key: value for key, value in metadata.items() if key != ASK}
 
 
 def prompt_words(text: str, metadata: Mapping[str, Any]) -> str:
-    """Return a fact as it stands in a prompt.
+    """Return a fact's text as a prompt shows it, with a note if the agent is to ask about the fact.
 
     >>> prompt_words("The user lives in Porto", {"ask_if_true": True})
     'The user lives in Porto (ask if this is still true)'
@@ -38,17 +38,17 @@ class Expiry:
 
     days: int
     now: float
-    """Seconds since 1970: the time of the last message that is known."""
+    """Time of the last known message, in seconds since 1970."""
     categories: Sequence[str] = ()
     """Categories whose facts expire; empty: all."""
 
     @property
     def reason(self) -> str:
-        """`not confirmed for 90 days`."""
+        """The rule in words: `not confirmed for 90 days`."""
         return f"not confirmed for {self.days:,} {'day' if self.days == 1 else 'days'}"
 
     def covers(self, fact: Fact) -> bool:
         """Return whether this rule expires a fact: confirmed too long ago, not pinned, of one of the categories."""
-        # What the present delivery confirms has an infinite time until it is stored, and so is never old.
+        # A fact that the present delivery confirms has an infinite time until it is stored, so it is never old.
         old = fact.confirmed_at < self.now - self.days * DAY
         return old and not fact.pinned and (not self.categories or fact.category in self.categories)

@@ -21,13 +21,13 @@ DUPLICATE = 0.85
 """Similarity (`memory_core.text.similarity`) at and above which two wordings count as one fact."""
 
 DUPLICATE_IN_SLOT = 0.8
-"""The same for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""
+"""Like `DUPLICATE`, for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""
 
 CONDENSED_SHARE = 0.8
 """Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
 
 _LIMITS_END_IN = 10
-"""A proposed limit is a multiple of this, which is easier to read and to remember."""
+"""Number of which a proposed limit is a multiple, so that it is easier to read and to remember."""
 
 STATES = ("proposed", "active", "superseded", "retired", "rejected")
 
@@ -52,14 +52,14 @@ class Fact:
     confirmed_at: float
     updated_at: float
     version: int
-    """Grows with every change: who changes a fact says which version was read."""
+    """Number that grows with every change; a change names the version that was read, so that conflicts are noticed."""
     sources: tuple[tuple[str, int], ...]
     """Session and sequence number of each message it was learned from."""
     topics: tuple[str, ...] = ()
     key: str | None = None
-    """A caller's name for it. Of a block's active facts no two have the same."""
+    """A program's name for the fact, unique among the block's active facts; None without one."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """A caller's JSON object."""
+    """A program's JSON object."""
 
 
 def metadata_text(metadata: Mapping[str, Any]) -> str:
@@ -68,7 +68,7 @@ def metadata_text(metadata: Mapping[str, Any]) -> str:
     Raises:
         MessageError: it is no JSON object, or nested too deeply.
     """
-    # Called for what it raises, such as too deep a nesting; its repaired copy would not be the caller's metadata.
+    # Called only for its errors, such as too deep a nesting; its repaired copy would not be the caller's metadata.
     storable(metadata)
     try:
         text = json.dumps(metadata, allow_nan=False)
@@ -106,7 +106,7 @@ def parts_of(key: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """A fact as far as planning needs it."""
+    """A known fact, reduced to what planning needs."""
 
     id: int
     text: str
@@ -126,18 +126,18 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Index of a found fact that is new, and what holds another value in its slot."""
+    """Index of a found fact that is new, and the facts that give another value to its slot."""
 
     index: int
     conflicts_with: tuple[int, ...] = ()
-    """Known facts."""
+    """Ids of such known facts."""
     found_before: tuple[int, ...] = ()
-    """Indexes of facts found at the same time, earlier."""
+    """Indexes of such facts that were found earlier in the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Index of a found fact, and the known one that says the same."""
+    """Index of a found fact, and the id of the known fact that says the same."""
 
     index: int
     fact: int
@@ -146,14 +146,14 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class AdditionPlan:
-    """Every found fact is in exactly one of these."""
+    """Outcomes of found facts; every found fact is in exactly one of the fields."""
 
     add: tuple[Addition, ...]
     confirm: tuple[Confirmation, ...]
     held_back: tuple[Confirmation, ...]
-    """Like a fact that a person rejected."""
+    """Found facts that are like a fact a person rejected."""
     repeated: tuple[int, ...]
-    """Like another one found at the same time."""
+    """Indexes of found facts that are like another one of the batch."""
 
 
 def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> AdditionPlan:
@@ -177,7 +177,7 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
         if twin is not None and not any(twin.index in other.found_before for other in add):
             repeated.append(index)
         else:
-            # What was contradicted in between and is said again now is the later of the two.
+            # A statement that was contradicted in between, and is repeated now, counts as the later of the two.
             if twin is not None:
                 repeated.append(twin.index)
                 others = (other for other in add if other is not twin)
@@ -200,7 +200,7 @@ class CondensedFact:
 
 @dataclass(frozen=True, slots=True)
 class CondensePlan:
-    """Effect of a condensed list on the full one. `refused` gives the reason for rejecting it; then nothing changes."""
+    """Effect of a condensed list on the known facts. `refused` is the reason for refusing it; then nothing changes."""
 
     kept: tuple[int, ...]
     merged: tuple[tuple[tuple[int, ...], int], ...]
@@ -245,7 +245,7 @@ def limit_for(facts: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LimitEffect:
-    """Effect of `max_facts` on a list of active facts, in facts, at the next delivery that learns."""
+    """Effect of `max_facts` on a block's active facts at its next delivery; all values are numbers of facts."""
 
     facts: int
     protected: int
@@ -273,15 +273,15 @@ class LimitEffect:
 
     @property
     def proposed(self) -> int:
-        """A limit that keeps all of them."""
+        """Value of `max_facts` that keeps all facts."""
         return limit_for(self.facts)
 
 
 def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact], *, max_facts: int) -> CondensePlan:
     """Trace every known fact into the shorter list: kept word for word, merged, or vanished.
 
-    Facts kept word for word are settled first; a fact that several sentences claim goes to the first
-    of them. A merge into a kept fact begins with that fact. Refused when the list is empty, is
+    Facts kept word for word are traced first; a fact that several condensed facts stand for counts for
+    the first of them. A merge into a kept fact begins with that fact. A list is refused if it is empty,
     longer than `condense_target`, loses a protected fact, or keeps less than half of what it may.
     """
     by_text = {same_words(fact.text): fact.id for fact in known}

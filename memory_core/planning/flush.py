@@ -49,7 +49,7 @@ Rule = Literal["window", "whole_turns", "long_turn", "no_user_message", "everyth
 
 @dataclass(frozen=True, slots=True)
 class FlushPlan:
-    """`leave` goes out of the queue, oldest first; everything else stays."""
+    """Messages that leave the queue (`leave`), oldest first; all others stay."""
 
     leave: tuple[SizedMessage, ...]
     rules: tuple[Rule, ...]
@@ -76,8 +76,8 @@ def plan_flush(
 ) -> FlushPlan:
     """Move the oldest messages out until the rest fits `history_budget`.
 
-    `turns_over` are the turns that the queue holds beyond its window: they leave first, exactly
-    these, whatever their size.
+    `turns_over` is the number of turns that the queue holds beyond its window: exactly these leave
+    first, whatever their size.
 
     At least `token_flush_size` tokens go at a time, so that flushes stay rare; the queue then
     starts with a user message, and the newest turn stays. These are the boundary rules of
@@ -100,7 +100,7 @@ def plan_flush(
     # 1. Nobody will answer in a closed session, so no turn has to stay whole.
     if trigger == "closed":
         return _plan(queue, list(oldest), ("everything",) if queue.messages else (), history_budget)
-    # 2. What is beyond the window leaves first, and is taken off the totals before the budget is looked at.
+    # 2. Turns beyond the window leave first, and are subtracted from the totals before the budget is checked.
     messages = iter(oldest)
     beyond: list[SizedMessage] = []
     if turns_over > 0 and trigger == "over_budget":
@@ -161,7 +161,7 @@ class _Target:
         return self._batch >= self._flush_size
 
     def met(self) -> bool:
-        """At a place where a cut may fall: enough for this batch, and no other batch is needed?"""
+        """Return whether the flush may end at this place; a full batch that is not enough starts the next one."""
         if not self.batch_full:
             return False
         # The next batch counts from here: a further cut must again free at least the flush size.
@@ -184,7 +184,7 @@ def _oldest_turns(messages: Iterator[SizedMessage], turns: int) -> tuple[list[Si
 def _whole_turns(
     messages: Iterator[SizedMessage], target: _Target, *, newest_turn: int
 ) -> tuple[list[SizedMessage], Iterator[SizedMessage]]:
-    """Everything before the first user message at which the target is met, at most up to the newest turn."""
+    """Split off all messages before the first user message at which the target is met, at most to the newest turn."""
     leave: list[SizedMessage] = []
     for message in messages:
         # Not in front of the very first message, where nothing would leave.
@@ -205,7 +205,7 @@ def _thin(rest: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[S
 
 
 def _oldest_steps(messages: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
-    """Return the whole steps from the front until the target is met, never the last of the `upto` messages' steps.
+    """Return whole steps from the front until the target is met; the last step of the `upto` messages stays.
 
     A step is a message that is no tool result, with the results that follow it. A step with a
     call that has no result yet ends the search: a result must never outlive its call.

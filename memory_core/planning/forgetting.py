@@ -1,4 +1,4 @@
-"""Requests to forget: "please forget the Tucson detail" names what, and the facts that say it. Pure, by rules."""
+"""Requests to forget, such as "please forget the Tucson detail", and the facts that they name. Pure, by rules."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ MAX_FORGOTTEN = 25
 """A request that names more facts than this is too vague to follow: a person decides."""
 
 # The lookaheads refuse words that name nothing: "forget it and go on", and "forget that, please", but not "forget that
-# trip". What was named by mistake is retired, so a request that is not understood is the better mistake.
+# trip". A fact that is named by mistake is retired, so missing a request is the smaller mistake.
 _REQUEST = re.compile(
     r"(?:\b(?:forget|remove|delete|erase|drop|scratch|discard)\b"
     r"|\bdon't (?:keep|store|track|need you to (?:keep|track))\b)"
@@ -28,18 +28,18 @@ _ASKS = re.compile(
 _NOT = re.compile(
     r"\b(?:never|don't|do not|can't|won't|didn't) (?:ever )?(?:forget|remove|delete|drop)\b", re.IGNORECASE
 )
-# Reasons and circumstances behind the thing itself: as words of the request they would lower the share that a fact has.
+# Reasons and circumstances after the named thing: as words of the request they would lower every fact's share.
 _END = re.compile(
     r" (?:from (?:your|my|the|what|anything|any)\b.*|at all.*|entirely.*|completely.*|anymore.*|because .*|since .*|"
     r"so .*|now.*|i mentioned.*|on file.*)$|[,—–] ?(?:i|it|that|because|since|so|my|all|just)\b.*$|[—–].*$",
     re.IGNORECASE,
 )
 _EMPTY = "detail details info information thing stuff fact data note notes bit part memory record list whole that one"
-"""Words that only stand for what is named beside them."""
+"""Words that name nothing by themselves, such as "detail" in "the Tucson detail"."""
 
 
 def forget_requests(text: str) -> list[str]:
-    """Return what a message asks to forget, in its words; empty if it asks nothing of the kind.
+    """Return the things that a message asks to forget, in its own words; empty if it has no such request.
 
     >>> forget_requests("Please forget the Tucson detail. I moved.")
     ['the Tucson detail']
@@ -72,7 +72,7 @@ def names_fact(request: str, fact: str) -> bool:
 
 
 def _exact(request: str) -> set[str]:
-    """Stems of the names and numbers of a request."""
-    # The first word is left out: it may have its capital from the beginning of a sentence.
+    """Return the stems of the names and numbers in a request."""
+    # The first word is left out: it may have a capital only because it begins the sentence.
     words: Sequence[str] = re.findall(r"(?<!^)\b(?:[A-ZÀ-Þ][\w'-]+|\d[\w.,/]*)", request)
     return set(stems(" ".join(words)))

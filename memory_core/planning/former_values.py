@@ -1,7 +1,7 @@
-"""Former values: which messages say what has been replaced since, and how a prompt marks them. Pure.
+"""Former values: messages that state a value which was replaced since, and the marks beside them in prompts. Pure.
 
-A fact or relation rests on messages. Once its value is another one, the messages that say the former value are still
-recalled word for word; the mark beside them names the present value.
+A fact or relation is learned from messages. After its value has changed, messages that state the former value are
+still recalled word for word; the mark beside them names the present value.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,17 +26,17 @@ ENDED = "what was said since ends it"
 """Reason recorded for a superseded fact without a successor."""
 
 FALSE_REASONS = ("Wrong", "Outdated")
-"""Reasons of a person's retirement that say that a fact does not hold."""
+"""Reasons for which a person retires a fact that does not hold."""
 
 
 def says_false(reason: str | None) -> bool:
-    """Return whether a fact was retired because it does not hold; the app writes the reason in small letters."""
+    """Return whether a reason for retiring a fact says that it does not hold; upper and lower case are equal."""
     return reason is not None and reason.capitalize() in FALSE_REASONS
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A fact or relation with all its wordings and the messages that it rests on."""
+    """A fact or relation with all its wordings and the messages it was learned from."""
 
     ref: Ref
     wordings: tuple[str, ...]
@@ -48,12 +48,12 @@ class Statement:
     confirmed_at: float = 0.0
     """Time when it was last said, or confirmed by a person; seconds since 1970."""
     reviewed: bool = False
-    """Written, changed or reviewed by a person, which was not undone: no other statement counts as later."""
+    """True if a person wrote, changed or reviewed it, and did not undo that: no other statement counts as later."""
     decided: bool = False
-    """A person put it away, in favour of one that it contradicts."""
+    """True if a person put it away in favour of a statement that it contradicts."""
     version: int = 0
     block: str = ""
-    """Its block, if all statements of that block are listed: in the preview of a person's change."""
+    """Name of its block if all statements of the block are listed, as in the preview of a change; else empty."""
     contradicts: tuple[Ref, ...] = ()
     """Statements that it contradicted when it was added."""
     replaced_by: Ref | None = None
@@ -95,11 +95,11 @@ class Mark:
 
     kind: MarkKind
     now: Ref | None
-    """Fact or relation with the present value; None beside a fact, as the list of facts has the other one too."""
+    """Fact or relation with the present value; None if there is none, or beside a fact, as the list has both."""
     turn: int
     """Turn in which the present value was said, or in which the former one was found to have ended."""
     words: str = ""
-    """Words of `now`; not in events, which name it."""
+    """Text of `now`; empty in events, which hold only its ref."""
 
     def as_stored(self, beside: Ref) -> StoredMark:
         """Return the mark beside a message or a fact, as events keep it."""
@@ -133,7 +133,7 @@ def former_values(statements: Iterable[Statement]) -> list[FormerValue]:
 
 
 def with_preview(stored: Iterable[Statement], imagined: Iterable[Statement]) -> list[Statement]:
-    """Return the statements as they will be: each imagined one continues the stored one with the same ref."""
+    """Return the statements after a previewed change: an imagined one continues the stored one with the same ref."""
     by_ref = {statement.ref: statement for statement in stored}
     # A fact that a listed block lacks was put away: in favour of one it contradicts, if that was changed as well.
     listed = {new.ref: new for new in imagined if new.block}
@@ -163,12 +163,12 @@ def with_preview(stored: Iterable[Statement], imagined: Iterable[Statement]) -> 
 
 
 def mark_for(values: Sequence[FormerValue], message: Collection[str]) -> FormerValue | None:
-    """Return the value that marks a message with these stems: the last one replaced. None: it says none of them."""
+    """Return the latest former value that a message with these stems states; None if it states none."""
     return next((value for value in reversed(values) if value.said_in(message)), None)
 
 
 def mark_for_sentence(values: Sequence[FormerValue], sentence: Collection[str]) -> FormerValue | None:
-    """Return the value that marks a sentence of a summary, which has no source of its own: the last one replaced."""
+    """Return the latest former value that a sentence of a summary, given by its stems, repeats; None if none."""
     return next((value for value in reversed(values) if value.repeated_in(sentence)), None)
 
 
@@ -190,7 +190,7 @@ def _former_of(statement: Statement, by_ref: Mapping[Ref, Statement]) -> list[Fo
 
 
 def _successor(statement: Statement, by_ref: Mapping[Ref, Statement]) -> Statement | None:
-    """Return the last statement in the chain of those that replaced this one."""
+    """Return the last statement in the chain of those that replaced this one; None if there is none."""
     passed = {statement.ref}
     current: Statement | None = statement
     while current is not None and current.replaced_by is not None and current.replaced_by not in passed:
@@ -200,8 +200,8 @@ def _successor(statement: Statement, by_ref: Mapping[Ref, Statement]) -> Stateme
 
 
 def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
-    """Return the values of contradicted statements: those that a person put away, and the one confirmed earlier of two
-    that nobody decided between."""
+    """Return the values of contradicted statements: of those that a person put away, and, where nobody decided between
+    two, of the one confirmed earlier."""
     values = []
     for statement in by_ref.values():
         for other in filter(None, map(by_ref.get, statement.contradicts)):
@@ -222,6 +222,6 @@ def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
 
 
 def _differences(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stems that only one of two wordings has."""
+    """Return the stems that only the old wording has, and those that only the new one has."""
     before, after = frozenset(stems(old)), frozenset(stems(new))
     return before - after, after - before

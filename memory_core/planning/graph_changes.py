@@ -40,9 +40,9 @@ TWO_DIFFERENT = "A relation needs two different entities."
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """A relation between two names, as an extractor proposes it or a person wishes it.
+    """A relation between two names, as an extractor proposes it or a person enters it.
 
-    An entity that is not there yet is added with it.
+    Entities that do not exist yet are added with it.
     """
 
     subject: str
@@ -62,9 +62,9 @@ class NamedRelation:
 
 
 def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
-    """Known entities that are said to be one (`SAME_AS`), or to have another name: merged, with both names.
+    """Plan to merge known entities that found relations say to be one (`SAME_AS`); the merged one has both names.
 
-    Nothing where only aliases come of it: that is `plan_relations`'s to do.
+    An empty plan if there are only new aliases, which `plan_relations` adds.
     """
     draft = Draft(graph)
     merged = False
@@ -86,11 +86,11 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
 
 
 def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
-    """Plan how found relations are merged with those that are known.
+    """Plan how found relations are merged with known ones.
 
-    The same again is a confirmation. Another object of an attribute with one value ends the former
+    A known relation is confirmed. Another object of an attribute with one value ends the former
     relation, and so does a relation said to have ended. What cannot be a relation is refused, with
-    the reason; the others are not touched by it.
+    the reason and without effect on the others.
     """
     draft = Draft(graph)
     refused: Counter[str] = Counter()
@@ -119,7 +119,7 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
 
 
 def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphPlan) -> list[Outcome]:
-    """Return the outcome of each found relation under `plan`; messages are given by number."""
+    """Return the outcome of each found relation under `plan`; outcomes name messages by sequence number."""
     reasons = {index: Reason(code) for index, code in plan.fruitless}
     names = Names(graph)
     joined: set[frozenset[str]] = set()
@@ -138,7 +138,7 @@ def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphP
 
 
 def find_problem(subject: str, predicate: str, object: str) -> str | None:
-    """Reason why no graph can hold a relation of these words; None if one can."""
+    """Return the reason why no graph can hold a relation of these words; None if one can."""
     if not (normal_name(subject) and normal_predicate(predicate) and normal_name(object)):
         return WITHOUT_NAMES
     if max(len(subject), len(predicate), len(object)) > LONGEST:
@@ -163,7 +163,7 @@ def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | N
 
 
 def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tuple[Source, ...], *, ended: bool) -> bool:
-    """Work one found relation in; was it new?"""
+    """Apply one found relation; return False if it only confirms a known one."""
     holding = draft.same(subject, predicate, object, "active")
     if not ended:
         if holding is not None:
@@ -185,7 +185,7 @@ def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tupl
 
 
 def _same(draft: Draft, one: str, other: str, found: NamedRelation) -> None:
-    """Two names are of one entity, which has both."""
+    """Record two names of one entity: merge the entities of both, or add the new name as an alias."""
     first, second = draft.find(one), draft.find(other)
     if first is not None and second is not None:
         if first != second:
@@ -251,11 +251,11 @@ def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[
 
 
 def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str | None, object: str | None) -> GraphPlan:
-    """Other ends or other words for a relation.
+    """Plan other ends or another predicate for a relation; None leaves any of them unchanged.
 
     Raises:
         ConflictError: it was changed since it was read.
-        MessageError: it would be no relation, one that is there already, or the same as before.
+        MessageError: it would be no relation, equal to another one, or the same as before.
     """
     draft = Draft(graph)
     now = draft.current_relation(relation)
@@ -280,7 +280,7 @@ def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str |
 
 
 def end(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
-    """They held until now.
+    """Plan to end relations, which held until now.
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -290,7 +290,7 @@ def end(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
 
 
 def retire(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
-    """They never held.
+    """Plan to retire relations, which never held.
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -300,7 +300,7 @@ def retire(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
 
 
 def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
-    """Reactivate ended or retired relations; what contradicts them ends.
+    """Plan to reactivate ended or retired relations; relations that contradict them end.
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -328,7 +328,7 @@ def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
 
 
 def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
-    """Retire entities, with all their relations.
+    """Plan to retire entities, with all their relations.
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -350,7 +350,7 @@ def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
 def rename(
     graph: Graph, entity: Entity, name: str | None, type: str | None, aliases: Sequence[str] | None
 ) -> GraphPlan:
-    """Change the name, type or aliases; the former name becomes an alias unless `aliases` are passed.
+    """Plan another name, type or aliases of an entity; the former name becomes an alias unless `aliases` are passed.
 
     Raises:
         ConflictError: it was changed since it was read.
@@ -375,7 +375,7 @@ def rename(
 
 
 def merge(graph: Graph, entities: Sequence[Entity], into: Entity) -> GraphPlan:
-    """Several entities are one.
+    """Plan to merge several entities into one.
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -407,7 +407,7 @@ def _check(draft: Draft, subject: str, predicate: str, object: str) -> None:
 
 
 def _named(name: str) -> str:
-    """Return a name that a person gave, cleaned."""
+    """Return a name that a person entered, cleaned; raise `MessageError` if it is empty or too long."""
     cleaned = clean_name(name)
     if not normal_name(cleaned):
         raise MessageError("An entity needs a name.")
@@ -417,7 +417,7 @@ def _named(name: str) -> str:
 
 
 def _write(draft: Draft, new: NamedRelation, *, contradicts: bool = True) -> bool:
-    """Add a written relation unless it is there; was it not?"""
+    """Add a written relation; return False if it exists already."""
     # Brings back a removed entity: whoever writes about it wants it there.
     subject = draft.entity(clean_name(new.subject), type=new.subject_type)
     object = draft.entity(clean_name(new.object), type=new.object_type)
@@ -457,7 +457,7 @@ def describe_change_set(
 ) -> str:
     """Describe a change set in a sentence; `entities` and `relations` as in `GraphCurated`, names as they are now.
 
-    `former` is the name that an entity had before it; None where it is not known.
+    `former` returns the name that an entity had before the change; None if it is not known.
     """
     own_relations = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
     if action in ("add", "import"):
@@ -480,7 +480,7 @@ def describe_change_set(
         what = graph.name(entities[0][0]) if len(entities) == 1 else _count(len(entities), "entity")
         return f"Removed {what} with {_count(len(relations), 'relation')}."
     if action in ("hold", "edit"):
-        # Without those that had to end for it.
+        # Without relations that ended only because of this change.
         own_relations = [relation for relation in own_relations if relation.state == "active"] or own_relations
     verbs = {"add": "Added", "edit": "Changed", "end": "Ended", "hold": "Took up again", "retire": "Retired"}
     several = _count(len(relations), "relation")

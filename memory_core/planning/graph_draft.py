@@ -27,7 +27,7 @@ Source = tuple[str, int]
 
 
 _NO_NUMBERS: Iterator[int] = iter(())
-"""Enough for a plan that adds nothing."""
+"""Ids for a plan that adds no items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class GraphPlan:
     changed_relations: tuple[tuple[Relation, Relation], ...] = ()
     """Before and after. One that is ended without an `ended_turn` ends now."""
     confirmed: tuple[tuple[int, tuple[Source, ...]], ...] = ()
-    """Known relations that were said again, and where."""
+    """Ids of known relations that were said again, each with the messages that say it."""
     refused: tuple[tuple[str, int], ...] = ()
     """Reasons for refusing found relations, each with its count."""
     repeated: int = 0
@@ -51,7 +51,7 @@ class GraphPlan:
     fruitless: tuple[tuple[int, NothingReason], ...] = ()
     """Found relations, by index, that change and confirm nothing, each with the reason."""
     removed_entities: tuple[Entity, ...] = ()
-    """Items that an undo removes, with their words."""
+    """Entities that an undo removes, with their names."""
     removed_relations: tuple[Relation, ...] = ()
 
     def __bool__(self) -> bool:
@@ -93,7 +93,7 @@ class GraphPlan:
 
     @property
     def ended(self) -> int:
-        """Number of relations that this draft ends."""
+        """Number of relations that this plan ends."""
         return sum(before.state == "active" and after.state == "ended" for before, after in self.changed_relations)
 
 
@@ -121,29 +121,29 @@ class Draft:
     # -- looking up
 
     def find(self, name: str) -> int | None:
-        """Return the active entity of that name or alias."""
+        """Return the id of the active entity with that name or alias; None if there is none."""
         # The index is never cleaned, so it may still name an entity that was merged or removed.
         id = self._names.get(normal_name(name))
         return id if id is not None and self.entities[id].state == "active" else None
 
     def was_removed(self, name: str) -> bool:
-        """Did a person remove an entity of that name?"""
+        """Return whether a person removed an entity of that name."""
         return normal_name(name) in self._removed
 
     def same(self, subject: int, predicate: str, object: int, state: str) -> int | None:
-        """Return the oldest relation in that state that says the same."""
+        """Return the id of the oldest relation in that state that says the same; None if there is none."""
         return next((r.id for r in self.alike(subject, predicate, object) if r.state == state), None)
 
     def is_rejected(self, subject: int, predicate: str, object: int) -> bool:
-        """Was it retired, and never held?"""
+        """Return whether there are relations that say this, and all of them are retired."""
         states = {relation.state for relation in self.alike(subject, predicate, object)}
         return states == {"retired"}
 
     def current_relation(self, relation: Relation) -> Relation:
-        """Current state of the relation.
+        """Return the current state of a relation.
 
         Raises:
-            ConflictError: it is not as it was read.
+            ConflictError: it was changed since it was read.
         """
         now = self.relations.get(relation.id)
         if now is None or now.version != relation.version:
@@ -151,10 +151,10 @@ class Draft:
         return now
 
     def current_entity(self, entity: Entity) -> Entity:
-        """Current state of the entity.
+        """Return the current state of an entity.
 
         Raises:
-            ConflictError: it is not as it was read.
+            ConflictError: it was changed since it was read.
         """
         now = self.entities.get(entity.id)
         if now is None or now.version != entity.version:
@@ -164,7 +164,7 @@ class Draft:
     # -- changing
 
     def entity(self, name: str, *, type: str = "other", origin: str = "written") -> int:
-        """Return the entity of that name; a removed one is restored, a missing one is added."""
+        """Return the id of the entity of that name; a removed one is restored, a missing one is added."""
         id = self.find(name)
         if id is None and self.was_removed(name):
             id = next(
@@ -176,7 +176,7 @@ class Draft:
             id = len(self.graph.entities) - len(self.entities) - 1
             self.entities[id] = Entity(id, "", "", name, (), known_type(type), "active", None, origin, 0, 0.0, 0.0, 1)
             self._note_names(self.entities[id])
-        # A later mention may tell the type; what a person wrote keeps theirs.
+        # A later mention may state the type; an entity that a person wrote keeps its type.
         elif self.entities[id].type == "other" != known_type(type) and self.entities[id].origin == "extracted":
             self.change_entity(id, type=known_type(type))
         return id
@@ -186,7 +186,7 @@ class Draft:
         self._note_names(self.entities[id])
 
     def add_aliases(self, id: int, names: Iterable[str]) -> None:
-        """Further names of an entity."""
+        """Add further names to an entity."""
         entity = self.entities[id]
         aliases = other_names(entity.name, [*entity.aliases, *names])
         if aliases != entity.aliases:
@@ -203,7 +203,7 @@ class Draft:
         origin: str = "extracted",
         contradicts: bool = True,
     ) -> int:
-        """Add a relation; a present one ends those it contradicts."""
+        """Add a relation and return its id; an active one ends those that it contradicts."""
         id = len(self.graph.relations) - len(self.relations) - 1
         self.relations[id] = Relation(
             id, "", "", subject, predicate, object, state, origin, 0, None, None, 0.0, 0.0, 0.0, 1, united(sources)
@@ -219,7 +219,7 @@ class Draft:
             self._note_key(self.relations[id])
 
     def confirm(self, id: int, sources: tuple[Source, ...]) -> None:
-        """The same was said again."""
+        """Record that a relation was said again in other messages."""
         relation = self.relations[id]
         self.relations[id] = replace(relation, sources=united(relation.sources, sources))
         # A new relation is stored with all of its sources; a known one needs a confirmation on record.
@@ -227,7 +227,7 @@ class Draft:
             self._confirmed.setdefault(id, []).extend(sources)
 
     def end_contradicted(self, by: int) -> None:
-        """End what cannot hold beside a relation."""
+        """End the relations that cannot hold beside a given one."""
         new = self.relations[by]
         predicate = normal_predicate(new.predicate)
         attribute = ATTRIBUTES.get(predicate)
@@ -244,7 +244,7 @@ class Draft:
                 self.change_relation(id, state="ended", ended_turn=None, ended_by=by)
 
     def merge(self, ids: Sequence[int], into: int) -> None:
-        """Entities become one: its aliases are their names, their relations are its own."""
+        """Merge entities into one, which takes over their names, as aliases, and their relations."""
         gone = set(ids) - {into}
         for id in sorted(gone):
             entity = self.entities[id]
@@ -269,7 +269,7 @@ class Draft:
                 if sources != self.relations[twin].sources:
                     self.change_relation(twin, sources=sources)
 
-    # -- what it comes to
+    # -- result
 
     def plan(self) -> GraphPlan:
         """Return all differences from the graph; changes that were reverted are not included."""
@@ -324,7 +324,7 @@ class Draft:
 
 
 def changed_elsewhere(graph: Graph, relation: Relation) -> ConflictError:
-    """Message for a relation that was changed since it was read."""
+    """Return the error for a relation that was changed since it was read."""
     return ConflictError(f'"{graph.sentence(relation)}" was changed elsewhere. Nothing was changed here.')
 
 
@@ -341,7 +341,7 @@ def _all_names(entity: Entity) -> list[str]:
 
 
 def other_names(name: str, others: Iterable[str]) -> tuple[str, ...]:
-    """Return the names without that one and without repetition."""
+    """Return `others` without `name` and without repetition."""
     # Reversed, so that of spellings that compare equal the first one stays.
     by_normal_name = {normal_name(other): other for other in reversed(list(others)) if normal_name(other)}
     by_normal_name.pop(normal_name(name), None)
@@ -371,7 +371,7 @@ def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int])
     for entity in graph.entities.values():
         for name in {normal_name(entity.name)} if entity.state == "active" else ():
             other = holders.setdefault(name, entity.id)
-            # Doubles that were there before are not this change's doing.
+            # Duplicates that existed before were not caused by this change.
             if other != entity.id and {other, entity.id} & changed_entities:
                 raise ConflictError(f'Another entity is called "{entity.name}" by now. Nothing was changed.')
     for id in sorted(changed_relations & graph.relations.keys()):

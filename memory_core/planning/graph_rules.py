@@ -1,6 +1,6 @@
 """Knowledge graph: entities, and typed, directed relations that hold or held between them.
 
-Pure. Equality of names and predicates, mentions in a text and the wording of paths;
+Pure. Compares names and predicates, finds mentions in a text, and words paths;
 found relations are merged in `memory_core.planning.graph_changes`.
 """
 
@@ -26,7 +26,7 @@ LONGEST = 80
 """Maximum characters of a name or predicate; longer texts are sentences."""
 
 THE_USER = "The user"
-"""The entity that "I" and "me" mean."""
+"""Name of the entity that "I" and "me" mean."""
 
 SYMMETRIC = frozenset(
     {
@@ -73,10 +73,10 @@ class Relation:
     """`ended`: it held once. `retired`: it never did."""
     origin: str
     turn: int
-    """Since which turn it holds."""
+    """Turn from which on it holds."""
     ended_turn: int | None
     ended_by: int | None
-    """The relation that contradicted it."""
+    """Id of the relation that contradicted it; None if there is none."""
     created_at: float
     confirmed_at: float
     updated_at: float
@@ -95,7 +95,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way from one entity to another."""
+    """A chain of relations from one entity to another."""
 
     start: int
     steps: tuple[Step, ...]
@@ -151,13 +151,13 @@ class Names:
         self._graph = graph
 
     def find(self, name: str) -> Entity | None:
-        """Return the entity of that name or alias; case, a leading "the" and quotes do not matter."""
+        """Return the entity of that name or alias, or None; case, a leading "the" and quotes do not matter."""
         return self._by_name.get(normal_name(clean_name(name)))
 
     def mentioned(self, text: str, *, first_person: bool = True) -> tuple[int, ...]:
         """Return ids of the entities that a text names by whole words, in order; the longer of two overlapping names.
 
-        "I", "me" and "my" mean the user, unless it is not the user's text.
+        With `first_person`, as in a text of the user, "I", "me" and "my" mean the user.
         """
         asked = [_bare(word) for word in words(text)]
         ids: list[int] = []
@@ -226,13 +226,13 @@ def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int,
 
 
 def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> list[Path]:
-    """Paths over active relations between two entities, walked in either direction, shortest first.
+    """Return paths of up to `hops` active relations between two entities, in either direction, shortest first.
 
-    No entity is visited twice. Longer paths are looked for only where there are fewer than `most` shorter ones.
+    No entity is visited twice. Longer paths are looked for only if there are fewer than `most` shorter ones.
     """
     edges = _edges(graph)
     away = {end: 0}
-    """Steps from which the end is still reached in time; no other step is taken."""
+    """Distance of entities from the end, in relations; only entities within `hops` are listed."""
     border = [end]
     for distance in range(1, hops + 1):
         ends = {_other_end(entity, relation) for entity in border for relation in edges.get(entity, ())}

@@ -1,4 +1,4 @@
-"""Impact of forgetting something: what says it, and what was learned only from the messages that do. Pure."""
+"""Impact of forgetting something: the items that say it, and those learned only from such messages. Pure."""
 
 import json
 import re
@@ -16,15 +16,15 @@ Why = Literal["chosen", "says it", "said it before", "states it", "learned from 
 
 
 TELLING = 20
-"""Characters from which on a text is told from others by its words: "Yes, please." says little."""
+"""Minimum characters of a text that identifies its message: "Yes, please." occurs in many."""
 
 LONGEST_SEARCHED = 1_000
-"""Characters of a line by which files are searched."""
+"""Maximum characters of a line for which files are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """A thing that would go, or lose the sentences that say the phrase."""
+    """An item that would be erased, or would lose the sentences that say the phrase."""
 
     kind: Kind
     id: int | str
@@ -35,7 +35,7 @@ class Affected:
 
     @property
     def stays(self) -> bool:
-        """True for what is named only: another session is forgotten there."""
+        """True for another session, which is only listed: it has to be forgotten from there."""
         return self.kind == "session"
 
 
@@ -44,28 +44,28 @@ class Target:
     """Something to forget, or to keep out of prompts: a phrase, a message, a fact or an entity."""
 
     phrases: tuple[str, ...]
-    """Texts that say it: a phrase, the text of a message, the wordings of a fact, the names of an entity.
-    Empty for a message that is too short to be told from others."""
+    """Texts to look for: a phrase, the text of a message, the wordings of a fact, the names of an entity.
+    Empty for a message that is too short to be unique."""
     seqs: tuple[int, ...] = ()
-    """Messages that belong to it whatever they say."""
+    """Numbers of the messages that are included whatever they say."""
     facts: tuple[int, ...] = ()
-    """Chosen facts. Of what was learned from their messages, only what says the same belongs to them."""
+    """Ids of the chosen facts. Other items learned from their messages are included only if they say the same."""
     whole_words: bool = False
     """True for names: "Ana" is not said in "banana"."""
 
     def said_in(self, text: str) -> bool:
-        """Return whether a text says it."""
+        """Return whether a text says one of the phrases."""
         return any(says(text, phrase, whole_words=self.whole_words) for phrase in self.phrases)
 
     @property
     def searched(self) -> list[str]:
-        """Texts by which a search of files finds it: of a text in several lines, those that tell it from others."""
+        """Texts for which files are searched: lines of at least `TELLING` characters, else the phrases of one line."""
         lines = [line.strip() for phrase in self.phrases for line in phrase.split("\n")]
         telling = [line[:LONGEST_SEARCHED] for line in lines if len(line) >= TELLING]
         return telling or [phrase for phrase in self.phrases if "\n" not in phrase]
 
     def removed_from(self, text: str) -> str:
-        """Return a text without the sentences that say it; empty where it goes across two of them."""
+        """Return a text without the sentences that say a phrase; empty if a phrase spans two sentences."""
         remaining = without_sentences(text, self.said_in)
         return "" if self.said_in(remaining) else remaining
 
@@ -77,20 +77,20 @@ class Impact:
     target: Target
     rows: tuple[Affected, ...]
     stored_units: int = 0
-    """Stored messages or turns of vector blocks that go with their messages."""
+    """Number of stored turns of vector blocks that are erased with their messages."""
     prompts: int = 0
-    """Recorded prompts in which these words stand as erased afterwards."""
+    """Number of recorded prompts that will show these words as erased."""
 
     def without(self, kept: Collection[Affected]) -> "Impact":
-        """Return the impact with these rows left alone."""
+        """Return the impact without these rows, which are not to be erased."""
         return replace(self, rows=tuple(row for row in self.rows if row not in kept))
 
     def ids(self, kind: Kind) -> list[int]:
-        """Return the numbers of the rows of a kind."""
+        """Return the ids of the rows of a kind that are numbers."""
         return [row.id for row in self.rows if row.kind == kind and isinstance(row.id, int)]
 
     def names(self, kind: Kind) -> list[str]:
-        """Return the names of the rows of a kind."""
+        """Return the ids of the rows of a kind that are names."""
         return [row.id for row in self.rows if row.kind == kind and isinstance(row.id, str)]
 
     @property
@@ -122,9 +122,9 @@ _FIELDS = frozenset({"text", "url", "detail", "title", "tool_name", "tool_kwargs
 
 
 def texts_in(data: str) -> Iterator[str]:
-    """Yield what stands in a stored text: itself, or the texts, numbers and inner keys of a JSON object or list.
+    """Yield the texts of a stored text: itself, or the texts, numbers and inner keys of a JSON object or list.
 
-    The outer keys of an object are the program's names for its fields; roles, types and ids are no text either.
+    The outer keys of an object are field names of the program, so they are no texts, nor are roles, types and ids.
 
     >>> list(texts_in('{"role": "user", "parts": [{"type": "text", "text": "I live in Ghent"}]}'))
     ['I live in Ghent']
@@ -163,7 +163,7 @@ def _texts(value: object, *, outer: bool = False) -> Iterator[str]:
 
 
 def without_sentences(text: str, goes: Callable[[str], bool]) -> str:
-    """Return a text without the sentences that go; its other lines stay as they are.
+    """Return a text without the sentences for which `goes` is true; lines that lose none stay as they are.
 
     >>> without_sentences("Be brief. Ana lives in Ghent.\\nNo emoji.", lambda words: says(words, "Ghent"))
     'Be brief.\\nNo emoji.'

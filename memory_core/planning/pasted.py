@@ -1,7 +1,7 @@
-"""Tell what a user pasted into a message from their own words: a document may say "remember that ..." for them. Pure.
+"""Separate text that a user pasted from their own words, as a document may contain "remember that ...". Pure.
 
-By form alone: tags, triple quotes, what follows a request such as "Summarise this article:", the headers of a mail, a
-transcript. What it takes for pasted waits for a person, so a wrong guess costs a look and loses nothing.
+By form alone: tags, triple quotes, the text after a request such as "Summarise this article:", the headers of a mail,
+a transcript. Facts from text that seems pasted wait for a person, so a wrong guess costs a review and loses nothing.
 """
 
 import re
@@ -12,10 +12,10 @@ from memory_core.planning.fact_merging import relevance
 from memory_core.text import stems
 
 SPOKEN_SHARE = 0.5
-"""Share of a statement's stems in what people said from which on it is theirs, where other words were read as well."""
+"""Minimum share (0 to 1) of a statement's stems in the speakers' own words for it to count as said by them."""
 
 MAX_TAGS = 50
-"""Opening tags of a message that are paired: a page of HTML has no end of them."""
+"""Maximum number of opening tags of a message that are paired, as a page of HTML may have thousands."""
 
 _TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,300})?>")
 # Quotes that are never closed count up to the end of the message.
@@ -69,7 +69,7 @@ def own_words(text: str) -> str:
 
 
 def _without_tagged(text: str) -> str:
-    """Return a text without what stands between an opening tag and its closing one."""
+    """Return a text without its tagged passages, from each opening tag to the closing one."""
     result, at = [], 0
     for _ in range(MAX_TAGS):
         opening = _TAG.search(text, at)
@@ -83,10 +83,10 @@ def _without_tagged(text: str) -> str:
 
 
 def said_by_others(statement: str, source: int | None, heard: Sequence[ChatMessage]) -> bool:
-    """Return whether a statement was found in the output of a tool, or in what a user pasted.
+    """Return whether a statement comes from the output of a tool, or from text that a user pasted.
 
-    `source` is the index of its message; if the extractor named none, all count. Under half of the statement is in the
-    other words then.
+    `source` is the index of its message in `heard`; None: all messages are compared. True if the messages have such
+    text, and less than half of the statement's stems are in the rest of them.
     """
     named = source is not None and 0 <= source < len(heard)
     read = [heard[source]] if named and source is not None else heard
@@ -97,5 +97,5 @@ def said_by_others(statement: str, source: int | None, heard: Sequence[ChatMessa
         tool = message.role is MessageRole.TOOL
         others = others or tool or typed != text
         spoken.append("" if tool else typed)
-    # Only beside words of others: an extractor also rewords what the user typed, which lowers the share.
+    # Only if there is text of others: an extractor also rewords what the user typed, which lowers the share.
     return others and relevance(statement, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE

@@ -1,4 +1,4 @@
-"""Quarantine: what a person keeps out of all prompts until it is released. Pure.
+"""Quarantine: items that a person keeps out of all prompts until they are released. Pure.
 
 Nothing is changed or erased: readers of memory leave these items out, so that a release gives back exactly what was
 there.
@@ -38,7 +38,7 @@ class Quarantine:
         return frozenset(seq for session, seq in self.messages if session == session_id)
 
     def shown(self, text: str) -> str:
-        """Return a text without its sentences in quarantine; of content in parts, of each text among these."""
+        """Return a text without its sentences in quarantine; content stored as parts loses them in each text part."""
         if not self.sentences:
             return text
         parts = json_in(text.removeprefix(PARTS_MARK)) if text.startswith(PARTS_MARK) else None
@@ -102,7 +102,7 @@ def changes_quarantine(event: Event) -> bool:
 
 
 def quarantine_of(sets: Sequence[QuarantinedSet]) -> Quarantine:
-    """Return everything that is in one of the sets."""
+    """Return all items that are in any of the sets."""
     return Quarantine(
         messages=frozenset((one.session_id, seq) for one in sets for seq in one.seqs),
         facts=frozenset(fact for one in sets for fact in one.facts),

@@ -18,17 +18,17 @@ class Reason:
 
     code: NothingReason
     fact: int | None = None
-    """Id of the fact that it names."""
+    """Id of the fact that the reason names; None if it names none."""
     said: str = ""
     """The model's own words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of something that was found in a batch."""
+    """Outcome of a fact or relation that was found in a batch of messages."""
 
     sources: tuple[int, ...]
-    """Messages that say it; all that were read, where the learner could not tell."""
+    """Numbers of the messages that say it; of all messages read, if the learner could not tell."""
     reason: Reason | None = None
     """Reason why it had no effect; None if it was stored, or confirmed or changed something."""
 
@@ -38,8 +38,8 @@ def plan_reasons(
 ) -> dict[int, Reason]:
     """Return the reason for each message without effect, by its number.
 
-    Reasons in order of certainty: outcomes of finds in that message, then the learner's own reason (`given`), then
-    outcomes of finds elsewhere in the batch.
+    Reasons in order of certainty: outcomes of finds in that message alone, then the learner's own reason (`recorded`),
+    then outcomes of finds in several messages, then `otherwise`.
 
     >>> plan_reasons([1, 2], [Outcome((1,))], {}, Reason("no_rule"))
     {2: Reason(code='no_rule', fact=None, said='')}
@@ -69,7 +69,7 @@ def fact_outcomes(
     known: Iterable[Fact],
     doubtful: Collection[int] = (),
 ) -> list[Outcome]:
-    """Return the outcome of each found fact, which is passed as its words and the messages that state it.
+    """Return the outcome of each found fact, which is passed as its text and the numbers of the messages that say it.
 
     `doubtful`: indexes of finds that confirm no known fact, as others may have said them.
     """
@@ -102,7 +102,7 @@ def unread(message: ChatMessage) -> Reason:
 
 
 def grouped(reasons: Mapping[int, Reason]) -> list[tuple[Reason, Ranges]]:
-    """Return the messages of one reason together, in the order in which the reasons first occur."""
+    """Return each reason with the numbers of its messages, in the order in which the reasons first occur."""
     seqs: dict[Reason, list[int]] = {}
     for seq, reason in reasons.items():
         seqs.setdefault(reason, []).append(seq)

@@ -1,8 +1,8 @@
-"""Lay a context out: the memory section, and where in the messages it goes. Pure text work.
+"""Render the memory section of a context, and insert it into the messages. Pure text work.
 
-The markup is LlamaIndex's: `<memory>`, one element per block, named after it. Words of users and
-models are untrusted, so a text that would open or close such an element is neutralised; and the
-section that went out is recognised, by its exact text, when an agent hands it back.
+The markup is LlamaIndex's: `<memory>`, one element per block, named after it. Texts of users and
+models are untrusted, so one that would open or close such an element is neutralised. A section
+that was sent is recognised, by its exact text, when an agent hands it back.
 """
 
 import re
@@ -56,8 +56,8 @@ def render_memory(sections: Sequence[Section]) -> tuple[Part, ...]:
 
 
 def insert_memory(messages: Sequence[ChatMessage], memory: tuple[Part, ...], method: InsertMethod) -> list[ChatMessage]:
-    """Insert the memory section in front of the first system message's own parts, or
-    of the latest user message's; without such a message, as a new one first, or last."""
+    """Insert the memory section in front of the parts of the first system message, or of the
+    latest user message. If there is none, add a new system message first, or a user message last."""
     if not memory:
         return list(messages)
     role = MessageRole.SYSTEM if method is InsertMethod.SYSTEM else MessageRole.USER
@@ -87,7 +87,7 @@ def neutralise(text: str, names: Iterable[str]) -> str:
 
 
 def neutralise_message(message: ChatMessage, names: Iterable[str]) -> ChatMessage:
-    """Copy of the message that is safe in a context: its words cannot pose as the memory section."""
+    """Return the message as it is safe in a context: with memory tags escaped, so that no text poses as a section."""
     if not any(isinstance(part, TextPart) and "<" in part.text for part in message.parts):
         return message
     pattern_names = list(names)
@@ -105,15 +105,15 @@ def _without_memory_tags(text: str, names: list[str]) -> str:
 
 
 def section_hash(memory: tuple[Part, ...]) -> str:
-    """Return the address by which a section is recognised when it comes back."""
+    """Return the hash by which a section is recognised when an agent hands it back."""
     return content_hash("\x00".join(part.text for part in memory if isinstance(part, TextPart)))
 
 
 def strip_memory(message: ChatMessage, went_out: Callable[[str], bool]) -> ChatMessage:
-    """Return the message without the sections that `went_out(hash)` knows; other words are never touched.
+    """Return the message without the memory section at its start, if `went_out(hash)` says that it was sent.
 
-    A section comes back as parts of its own, or joined to the message's text by a line break. Its
-    own words cannot hold its end (see `neutralise`), so only the first end is looked at.
+    A section is handed back as separate parts, or joined to the message's text by a line break. Its
+    text cannot contain its end tag (see `neutralise`), so only the first end tag is looked at.
     """
     parts = message.parts
     first = parts[0] if parts else None

@@ -27,7 +27,7 @@ Head = tuple[int, str]
 """Key of a date line shared by several units: episode and day."""
 
 MIN_SHARE = 10
-"""A block that fills asks for at least this part of the token limit: a tenth."""
+"""Divisor of the token limit: a block that asks for as much as fits may always ask for a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class RetrievalPlan:
     """Every message found, once."""
 
     candidates: tuple[Candidate, ...]
-    """Best first; equal scores: smaller number, that is the older, first. Postprocessed: the granted ones first."""
+    """Best first; of equal scores the smaller number, which is older. After postprocessing, the granted ones first."""
     gates: dict[GateOutcome, int]
     """Number of candidates for each outcome; includes zeros."""
 
@@ -91,7 +91,7 @@ def plan_retrieval(
     occurs several times, as for a long message embedded in pieces, is one candidate with its best signals.
 
     The two are fused by value, not by rank: a keyword score is near 0 where only common words agree, and then counts
-    for little, which a rank does not show. People ask in other words than they used before.
+    for little, which a rank does not show. Questions often have other words than the messages that answer them.
 
     `boosts` computes further terms of each candidate from the matches of all; the score is the match plus their sum.
     `threshold` is the minimum score, inclusive; None for no such gate, as for `top_k`.
@@ -145,7 +145,7 @@ def _gates(candidates: Iterable[Candidate]) -> dict[GateOutcome, int]:
 
 
 def postprocessed(plan: RetrievalPlan, kept: Sequence[int]) -> RetrievalPlan:
-    """The plan with the granted candidates in the order of `kept`, before the others; those it lacks are left out."""
+    """Return the plan with granted candidates first, as ordered in `kept`; those it lacks become `postprocessed`."""
     places = {number: place for place, number in enumerate(kept)}
     candidates = [
         replace(c, outcome="postprocessed") if c.outcome == "granted" and c.number not in places else c
@@ -163,10 +163,10 @@ def fill(
     heads: Mapping[int, Head] | None = None,
     head_sizes: Mapping[Head, int] | None = None,
 ) -> RetrievalPlan:
-    """The plan with as many granted candidates as fit into `token_budget` tokens, best first; others are skipped.
+    """Return the plan with as many granted candidates as fit into `token_budget` tokens, best first.
 
-    `sizes` are the tokens of candidates; one without a size does not fit. `heads` names the line above a
-    candidate, which takes its tokens once for all candidates under it.
+    `sizes` are the tokens of candidates; one without a size does not fit. `heads` names the date line above a
+    candidate, whose tokens (`head_sizes`) count once for all candidates under it.
     """
     remaining = token_budget
     headings_used: set[Head] = set()
@@ -190,9 +190,9 @@ def fill(
 
 
 def budget_for(token_limit: int, others: int) -> int:
-    """Return the tokens that a block which fills may ask for, the other parts asking for `others`.
+    """Return the tokens for a block that asks for as much as fits, if the other parts ask for `others` tokens.
 
-    A tenth of the limit at least, so that a prompt that is full already is decided by the priorities.
+    A tenth of the limit at least, so that the priorities decide about a prompt that is full already.
     """
     return max(token_limit - others, token_limit // MIN_SHARE)
 

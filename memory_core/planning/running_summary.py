@@ -1,4 +1,4 @@
-"""Running summary as text: its sentences, losses of a new wording, and which sentences to drop when it is too long.
+"""Text of a running summary: its sentences, the losses of a new wording, and the sentences to drop if it is too long.
 
 Pure. A model's text is compared with the former one and with its limit.
 """
@@ -47,22 +47,22 @@ _BEGINS = re.compile(r"[.!?…:\n\"“«]")
 _AFTER_COMMANDS = frozenset(
     _listed("it the a an that this these those me my us our you your him her them to in on at for of from by with up")
 )
-"""A word with a capital in front of one of these was a verb or a thing ("Keep it", "Dinner for six"), not a name."""
+"""Second words which show that a sentence begins with no name but a verb or a thing ("Keep it", "Dinner for six")."""
 
 
 BROKEN_SHARE, MIN_BROKEN = 3, 8
-"""A sentence longer than the whole bound keeps a third of it, and at least these tokens: there is room for others."""
+"""Divisor and minimum tokens: a sentence longer than the whole limit is cut to a third of it, but at least 8 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A text within its bound."""
+    """A text that was shortened to a token limit, if necessary."""
 
     text: str
     shortened: int = 0
-    """Tokens that were left out: whole sentences, and the ends of those that alone were too long."""
+    """Tokens that were left out: whole sentences, and the ends of sentences that alone were too long."""
     broken: int = 0
-    """Sentences of it that alone were longer than the bound, and were broken off after a word."""
+    """Number of sentences in `text` that alone were longer than the limit, and were truncated."""
 
 
 def sentences(text: str) -> tuple[str, ...]:
@@ -124,11 +124,11 @@ def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
         for place in broken:
             pieces[place] = _broken_off(pieces[place], share, count)
             sizes[place] = count(pieces[place])
-        # Broken off, two sentences may have become the same, and one of which nothing fits is empty.
+        # After truncation, two sentences may be equal, and one of which nothing fits is empty.
         keep = [place for place in _without_repeats(pieces) if place in keep and pieces[place]]
         total = sum(sizes[place] for place in keep)
         for place in sorted(keep, key=lambda place: (density(pieces[place]), place)):
-            # Sizes of sentences do not add up to that of the text exactly: near the bound, that is counted.
+            # Sizes of sentences do not add up exactly to the size of the text, so near the limit the text is counted.
             if total <= 2 * max_tokens and count(_joined(pieces, keep)) <= max_tokens:
                 break
             keep.remove(place)
@@ -182,7 +182,7 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
 
 
 def _without_repeats(pieces: Sequence[str]) -> list[int]:
-    """Places of the sentences, each of those that say the same word for word only once."""
+    """Return the indexes of the sentences, of equal ones only the first."""
     # From the end, so that of equal sentences the first place is the last one to be written, and stays.
     return sorted({same_words(piece): place for place, piece in reversed(list(enumerate(pieces)))}.values())
 

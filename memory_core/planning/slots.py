@@ -1,8 +1,8 @@
-"""Slots: what facts and relations give a value to, and which of them hold one value at a time. Pure.
+"""Slots: attributes that facts and relations give a value to, and which of them hold one value at a time. Pure.
 
-The rules of every language name the attributes of their facts from here, and the graph looks its predicates up here. In
-a slot of one value the last one stated is current; a slot of several values keeps them all. What is supposed, planned
-or asked has no slot, and so replaces nothing.
+The rules of every language take the attributes of their facts from here, and the graph those of its predicates. In a
+slot of one value the last value stated is current; a slot of several values keeps them all. Suppositions, plans and
+questions have no slot, and so replace nothing.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ ATTRIBUTES: Mapping[str, str] = {attribute: attribute for attribute in _NAMED_AL
     "lives in": HOME, "works at": EMPLOYER, "works as": JOB, "located at": PLACE, "venue": PLACE, "reports to": "boss",
     "starts on": "start date", "ends on": "end date", "launch": "launch date", "head office": "headquarters",
 }  # fmt: skip
-"""Attribute of each predicate, in its normal form, that holds for one object at a time; any other may hold for
-several."""
+"""Attribute of each predicate that holds for one object at a time, by its normal form; any other predicate may hold for
+several objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Slot:
 
     @classmethod
     def read(cls, text: str) -> "Slot":
-        """Return the slot with this text form."""
+        """Parse a slot from its text form."""
         subject, _, attribute = text.rpartition(".")
         return cls(subject, attribute)
 

@@ -1,4 +1,4 @@
-"""Speaker, time and words of a message; and the speaker and date a question is about. Pure.
+"""Speaker, time and text of a message, and the speaker and dates that a question is about. Pure.
 
 Speaker and time are taken from the message's own metadata (`name`, `time`), else from how exported chats begin a line,
 `[8 May 2023] Ana: ...` or `08/05/2023, 14:05 - Ana: ...`.
@@ -21,7 +21,7 @@ _LONGEST_TIME = 40
 _NAME = r"[^\W\d_][\w .'’-]{0,39}?"
 _NUMBERS = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"
 _EXPORTED = (
-    # The text of a link precedes its address.
+    # Not the text of a Markdown link, which its address follows in parentheses.
     re.compile(
         rf"\[(?P<when>(?=[^\]]{{0,{_LONGEST_TIME}}}\d)[^\]\[\n]{{1,{_LONGEST_TIME}}})\](?!\()\s*(?:(?P<who>{_NAME}):\s+)?"
     ),
@@ -49,14 +49,14 @@ _FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|mine|myself|we|We|our|Our|us)\b")
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """Spoken line of a message: speaker, time and text."""
+    """A message taken apart: speaker, time and text."""
 
     speaker: str | None
-    """The name that came with it; None where only its role is known."""
+    """Name of the speaker; None if only the role is known."""
     when: str | None
-    """Time as written; unreadable ones only where they cannot pose as a line."""
+    """Time as written; None if there is none, or if it is unreadable and has a colon."""
     time: float | None
-    """The same in seconds since 1970, as if it had been UTC; None where it could not be read."""
+    """Time in seconds since 1970, read as UTC; None if it could not be read."""
     words: str
     """Full text, without a leading speaker and time."""
 
@@ -77,12 +77,12 @@ class ParsedQuestion:
     words: str
     """The question, without the names of the speakers it is about."""
     speaker: str | None
-    """The one speaker it names, or the role `user` where it speaks of who asks it; folded, as `speaker_of` gives it."""
+    """The only speaker it names, or the role `user` if it has "I" or "my"; in lower case, as from `speaker_of`."""
     days: tuple[Day, ...]
 
 
 def parse_message(message: ChatMessage) -> ParsedMessage:
-    """Speaker, time and words of a message."""
+    """Return the speaker, time and text of a message."""
     text = message_text(message)
     fields = message.additional_kwargs
     speaker = _name(fields.get("name")) if message.role in (MessageRole.USER, MessageRole.ASSISTANT) else None
@@ -105,12 +105,12 @@ def parse_message(message: ChatMessage) -> ParsedMessage:
 
 
 def speaker_of(message: ParsedMessage, role: MessageRole) -> str:
-    """Whom a message counts as said by: the name, folded, or the role."""
+    """Return the speaker of a message: the name in lower case, or the role if there is no name."""
     return message.speaker.lower() if message.speaker else str(role)
 
 
 def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
-    """Find the speaker and dates that a question names. `speakers` are the folded names that are known.
+    """Find the speaker and dates that a question names. `speakers` are the known names, in lower case.
 
     A name counts by its first word too, `Ana` for `Ana Lopes`. A question that names two speakers is about neither.
     """
@@ -204,7 +204,7 @@ def _mentions(name: str, question: str) -> list[str]:
 
 
 def _name(value: Any) -> str | None:
-    """Return a speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
+    """Return a speaker's name on one line; None for a role, for a text that is too long, and for one with a colon."""
     name = " ".join(value.split()) if isinstance(value, str) else ""
     if not name or len(name) > LONGEST_NAME or ":" in name or name.lower() in set(MessageRole):
         return None

@@ -70,7 +70,7 @@ class _Statement:
     """True if it states something else after a "but"."""
     words: tuple[str, ...]
     matter: tuple[str, ...]
-    """The stem of each word; of stop words the words themselves."""
+    """The stem of each word; stop words are unchanged."""
     content: frozenset[str]
 
     @property
@@ -88,7 +88,7 @@ class _Statement:
 
 
 def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
-    """Relation of a new statement to a known one; `same_slot`: they are about one thing with one value at a time.
+    """Return the relation of a new statement to a known one; `same_slot`: both give a value to one single-valued slot.
 
     >>> bearing("The user prefers dark mode in every app", "The user likes dark mode")
     'more'
@@ -123,13 +123,13 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
 
 
 def says_more(text: str) -> bool:
-    """Does a statement that ends or denies something go on to say something else?"""
+    """Return whether a statement that ends or denies something says more: a denial does, and an end that goes on."""
     statement = _statement(text)
     return statement.goes_on or (not statement.ended and not statement.holds)
 
 
 def _compared(a: _Statement, b: _Statement) -> Literal["same", "more", "less", "apart"]:
-    """Compare two matters, whichever way round each is said."""
+    """Return what `a` says relative to `b`, apart from their negations."""
     if not a.content or not b.content or a.subject != b.subject:
         return "apart"
     if a.content == b.content:
@@ -142,7 +142,7 @@ def _compared(a: _Statement, b: _Statement) -> Literal["same", "more", "less", "
 
 
 def _extends(longer: _Statement, shorter: _Statement) -> bool:
-    """Does the longer one say all of the shorter, and then go on?"""
+    """Return whether the longer statement says all of the shorter one, and then goes on."""
     # One content word is a bare subject, which every statement about it would extend.
     if len(shorter.content) < 2:
         return False
@@ -174,7 +174,7 @@ def _other_preference(new: str, known: str) -> bool:
 
 
 def _phrase(text: str) -> tuple[list[str], list[str]]:
-    """Stems up to the first connecting word, and what follows."""
+    """Return the stems up to the first connecting word, and the words from there on."""
     parts = words(text)
     end = next((place for place, word in enumerate(parts) if word in _CONNECTING), len(parts))
     return stems(" ".join(parts[:end])), parts[end:]
