@@ -277,7 +277,7 @@ def _counts(ranked: Ranked) -> dict[CandidateOutcome, int]:
 
 
 def _unasked(nodes: Mapping[int, Node]) -> Scores:
-    """Empty scores, for turns that were not searched."""
+    """Return scores for turns that were not searched: NaN for both searches, 0 as the score."""
     unknown = np.full(len(nodes), np.nan)
     return Scores(np.fromiter(nodes, np.int64), unknown, unknown, np.zeros(len(nodes)))
 
@@ -311,7 +311,7 @@ def _rank_turns(
         candidates.append(
             RankedTurn(scored.number, 0, 0, "", nodes[scored.number].tokens, *scores_of, outcome, scored.boosts)
         )
-    # Kept as arrays: 100,000 turns that were no candidate are only made rows when they are looked at.
+    # Kept as arrays: up to 100,000 turns that were no candidates become rows only when they are looked at.
     rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
@@ -359,7 +359,7 @@ def read_ahead(session: Session) -> None:
             attached.block.read_ahead(reading)
 
 
-# -- words of stored turns, and what lies near them --------------------------------------------------
+# -- texts of stored turns, and their neighbours -----------------------------------------------------
 
 
 def _ranked(
@@ -369,7 +369,7 @@ def _ranked(
     rest: Scores,
     marks: Mapping[Source, Mark] | None = None,
 ) -> Ranked:
-    """Candidates and the rest; their words are read on demand, with the marks of former values."""
+    """Rank candidates and the rest; their texts are read on demand, with the marks of former values."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
         return _texts(reading, [nodes[number] for number in numbers], marks)

@@ -26,7 +26,7 @@ class Projection:
     """Share of the vectors' variance that the plane preserves, 0 to 1."""
 
     def points(self, rows: Rows) -> Points:
-        """Coordinates `(n, 2)` of vectors `(n, dim)` on the map."""
+        """Return the coordinates `(n, 2)` of vectors `(n, dim)` on the map."""
         placed: Points = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.axes.T
         return placed
 
@@ -81,7 +81,7 @@ def thin(numbers: Sequence[int], most: int, *, keep: Collection[int] = ()) -> li
     if len(numbers) <= most:
         return list(numbers)
     wanted = set(keep)
-    # These first, however many there are; the rest shares the room that is left.
+    # First those in `keep`, at most `most` of them; the others share the remaining number.
     drawn = [number for number in numbers if number in wanted][:most]
     rest = [number for number in numbers if number not in wanted]
     room = most - len(drawn)

@@ -145,7 +145,7 @@ class Ranked(Sequence[RankedTurn]):
     def holding(self, words: Sequence[str]) -> "Ranked":
         """Return the stored turns whose text contains each of these words or word beginnings, ignoring case."""
         wanted = [word.casefold() for word in words]
-        # For all stored turns the database finds the words; recorded candidates have theirs at hand.
+        # The database searches the texts of all stored turns; recorded candidates already hold their texts.
         if self._holding is not None:
             numbers = self._holding(wanted)
         else:

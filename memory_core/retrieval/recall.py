@@ -29,7 +29,7 @@ class RecalledTurn:
 
     messages: tuple[StoredMessage, ...]
     score: float
-    """Match plus boosts; larger is better; larger is better."""
+    """Match plus boosts; larger is better."""
 
 
 def recall_turns(session: Session, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
@@ -43,7 +43,7 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     # A delivery may have stored some of these messages in between.
     own_nodes = [node for node in nodes.values() if node.session_id in ("", session.id)]
     stored_seqs = {seq for node in own_nodes for seq in expand(node.seqs)} if heard else set()
-    # Numbered below 0, so that they meet no stored unit.
+    # Numbered below 0, so that no number is that of a stored unit.
     units = searchable([message for message in heard if message.seq not in stored_seqs], found_in.unit)
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:

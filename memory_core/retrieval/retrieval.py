@@ -27,13 +27,13 @@ class StoredTurn:
 
 
 class SessionRetrieval:
-    """`Memory.retrieval`: a block that is not named is the first that stores turns."""
+    """Searches in a session's vector blocks, as `Memory.retrieval`; without a name, in the first such block."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def search(self, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None) -> Search:
-        """Search a vector block (None: the first), and say what becomes of each result. Records nothing.
+        """Search a vector block (None: the first) and return each result with its outcome. Records nothing.
 
         `settings` of the block (`similarity_top_k`, `similarity_threshold`, ...) are tried, not stored.
 
@@ -47,7 +47,7 @@ class SessionRetrieval:
     def recall(self, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
         """Return the turns that fit a question best, best first, those in the queue included. Records nothing.
 
-        As many as the vector block (None: the first) brings back at most, by its other settings too.
+        The settings of the vector block (None: the first) apply, such as its number of results and its threshold.
 
         Raises:
             NotFoundError: there is no such block, or none that stores turns.
@@ -57,16 +57,16 @@ class SessionRetrieval:
         return recall.recall_turns(self._session, query, block=block)
 
     def recorded(self, turn: int, block: str, *, upto: int | None = None) -> list[Search]:
-        """The searches of a turn as they were recorded, in order; at most 25 candidates of each, the rest as counts.
+        """Return the recorded searches of a turn, in order; at most 25 candidates of each, the rest as counts.
 
-        `upto` is the position of the log up to which they are looked for, None its end.
+        `upto` is the last log position to look at; None: the end of the log.
         """
         return explain.recorded_searches(self._session, turn, block, upto)
 
     def found_by(self, number: int, *, block: str | None = None, upto: int | None = None) -> tuple[FoundBy, ...]:
-        """The recorded searches that had a stored turn of a vector block (None: the first) among their candidates.
+        """Return the recorded searches with a stored turn of a vector block (None: the first) among their candidates.
 
-        Newest first; `upto` is the position of the log up to which they are looked for, None its end.
+        Newest first; `upto` is the last log position to look at; None: the end of the log.
 
         Raises:
             NotFoundError: no block is named, and none stores turns.
@@ -86,7 +86,7 @@ class SessionRetrieval:
     def map(
         self, block: str, *, query: Vector | None = None, keep: Collection[int] = (), most: int = explain.MAX_DRAWN
     ) -> TurnMap:
-        """Stored turns on a plane, at most `most` of them, those in `keep` first; and where a query's vector lies.
+        """Project stored turns onto a plane, at most `most` of them, those in `keep` first, and a query's vector.
 
         Raises:
             NotFoundError: there is no such block.
@@ -110,7 +110,7 @@ class SessionRetrieval:
         return turns
 
     def forget(self, block: str, number: int, *, actor: Actor = "user") -> None:
-        """Delete a stored turn from a vector block: it is found no more. Its messages stay in the archive.
+        """Delete a stored turn from a vector block, so that no search finds it. Its messages stay in the archive.
 
         Raises:
             NotFoundError: there is no such block, or no such stored turn any more.
@@ -120,7 +120,7 @@ class SessionRetrieval:
     def under_other_embedders(self, block: str | None = None) -> int:
         """Count the stored turns of a vector block (None: the first) without a vector of the present embedding model.
 
-        They were stored under another, or while it failed, and are found by keyword only until `reembed`.
+        They were stored with another model, or while this one failed, and are found by keyword only until `reembed`.
 
         Raises:
             NotFoundError: there is no such block, or none that stores turns.
@@ -154,5 +154,5 @@ class SessionRetrieval:
         return reembed.reembed(self._session, block, progress, actor)
 
     def resume_vectors(self) -> None:
-        """Go on, in the background, with the vectors that a process which ended left to follow."""
+        """Compute, in the background, the vectors that an ended process had not computed yet."""
         reembed.take_up(self._session)
