@@ -18,7 +18,7 @@ from memory_core.errors import FormatError, LimitError
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """Maximum bytes of a file that is read whole, 20 MB; also the limit of the app's file pickers."""
 BYTES_PER_VALUE = 20
-"""JSON with more than a value in every 20 bytes is denser than any conversation."""
+"""Minimum bytes of a JSON text for each value in it; a text with more values is denser than any conversation."""
 MAX_VALUES = MAX_FILE_BYTES // BYTES_PER_VALUE
 """JSON values, or rows, of one file: a million take up to half a gigabyte of memory, and some seconds."""
 
@@ -31,7 +31,7 @@ _TEXT, _BYTES = re.compile(_MARK, re.DOTALL), re.compile(_MARK.encode(), re.DOTA
 
 
 class Budget:
-    """Bytes, items and seconds that reading one input may take; the seconds run from its making."""
+    """Bytes, items and seconds that reading one input may take; the seconds run from its creation."""
 
     def __init__(self, name: str, *, bytes: float = math.inf, items: int = MAX_VALUES, seconds: float = math.inf):
         # Windows' rules split at both kinds of slash, so no folder of any system is shown.
@@ -70,9 +70,9 @@ class Budget:
 
 
 def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
-    """Count what a value of a JSON text begins with or follows, to one above `most`.
+    """Count the marks `,`, `[` and `{` of a JSON text, which bound its number of values, up to one above `most`.
 
-    Where these marks are not dense, those in its strings are counted as well, which is faster.
+    If marks are few for the size of the text, those inside strings are counted as well, which is faster.
 
     >>> values_in('{"a": [1, 2], "b": ", [ {"}')
     4

@@ -1,4 +1,4 @@
-"""`Memory`: the engine's face. It gathers, lets the planners decide, applies and records.
+"""`Memory`: the engine's public interface. It reads, lets the planners decide, applies and records.
 
     memory = Memory.from_defaults(session_id="demo", token_limit=4000, memory_blocks=[...])
     memory.put(ChatMessage(role="user", content="Hello"))
@@ -58,11 +58,11 @@ class Receipt:
     """Result of a put."""
 
     seqs: tuple[int, ...]
-    """Place in the session of each message, in the order given; an id put before keeps its place.
+    """Sequence number of each message, in the order given; a message whose id was put before keeps its number.
 
-    A message that was only a memory section of this engine has none: it is not stored."""
+    A message that was only a memory section of this engine has none, as it is not stored."""
     flushed: FlushPlan | None
-    """Messages that left the queue, if any."""
+    """Plan with the messages that left the queue; None if none left."""
     served: dict[str, Served]
     """Outcome of each block's deliveries; those still running count as waiting."""
     queue_tokens: int
@@ -70,7 +70,7 @@ class Receipt:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Blocks that something is still due to."""
+        """Names of the blocks whose deliveries are not all done."""
         return tuple(name for name, served in self.served.items() if served.outcome != "done")
 
 
@@ -105,7 +105,7 @@ class Memory:
 
     @property
     def graph(self) -> GraphDesk:
-        """The desk of the first graph block: relations, paths, changes with undo; `blocks.graph(name)` of another.
+        """The first graph block's relations, paths and changes with undo; for another, see `blocks.graph(name)`.
 
         Raises:
             NotFoundError: no block holds a graph.
@@ -138,10 +138,10 @@ class Memory:
     ) -> "Memory":
         """Make a session's memory, or join it if the session exists in the database.
 
-        `database` is one that is open already. Without any it lives in this process, unless
-        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` say where it is kept. Any other
-        setting of `MemoryConfig` may be passed too. Stored values of an existing session win over
-        unchanged arguments of its constructor; see `memory_core.engine.reconcile`.
+        `database` is an open database. Without any database it is kept in this process, unless
+        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` name another. Any other setting
+        of `MemoryConfig` may be passed too. Stored values of an existing session win over arguments
+        that are unchanged since the last call for it; see `memory_core.engine.reconcile`.
 
         Raises:
             ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is
@@ -166,7 +166,7 @@ class Memory:
             message.to_json()  # refused before anything is stored
         # What is opened here is closed if anything below fails, and otherwise belongs to the memory (`pop_all`).
         with ExitStack() as owned:
-            if services is None:  # given ones already say who learns, as in the Lab
+            if services is None:  # services passed in already determine who learns, as in the Lab
                 services = owned.enter_context(Services(index=environment.index))
                 for block in memory_blocks or ():
                     block.check_services(services)
@@ -207,7 +207,7 @@ class Memory:
         services: Services | None = None,
         **settings: Any,
     ) -> "Memory":
-        """Return a memory as one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
+        """Make a memory by one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
         `hybrid`, `graph`, `user_memories`, `consolidating` or `self_editing`.
 
         `settings` are the recipe's parameters (such as `turns=4`) and arguments of `from_defaults`, which win
@@ -254,7 +254,7 @@ class Memory:
         """Close the memory, with the database and the services unless they were passed in; twice does nothing.
 
         Later use raises `StoreError`. Due deliveries stay due, and are made when the
-        session is opened again; a session in memory is gone, with its branches.
+        session is opened again; a session that is kept in this process is lost, with its branches.
         """
         # A closed view for this memory: the database may be shared and stay open for others.
         self._session.database = self._session.database.closed_for("memory")
@@ -291,7 +291,7 @@ class Memory:
     ) -> Receipt:
         """Append messages in one transaction, then flush at most once. See `put`.
 
-        `end_turn`: the newest turn is complete with them, answered or not.
+        `end_turn`: the newest turn counts as complete with these messages, answered or not.
         """
         ids = list(message_ids) if message_ids is not None else [uuid.uuid4().hex for _ in messages]
         # The same id twice would be noticed only by the database, as a conflict of keys.
@@ -336,7 +336,7 @@ class Memory:
         """
         prepared = queue.prepare(self._session, messages, [uuid.uuid4().hex for _ in messages])
         with self._session.changing() as w:
-            # Before everything is erased, by which the collections are known.
+            # Read before everything is erased, as the collections are not known afterwards.
             emptied = collections_of(w.connection, self.session_id) if archive else set()
             if archive:
                 reset_messages(w, None, with_user_memory=False)
@@ -399,7 +399,7 @@ class Memory:
     ) -> list[ChatMessage]:
         """Return the messages for the model: memory section and queue. Further arguments go to the blocks.
 
-        `input` (or `messages`, not stored yet) is what the context is for; it is not part of it.
+        `input` (or `messages`), not stored yet, is the question for which memory is read; it is not returned.
         """
         return list(self.build_context(input if input is not None else messages, **arguments).messages)
 
@@ -412,10 +412,10 @@ class Memory:
     ) -> Context:
         """Return the messages for the model with the plan that produced them.
 
-        `record=False` leaves no event: for looking only.
+        `record=False` records no event, as for a look at the context.
 
         Raises:
-            ContextOverflowError: over the limit, and `when_over` is `"raise"`.
+            ContextOverflowError: the context is over the limit, and `when_over` is `"raise"`.
         """
         arguments.pop("initial_token_count", None)  # passed by LlamaIndex's chat engines; not needed here
         return build_context(self._session, input, record=record, arguments=arguments)
@@ -423,9 +423,9 @@ class Memory:
     def branch(self, turn: int, *, title: str | None = None, step: Step | None = None) -> "Memory":
         """Create another session from this one's state at the end of a turn; this one is not changed.
 
-        Deliveries due then are due there. Words erased since stay erased, and the user's facts are shared,
-        in their present state. `step` receives the number of rows stored so far; an exception from it
-        cancels the branch and leaves nothing.
+        Deliveries due at that time are due in the branch. Words erased since stay erased, and the user's
+        facts are shared, in their present state. `step` receives the number of rows stored so far; an
+        exception from it cancels the branch and leaves nothing.
 
         Raises:
             NotFoundError: there is no such turn.
@@ -465,7 +465,7 @@ class Memory:
 
     @property
     def memory_blocks(self) -> list[BaseMemoryBlock[Any]]:
-        """The block objects, LlamaIndex's name; those that this process cannot make are missing."""
+        """Block objects, under LlamaIndex's name; blocks that this process cannot make are missing."""
         return [attached.block for attached in self._session.blocks if attached.block is not None]
 
     def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
@@ -484,7 +484,7 @@ class Memory:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[EventRecord]:
-        """Recorded decisions with a position above `after`, oldest first unless asked otherwise."""
+        """Return the events with a position above `after`, oldest first unless `newest_first`; at most `limit`."""
         with self._session.database.read() as connection:
             return read_events(
                 connection,
@@ -503,7 +503,7 @@ class Memory:
     ) -> MemoryConfig:
         """Change settings; a lowered limit acts at the next put.
 
-        `opened` are the settings that the change started from: if any of them is another meanwhile, nothing is saved.
+        `opened` are the settings as they were when editing began: if one of them has changed since, nothing is saved.
 
         Raises:
             ConfigError: a value is impossible; nothing was changed.

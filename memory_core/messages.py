@@ -153,11 +153,11 @@ class ChatMessage(BaseModel):
 
     @classmethod
     def from_str(cls, content: str, role: str = MessageRole.USER, **fields: Any) -> "ChatMessage":
-        """LlamaIndex's name for a message of one text."""
+        """Create a message of one text, under LlamaIndex's name."""
         return cls(content, role=role, **fields)
 
     def __str__(self) -> str:
-        """`user: Hello`; calls of tools as they are read for search."""
+        """Return the role and the text: `user: Hello`; tool calls as in `message_text`."""
         return f"{self.role}: {message_text(self)}"
 
     @property
@@ -174,7 +174,7 @@ class ChatMessage(BaseModel):
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
         """Calls made in this message, from its parts or from a legacy `tool_calls` entry."""
-        # Both forms may stand in one message, an adapter's copy say: the parts are then the ones that count.
+        # A message may have both forms, as an adapter's copy may; then the parts count.
         calls = tuple(part for part in self.parts if isinstance(part, ToolCallPart))
         return calls or _legacy_tool_calls(self.additional_kwargs.get("tool_calls"))
 
@@ -189,7 +189,7 @@ class ChatMessage(BaseModel):
         return self.model_copy(update={"parts": tuple(parts)})
 
     def to_json(self) -> str:
-        """Canonical JSON text: equal messages give equal text (see `content_hash`).
+        """Return canonical JSON text: equal messages give equal text (see `content_hash`).
 
         Raises:
             MessageError: arguments or `additional_kwargs` contain something JSON cannot represent or are nested deeper
@@ -245,11 +245,11 @@ _PARTS: dict[str, type[_Part]] = {
 
 
 PARTS_MARK = "\x01"
-"""Before static content that is stored as parts; no text of a person starts with it."""
+"""Prefix of static content that is stored as parts; no text of a person starts with it."""
 
 
 def content_hash(text: str) -> str:
-    """Address of a text in the content store: 32 hex digits of its SHA-256."""
+    """Return the address of a text in the content store: the first 32 hex digits of its SHA-256."""
     # `surrogatepass`, as a text is hashed before it is known to be storable.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -268,7 +268,7 @@ def independent(message: ChatMessage) -> ChatMessage:
 
 
 def message_text(message: ChatMessage) -> str:
-    """Return all words of a message as one plain text, for extraction and search."""
+    """Return the text parts and tool calls of a message as one plain text, for extraction and search."""
     lines = [part.text for part in message.parts if isinstance(part, TextPart)]
     lines += [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
     return "\n".join(line for line in lines if line)
@@ -289,12 +289,12 @@ MEMORY_TOOLS = frozenset(
 
 
 def recites_memory(message: ChatMessage) -> bool:
-    """Return whether it is the result of a memory tool: its words come from memory and must not be learned as new."""
+    """Return whether a message is the result of a memory tool, whose words must not be learned as new."""
     return message.role is MessageRole.TOOL and message.additional_kwargs.get("name") in MEMORY_TOOLS
 
 
 def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
-    """Tool calls from OpenAI's `tool_calls` list, as some adapters leave it in `additional_kwargs`."""
+    """Return the tool calls of OpenAI's `tool_calls` list, as some adapters leave it in `additional_kwargs`."""
     calls = []
     for item in value if isinstance(value, list) else []:
         function = item.get("function") if isinstance(item, dict) else None
@@ -328,7 +328,7 @@ def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
 
 
 def unstorable(name: str) -> str | None:
-    r"""Reason why an id or a name cannot be stored, in words; None if it can.
+    r"""Return the reason why an id or a name cannot be stored, in words; None if it can.
 
     >>> unstorable("a\x00b")
     "holds '\\x00', which not every database can store"
@@ -369,14 +369,14 @@ def _storable(value: Any, depth: int) -> tuple[Any, int]:
 
 
 def decode_arguments(arguments: Any) -> dict[str, Any] | str:
-    """Tool arguments as a dict if they are a JSON object, otherwise the original text.
+    """Return tool arguments as a dict if they are a JSON object, otherwise as the original text.
 
     Arguments nested deeper than `MAX_DEPTH`, which no message accepts, are returned as text too.
     """
     if isinstance(arguments, dict):
         return json.dumps(arguments, ensure_ascii=False) if nested_too_deep(arguments) else arguments
     try:
-        # Models write no arguments as an empty text.
+        # Models write an empty text if there are no arguments.
         decoded = json.loads(arguments or "{}")
     except (TypeError, ValueError, RecursionError):
         return str(arguments)

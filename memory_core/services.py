@@ -24,7 +24,7 @@ MAX_REMEMBERED = 96
 
 
 class Services:
-    """The defaults of one process, and a context manager that closes them; pass your own objects to replace them."""
+    """Models and index of one process; a context manager that closes them. Objects passed in replace the defaults."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Services:
         """Return a copy of these services with another extractor; everything loaded is shared."""
         other = copy.copy(self)
         other.extractor = extractor
-        # Index and embedder are asked of the original, so that what one copy opens all of them use.
+        # Index and embedder come from the original, so that all copies share them once one has opened them.
         other._base = self._base or self
         return other
 
@@ -77,7 +77,7 @@ class Services:
     def close(self) -> None:
         """Close the vector index if it is open; it reopens on the next use.
 
-        A copy closes nothing: the index is the original's, which goes on with it.
+        A copy (`with_extractor`, `with_chat`) closes nothing, as the index belongs to the original.
         """
         if self._base is not None:
             return
