@@ -70,7 +70,7 @@ class Budget:
 
 
 def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
-    """Count the marks `,`, `[` and `{` of a JSON text, which bound its number of values, up to one above `most`.
+    """Count the marks `,`, `[` and `{` of a JSON text, about one for each value, up to one above `most`.
 
     If marks are few for the size of the text, those inside strings are counted as well, which is faster.
 

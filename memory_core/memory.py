@@ -83,7 +83,7 @@ class Memory:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._owned = ExitStack()
-        """Closes the database and the services that were opened for this memory."""
+        """Stack that closes the database and the services that were opened for this memory."""
         self.session = SessionHandle(session)
         self.blocks = SessionBlocks(session)
         self.facts = SessionFacts(session)
@@ -251,7 +251,7 @@ class Memory:
         return cls(session)
 
     def close(self) -> None:
-        """Close the memory, with the database and the services unless they were passed in; twice does nothing.
+        """Close the memory, with the database and services that were opened for it; a second call does nothing.
 
         Later use raises `StoreError`. Due deliveries stay due, and are made when the
         session is opened again; a session that is kept in this process is lost, with its branches.

@@ -50,7 +50,7 @@ class Services:
         self._remembered: OrderedDict[tuple[Hashable, ...], object] = OrderedDict()
         self.messages = MessageCache()
         self.exact = ExactIndex()
-        """Searches the database's own vectors when the index does not respond."""
+        """Index that searches the database's own vectors: for explanations, and when `index` does not respond."""
 
     def with_extractor(self, extractor: FactExtractor) -> "Services":
         """Return a copy of these services with another extractor; everything loaded is shared."""

@@ -26,7 +26,7 @@ class Question:
     tokens: tuple[int, int]
     """Tokens that the calls with `before` and `after` send, tool definitions included."""
     tools: tuple[ToolSpec, ...] = ()
-    """Tools offered to the model: those that edit this memory now."""
+    """Tools offered to the model; empty unless agents may edit the memory."""
 
 
 @dataclass(frozen=True, slots=True)

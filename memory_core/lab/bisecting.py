@@ -101,7 +101,7 @@ def responsible_changes(
     *,
     progress: Callable[[int], object] = lambda plays: None,
 ) -> BadChange:
-    """Return the fewest settings of `bad` that, applied to `good`, make a probe fail.
+    """Return a minimal set of changes from `good` to `bad` that, applied to `good`, makes a probe fail.
 
     `progress` receives the number of replays so far.
 

@@ -83,7 +83,7 @@ class Recorded:
 
     script: Script
     variant: Variant | None
-    """None if the file holds only messages."""
+    """Configuration of the session; None if the file holds only messages."""
     probes: tuple[Probe, ...] = ()
 
 

@@ -31,11 +31,11 @@ class FactChange:
     """Change of one fact in a change set; `by` is the index of its successor's change, None without a successor."""
 
     before: FactValues | None
-    """None if the fact was added."""
+    """Values before the change; None if the fact was added."""
     after: FactValues | None
-    """None if the fact was removed by undoing its addition."""
+    """Values after the change; None if the fact was removed by undoing its addition."""
     touched: bool
-    """True if it got a new version; an undo also names facts that it leaves unchanged."""
+    """True if the fact got a new version; an undo also names facts that it leaves unchanged."""
     by: int | None = None
     origin: str = "written"
     """Origin of an added fact."""

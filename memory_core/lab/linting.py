@@ -63,7 +63,7 @@ class Finding:
     sentence: str
     """Plain text; may contain block names."""
     evidence: Mapping[str, int] = field(default_factory=dict)
-    """Numbers of the sentence by name; tokens unless named otherwise."""
+    """Numbers that the sentence states, by name; in tokens unless the name says otherwise."""
     changes: tuple[Change, ...] = ()
     """Changes that together fix the finding (`Variant.with_changes`); empty if no such fix is known."""
     block: str | None = None
@@ -75,8 +75,8 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Return problems of a configuration, most severe first.
 
-    A conversation adds its opening system messages and the time of its first flush. `tokenizer_fn` is the memory's
-    custom tokenizer, if any.
+    With a conversation, its opening system messages and its first flush are considered as well. `tokenizer_fn` is the
+    memory's custom tokenizer, if any.
 
     Raises:
         ConfigError: The configuration is invalid.

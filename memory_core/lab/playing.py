@@ -127,7 +127,7 @@ class Player:
 
 
 class _Agent:
-    """Performs an agent's actions on a memory, edits included."""
+    """Stand-in for an agent that repeats the recorded actions on a memory, edits included."""
 
     def __init__(self, memory: Memory, script: Script) -> None:
         self._memory = memory

@@ -161,7 +161,7 @@ def sweep(
 ) -> Sweep | None:
     """Plan every pair of values; None once `cancelled`.
 
-    `watched` and `probes` include carriers (`Memory.trace.carriers`), a probe those of its phrase or of each message.
+    `watched` has the carriers of each item (`Memory.trace.carriers`), `probes` those of a probe's phrase or messages.
     `questions` is the number of recall questions, which need a replay (`questions.Question`).
 
     Raises:

@@ -366,7 +366,7 @@ class _Settling:
         return how in CONTRADICTING or (near.protected and how == "more")
 
     def _as_they_are(self, compared: Sequence[Candidate]) -> list[Candidate]:
-        """Return the candidates with the words that they have by now; deleted ones are left out."""
+        """Return the candidates with their present texts; deleted ones are left out."""
         now = [replace(near, text=self._changed.get(near.id, near.text) or "") for near in compared]
         return [near for near in now if near.text]
 

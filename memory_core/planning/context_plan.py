@@ -91,7 +91,7 @@ class Cut:
     refs: tuple[Ref, ...]
     """Pieces left out; for the queue, the first message of each turn left out."""
     tokens: int
-    """Tokens this freed."""
+    """Tokens that the cut freed."""
     over_before: int
     """Tokens above the limit just before this cut."""
 

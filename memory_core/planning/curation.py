@@ -102,13 +102,13 @@ class After:
     pinned: bool
     by: int | None = None
     sources: tuple[tuple[str, int], ...] = ()
-    """Sources it gained."""
+    """Sources that the fact gained."""
     category: str | None = None
     """None leaves it unchanged; the same holds for topics and metadata."""
     topics: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     lost: tuple[tuple[str, int], ...] = ()
-    """Sources it lost."""
+    """Sources that the fact lost."""
     confirms: bool = False
     restores: float | None = None
     """If a confirmation is undone, the time of the former one, in seconds since 1970; else None."""

@@ -74,7 +74,7 @@ def plan_flush(
     turns_over: int = 0,
     trigger: Trigger = "over_budget",
 ) -> FlushPlan:
-    """Move the oldest messages out until the rest fits `history_budget`.
+    """Plan which of the oldest messages leave, until the rest fits `history_budget`.
 
     `turns_over` is the number of turns that the queue holds beyond its window: exactly these leave
     first, whatever their size.

@@ -35,13 +35,13 @@ class GraphPlan:
     """Rows to store for a change, all or nothing."""
 
     added_entities: tuple[Entity, ...] = ()
-    """Final states; one may have been merged into another already."""
+    """New entities in their final states; one may have been merged into another already."""
     changed_entities: tuple[tuple[Entity, Entity], ...] = ()
-    """Before and after."""
+    """Entities before and after the change."""
     added_relations: tuple[Relation, ...] = ()
-    """Final states; one may have ended already. Their `subject` and `object` may be new entities."""
+    """New relations in their final states; one may have ended already. Their ends may be new entities."""
     changed_relations: tuple[tuple[Relation, Relation], ...] = ()
-    """Before and after. One that is ended without an `ended_turn` ends now."""
+    """Relations before and after the change. A relation that is ended without an `ended_turn` ends now."""
     confirmed: tuple[tuple[int, tuple[Source, ...]], ...] = ()
     """Ids of known relations that were said again, each with the messages that say it."""
     refused: tuple[tuple[str, int], ...] = ()
@@ -357,7 +357,7 @@ def united(*several: Iterable[Source]) -> tuple[Source, ...]:
 
 
 def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int]) -> None:
-    """Check that the graph is consistent where these were changed.
+    """Check that the graph is consistent after a change of these entities and relations.
 
     Raises:
         ConflictError: a relation names an entity that is gone, or two are the same.

@@ -95,7 +95,7 @@ def fact_outcomes(
 
 
 def unread(message: ChatMessage) -> Reason:
-    """Return the reason for a message that a learner does not read: its role, or it is pinned."""
+    """Return the reason for a message that a learner does not read: it repeats memory, or its role is not read."""
     if recites_memory(message):
         return Reason("repeats_memory")
     return Reason("assistant" if message.role is MessageRole.ASSISTANT else "not_read")

@@ -62,7 +62,7 @@ class SearchSettings:
     """Settings that determine a search, named as in `VectorMemoryBlock`."""
 
     similarity_top_k: int | None
-    """Limit; None: as many as fit."""
+    """Maximum number of results; None: as many as fit."""
     similarity_threshold: float | None
     vector_weight: float
     keyword_weight: float
@@ -97,9 +97,9 @@ class Search:
     degraded: str | None = None
     """Reason why a search could not run, in words."""
     no_prompt: str | None = None
-    """Reason there is no prompt to include the requested turns."""
+    """Reason why there is no prompt to include the requested turns; None if there is one."""
     other_embedder: int = 0
-    """Stored turns that only keyword search can find, because another embedding model made their vectors."""
+    """Number of stored turns that only keyword search can find, as another embedding model made their vectors."""
     context: Context | None = None
     """The prompt as it would be built for this question."""
     vector: Vector | None = None
@@ -181,7 +181,7 @@ class TurnMap:
     share: float
     """Share of the vectors' variance that the plane preserves, 0 to 1."""
     query: tuple[float, float] | None
-    """Coordinates of the question."""
+    """Coordinates of the question; None without a vector of the question."""
 
 
 # -- searching ------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class SessionRetrieval:
         return found_by(history.upto(history.position if upto is None else upto), name, number)
 
     def neighbours(self, block: str, number: int, *, limit: int = 5) -> tuple[Neighbour, ...]:
-        """Return the stored turns nearest to one of them by meaning, nearest first.
+        """Return the stored turns nearest in meaning to the stored turn `number`, nearest first.
 
         Raises:
             NotFoundError: there is no such block or stored turn.
@@ -143,7 +143,7 @@ class SessionRetrieval:
         """Re-embed stored turns of a vector block (None: the first) that have no vector of the present embedding
         model; return their number.
 
-        They keep their numbers. Every 200 are stored together; `progress` receives the number done and the total.
+        Turns keep their numbers. Every 200 are stored together; `progress` receives the number done and the total.
         After an error or a stop, the next call continues from there.
 
         Raises:
