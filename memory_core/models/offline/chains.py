@@ -1,13 +1,13 @@
-"""Relations in words, joined where one begins with what another ends with: what answers a question of several steps."""
+"""Join relations, as sentences, where one begins with what another ends with, to answer questions of several steps."""
 
 from collections.abc import Iterator, Sequence
 
 MAX_JOINED = 300
-"""Joined sentences that are made at most."""
+"""Maximum number of joined sentences."""
 
 
 def joined(relations: Sequence[str]) -> list[str]:
-    """Two or three relations as one sentence, wherever they follow from each other; the longest first.
+    """Return sentences of two or three relations each, wherever one continues another; those of three first.
 
     >>> joined(["Alice manages Project Alpha", "Project Alpha deadline March 2026"])
     ['Alice manages Project Alpha; Project Alpha deadline March 2026']
@@ -20,7 +20,7 @@ def joined(relations: Sequence[str]) -> list[str]:
     pairs = [
         (one, other) for several in first_words.values() for one in several for other in _following(one, first_words)
     ][:MAX_JOINED]
-    # A relation may not come back in its own chain, or two that name each other would go in a circle.
+    # A relation may not occur twice in a chain, or two that name each other would go in a circle.
     triples = [
         (one, two, three) for one, two in pairs for three in _following(two, first_words) if three not in (one, two)
     ]

@@ -71,7 +71,7 @@ def sentences(text: str) -> Iterator[str]:
         # A full stop inside a quotation ends the sentence only if the quotation ends there, too.
         if quote < len(quotes) and quotes[quote][0] < end.start():
             following = text[end.end() : end.end() + 3].strip()[:1]
-            # A small letter goes on with the sentence around the quotation.
+            # A lower-case letter continues the sentence around the quotation.
             if end.end() < quotes[quote][1] or following.islower():
                 continue
         if _is_abbreviation(text, start, end):
@@ -108,7 +108,7 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
 
 
 def clauses(text: str) -> Iterator[str]:
-    """Yield the clauses of `text` that state something, each without what joins it to the one before.
+    """Yield the clauses of `text` that state something, each without the conjunction before it.
 
     >>> list(clauses("I live in Porto, do you know it? If I were rich, I would move."))
     ['I live in Porto']
@@ -144,7 +144,7 @@ def is_reported(text: str) -> bool:
 
 
 def only_asks(text: str) -> bool:
-    """Does every sentence ask, and none state something before it does?
+    """Return whether every sentence is a question and none states something first; False for an empty text.
 
     >>> only_asks("Where is Porto? How far?"), only_asks("I live in Porto, do you know it?")
     (True, False)
@@ -158,7 +158,7 @@ def _asks(sentence: str) -> bool:
 
 
 def _before_the_question(sentence: str) -> str:
-    """Statement before the question that ends a sentence; empty when it is all question."""
+    """Return the statement before the question that ends a sentence; empty when it is all question."""
     asked = list(_ASKED.finditer(sentence))
     return sentence[: asked[0].start()] if asked else ""
 

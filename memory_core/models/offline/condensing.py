@@ -1,8 +1,8 @@
 """Shortening a list of facts by rules. Pure and deterministic.
 
-In this order: what says the same is said once; then, while the list is above the target, what one
-subject likes (has, visited, ...) is said in one sentence; and only then facts are left out, the least
-specific first and the oldest of equals. Pinned facts are never touched.
+Duplicates become one fact. Then, while the list is above the target, what one subject likes (has,
+visited, ...) is joined into one sentence. Only then are facts left out, the least specific first, and of
+equals the oldest. Pinned facts are never changed or left out.
 """
 
 import re
@@ -14,9 +14,9 @@ from memory_core.models.protocols import Condensation, CondensedFact
 from memory_core.text import agreement_key, similarity, stems
 
 SAME = 0.85
-"""`similarity` from which two facts say the same (see `memory_core.text.similarity`)."""
+"""Least `similarity` of two facts that say the same (see `memory_core.text.similarity`)."""
 LIST_CHARACTERS = 240
-"""A joined sentence grows no longer than this."""
+"""Maximum characters of a joined sentence."""
 _JOINABLE = {
     "is allergic to": "health",
     "is intolerant to": "health",
@@ -74,7 +74,7 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
 
 
 def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
-    """Return each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
+    """Merge each group of near-duplicates into one: the pinned, else the fullest, else the newest of them."""
     kept_entries: list[_Entry] = []
     # Only entries that agree in numbers and negations and share a stem can be this similar.
     places: dict[tuple[object, str], set[int]] = {}
@@ -100,7 +100,7 @@ def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
 
 
 def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
-    """Lists of one subject joined, oldest pair first, until `target` is reached."""
+    """Join facts of the same subject and verb into lists, in their order, until `target` is reached."""
     remaining: list[_Entry] = []
     places: dict[tuple[str, str], int] = {}
     # Every join shortens the list by one, so no more are made than are needed.
@@ -114,7 +114,7 @@ def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
         place = places.get(key)
         if surplus > 0 and place is not None:
             text = _one_more(remaining[place].text, match["object"])
-            # A longer list starts anew, at this fact.
+            # When the list would be too long, a new one starts at this fact.
             if len(text) <= LIST_CHARACTERS:
                 remaining[place] = _Entry(
                     text, remaining[place].stands_for + entry.stands_for, False, _JOINABLE[match["verb"]]
@@ -127,7 +127,7 @@ def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
 
 
 def _one_more(text: str, item: str) -> str:
-    """`text`, which ends in a list, with one more item: "jazz and tea" becomes "jazz, tea and opera"."""
+    """Add an item to the list at the end of `text`: "jazz and tea" becomes "jazz, tea and opera"."""
     head, joint, last = text.rpartition(" and ")
     # Only the last joint is an "and", so that the list stays a list.
     return f"{head}, {last} and {item}" if joint else f"{text} and {item}"
@@ -142,5 +142,5 @@ def _most_specific(entries: list[_Entry], target: int) -> list[_Entry]:
 
 
 def _specificity(text: str) -> int:
-    """Return content words, with numbers and names inside the sentence counted twice."""
+    """Return the number of content words, with numbers and names inside the sentence counted twice."""
     return len(stems(text)) + len(re.findall(r"\d+|(?<=\s)[A-Z]\w+", text))

@@ -13,7 +13,7 @@ _BARE_EVENT = pattern(
 
 
 def statement_of(clause: str, antecedent: str | None = None, thing: str | None = None) -> Statement | None:
-    """Statement of a clause; "he" and "she" mean `antecedent`, "it" means `thing`."""
+    """Return the statement of a clause, None if it has none; "he" and "she" mean `antecedent`, "it" means `thing`."""
     bare = strip_lead_in(clause)
     # A bare "Dinner is at eight" means the one dinner, as "The dinner" would.
     if event := _BARE_EVENT.match(bare):
@@ -23,19 +23,19 @@ def statement_of(clause: str, antecedent: str | None = None, thing: str | None =
 
 @dataclass(slots=True)
 class Antecedents:
-    """Whom "she" and what "it" may mean in one text: the only person, and the only thing, named so far."""
+    """Referents of "she" and "it" in one text: the only person, and the only thing, named so far."""
 
     people: list[str] = field(default_factory=list)
     things: list[str] = field(default_factory=list)
 
     @property
     def person(self) -> str | None:
-        """The only person named so far."""
+        """The only person named so far; None if none or several are."""
         # With two people named, "she" could be either, and a wrong guess would be a false fact.
         return self.people[0] if len(self.people) == 1 else None
 
     def read(self, clause: str) -> Statement | None:
-        """Statement of the next clause."""
+        """Return the statement of the next clause (None: it has none), and note its subject."""
         antecedent = self.person
         thing = self.things[0] if len(self.things) == 1 else None
         statement = statement_of(clause, antecedent, thing)
@@ -44,7 +44,7 @@ class Antecedents:
         return statement
 
     def meet(self, person: str) -> None:
-        """Somebody was named beside the subject of a clause."""
+        """Note a person who was named beside the subject of a clause."""
         if person not in self.people:
             self.people.append(person)
 

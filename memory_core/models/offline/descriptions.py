@@ -1,8 +1,8 @@
 """Facts that describe somebody or something by name: "The capital of Peru is Lima", "Ana was born in Porto". Pure.
 
-Read as whole sentences, in general forms of English: a definite description ("the capital of Peru"), or a verb with a
-preposition whose last phrase is the value. What stands before the value is the attribute: a later sentence with the
-same one replaces the value. Only attributes that have one value at a time get a slot.
+Sentences are read as a whole, in general forms of English: a definite description ("the capital of Peru"), or a verb
+with a preposition whose last phrase is the value. The text before the value is the attribute: a later sentence with
+the same attribute replaces the value. Only attributes that have one value at a time get a slot.
 """
 
 from memory_core.models.offline.grammar import NOT_NAMES, word_set
@@ -63,7 +63,7 @@ def described(sentence: str) -> StatedFact | None:
     True
     """
     text = " ".join(sentence.split()).rstrip(" .!")
-    # Left out are stories, questions and words to the assistant; the grammar reads what is about the speaker.
+    # Stories, questions and words to the assistant are left out; the grammar reads sentences about the speaker.
     if len(text) > _LONGEST or text.endswith("?") or YOU.search(text) or _SPEAKER.search(text):
         return None
     # A capital at the start is no sign of a name, so common words are excluded.

@@ -1,6 +1,6 @@
 """Open questions of facts found by rules: such a fact needs review before it is shown to a model. Pure.
 
-`sense` drops facts that make no sense alone. Here are those that do but leave a question open: which project, which
+`sense` drops facts that make no sense alone. Facts here make sense but leave a question open: which project, which
 tour. A person can answer it, or reject the fact.
 """
 
@@ -9,7 +9,7 @@ import re
 from memory_core.models.offline.patterns import pattern
 
 _NAMED = pattern(r"(?<!^)\b(?!I\b)[A-ZÀ-Þ][\w'’-]+|[\"“\d]")
-"""A name, title or number after the first word: by that it can be found."""
+"""A name, title or number after the first word: the fact can be found by it."""
 
 _THINGS = (
     "stuff|things?|projects?|leads?|items?|essentials|places?|tours?|trips?|road trips?|books?|movies?|films?|shows?|"
@@ -38,7 +38,7 @@ _TENTATIVE = pattern(
     r"(?:becom|mov|switch|chang|leav|quit|push|postpon|renam|replac|sell|cancel|giv|retir|return|go)\w*ing\b"
     r"|\b(?:might|may) (?!\d)"
 )
-"""Changes that are only considered: until they are decided, the former value holds."""
+"""Changes that are only considered: the former value holds until they are decided."""
 
 
 def doubt(text: str) -> str | None:
@@ -49,7 +49,7 @@ def doubt(text: str) -> str | None:
     >>> doubt("The user got a lead at Meta") is None
     True
     """
-    # Order of the checks: what is no fact at all, then what is not so yet, then what is not said.
+    # Order of the checks: no fact at all, then not true yet, then incomplete.
     if praised := _PRAISE.match(text):
         return f"An opinion on {praised['of']}, told as a fact."
     if _TENTATIVE.search(text):

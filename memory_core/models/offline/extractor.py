@@ -3,7 +3,7 @@
 A rule reads one `Statement` (or one clause of a fixed shape, such as "keep it under 300 euros") and
 gives facts about the user and the people and plans they name, in one form: "The user lives in Porto",
 "Ana is allergic to nuts", "The dinner is on 14 March". Rules for other languages are in `languages/`.
-Where no rule is sure, nothing is learned: a fact that is missed can be added by hand, one that was never said should
+Where no rule is sure, nothing is learned: a missed fact can be added by hand, but a fact that was never said should
 not exist.
 """
 
@@ -33,7 +33,7 @@ from memory_core.planning.slots import Slot
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
-"""Longer statements are stories, not facts: they are left to the vector memory."""
+"""Maximum characters of a fact. Longer statements are stories: they are left to the vector memory."""
 
 _BARE_LIMIT = pattern(
     r"(?:at most|at least|no more than|no later than|not later than|no earlier than|maximum|max|up to) .{1,80}",
@@ -51,12 +51,12 @@ _TOGETHER = pattern(r"(?:^| )together(?! with\b)(?= |$)")
 
 
 class RuleExtractor(RuleBased):
-    """Facts by rules: deterministic, from the user's own words only, and in linear time."""
+    """Extractor by rules: deterministic, from the user's own words only, and in linear time."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
-        """Return facts the user states in `messages`, in the order said, without repetition and without the `known`.
+        """Return the facts that the user states in `messages`, in order, without repetitions and the `known` ones.
 
-        A value that is said again after another one in its slot is no repetition: it holds once more.
+        A value that returns after another value in its slot is no repetition: it holds again.
         """
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
         last_of_slot: dict[Slot, tuple[str, ...]] = {}
@@ -102,7 +102,7 @@ class RuleExtractor(RuleBased):
         )
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
-        """At most `target` facts in place of `facts` where the pinned ones leave room; see `condense_by_rules`."""
+        """Return at most `target` facts (or the pinned ones, if more) in place of `facts`; see `condense_by_rules`."""
         return condense_by_rules(facts, pinned=pinned, target=target)
 
 
@@ -133,7 +133,7 @@ def facts_in(text: str) -> Iterator[StatedFact]:
     for sentence in sentences(text):
         person = antecedents.person
         facts = [fact for clause in clauses(sentence) for fact in _read_clause(clause, antecedents)]
-        # Names hold words such as "and", so what describes somebody else is read as a whole.
+        # Names hold words such as "and", so a description of somebody else is read as a whole sentence.
         whole = described(sentence)
         if whole is not None and (not facts or (whole.slot and not any(fact.slot for fact in facts))):
             facts = [whole]
@@ -146,7 +146,7 @@ def _read_clause(clause: str, antecedents: Antecedents) -> Iterator[StatedFact]:
 
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
-    """Yield the facts of one clause: by its fixed shape, else by its statement."""
+    """Yield the facts of one clause: those of its fixed shape, else those of its statement."""
     # Fixed shapes first: the grammar would read them differently, or not at all.
     for rule in (budget, _remembered, standing_instruction, called):
         if (fact := rule(clause)) is not None:
@@ -160,7 +160,7 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[State
                 yield StatedFact(f"The limit is {limit[0].lower()}{limit[1:]}", "constraint")
         return
     if statement.subject == GROUP and statement.verb != "be":
-        # what all of them do, each of them does, but not together
+        # what a group does, its members do, but not together
         statement = replace(statement, subject=USER, rest=_TOGETHER.sub("", statement.rest).strip())
     # In this order, as the general rules at the end would take what the exact ones read better.
     for judge in (naming, being, having, tasting, living, aiming, doing):
@@ -178,7 +178,7 @@ def _remembered(clause: str) -> StatedFact | None:
         or re.match(rf"(?:to|me|when|the time|how|it)\b|{NAME}, ", match["what"])
     ):
         return None
-    # What is to be remembered may be a fact of its own, and then gets its slot and category.
+    # The clause to be remembered may state a fact, and then gets its slot and category.
     what = match["what"]
     inner = next(_facts_of_clause(what, statement_of(what)), None)
     if inner is not None:

@@ -1,4 +1,4 @@
-"""Facts from a `Statement`: one function a kind of fact, each giving a fact or None. Pure."""
+"""Facts from a `Statement`: one function per kind of fact, which returns a fact or None. Pure."""
 
 import re
 from collections.abc import Callable
@@ -45,7 +45,7 @@ from memory_core.planning.slots import of_user
 
 
 def naming(statement: Statement) -> StatedFact | None:
-    """Return the names of the user, of relatives and of pets."""
+    """Return a fact that names the user, a relative or a pet."""
     if statement.verb != "be" or statement.kind not in ("be", "was") or statement.negated:
         return None
     # "I'm Ana, and I need help": what follows is no part of the name.
@@ -68,7 +68,7 @@ def naming(statement: Statement) -> StatedFact | None:
 
 
 def being(statement: Statement) -> StatedFact | None:
-    """Fact from a clause that says what somebody or something is."""
+    """Return the fact of a clause that says what somebody or something is."""
     if statement.verb != "be" or statement.kind == "used" or statement.said.startswith("can"):
         return None
     rest, user = statement.rest, statement.subject == USER
@@ -92,7 +92,7 @@ def being(statement: Statement) -> StatedFact | None:
     if statement.kind == "was" and re.match(r"born (?:in|on) ", rest):
         dated = bool(DATE.search(rest) or re.search(r"\d{4}", rest))
         return fact(statement, "personal", slot_of(statement, slots.BIRTHDAY if dated else slots.ORIGIN))
-    # What something was is history, but a date that was set still says when.
+    # Something's former state is history, but a date that was set still says when.
     if statement.kind == "was":
         return fact(statement, "plan") if possession and DATE.search(rest) else None
     if FONDNESS.match(rest):
@@ -131,11 +131,11 @@ def being(statement: Statement) -> StatedFact | None:
 
 
 def _arrangement(statement: Statement) -> StatedFact | None:
-    """Dates, times, prices and places of a thing: "the dinner is on 14 March"."""
+    """Return a date, time, price or place of a thing: "the dinner is on 14 March"."""
     rest = statement.rest
     if _SOON.fullmatch(rest):
         return None
-    # As what it is from now on: the former date is replaced by the slot.
+    # Written as the present state: the slot makes it replace the former date.
     if moved := re.match(r"(?:now )?(?:been )?(?:moved|postponed|changed|shifted|rescheduled) to (.+)", rest):
         preposition = "" if re.match(r"(?:on|at|in) ", moved[1]) else ("on " if DATE.search(moved[1]) else "at ")
         statement = replace(statement, said="is", rest=f"{preposition}{moved[1]}")
@@ -161,7 +161,7 @@ def _arrangement(statement: Statement) -> StatedFact | None:
 
 
 def having(statement: Statement) -> StatedFact | None:
-    """Fact from a clause that says what somebody has: family, pets, things, illnesses, appointments."""
+    """Return the fact of a clause that says what somebody has: family, pets, things, illnesses, appointments."""
     if statement.verb != "have" or statement.kind not in ("have", "present", "modal", "used"):
         return None
     rest = statement.rest
@@ -212,8 +212,8 @@ def having(statement: Statement) -> StatedFact | None:
 
 
 def tasting(statement: Statement) -> StatedFact | None:
-    """Likes and dislikes."""
-    # Only denied is it a taste: "I can't stand olives".
+    """Return a like or dislike."""
+    # Only the negation is a taste: "I can't stand olives".
     if statement.verb == "stand" and statement.negated:
         return fact(statement, "preference")
     if (
@@ -221,7 +221,7 @@ def tasting(statement: Statement) -> StatedFact | None:
         and not _is_thing(statement)
         and statement.kind in ("present", "perfect", "gerund", "used", "past")
     ):
-        # A taste of the past is kept only with something exact: "loved it" tells nothing.
+        # A taste of the past is kept only with something exact: "loved it" says nothing.
         if statement.kind == "past" and not concrete(statement.rest):
             return None
         # A wish about this conversation, not a preference.
@@ -234,7 +234,7 @@ def tasting(statement: Statement) -> StatedFact | None:
 
 
 def living(statement: Statement) -> StatedFact | None:
-    """Extract where somebody lives and what they work as."""
+    """Return a fact about somebody's home, origin, work or studies."""
     if statement.verb == "live" and statement.kind in ("present", "gerund", "perfect", "used"):
         place = re.match(r"(?:in|at|on|near|with|alone|by)\b", statement.rest)
         # "I have lived in Rome" may be over, so it does not replace the home.
@@ -268,13 +268,13 @@ def living(statement: Statement) -> StatedFact | None:
 
 
 def aiming(statement: Statement) -> StatedFact | None:
-    """Plans, wishes and decisions."""
+    """Return a plan, wish or decision."""
     rest = statement.rest
     if statement.kind == "gerund" and statement.verb == "go" and re.match(r"to [a-z]", rest):
         return None if FILLER_AIM.match(rest) or statement.said.startswith("was") else fact(statement, "plan")
     if statement.verb not in AIMS or statement.kind not in ("present", "gerund", "perfect", "past"):
         return None
-    # A past wish may be given up; a decision stands until another one.
+    # A past wish may be given up; a decision holds until another one.
     if statement.kind == "past" and statement.verb != "decide":
         return None
     if re.match(r"to\b", rest):
@@ -290,7 +290,7 @@ def aiming(statement: Statement) -> StatedFact | None:
 
 
 def doing(statement: Statement) -> StatedFact | None:
-    """Extract habits, ongoing and past activities."""
+    """Return a habit, or an ongoing or past activity."""
     if not _is_somebody(statement):
         # Of things only prices and times are facts: the rest describes them.
         timed = statement.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
@@ -398,7 +398,7 @@ def _done(statement: Statement) -> str | None:
     # Without its date the fact must still name something: "went on Friday" does not.
     if verb not in EVENTS or statement.negated or not specific(DATE.sub("", rest)):
         return None
-    # "Ran out" and "made sure" tell nothing that happened.
+    # "Ran out" and "made sure" name nothing that happened.
     idiom = verb in ("run", "make", "come", "leave", "take", "learn") and re.match(
         r"(?:up|out|back|into|sure|off|from|a lot|many|so much)\b", rest
     )
@@ -406,13 +406,13 @@ def _done(statement: Statement) -> str | None:
 
 
 _SOON = pattern(r"(?:now |still |only )?(?:today|tonight|tomorrow|this (?:morning|afternoon|evening))", re.IGNORECASE)
-"""A day that is another one by the time the fact is read."""
+"""Words for a day that mean another day by the time the fact is read."""
 _TAKEN = pattern(r"\b(?:mg|medication|pills?|insulin|lessons?|classes|a course|the bus|the train|vitamins?)\b")
 _GOT = pattern(
     r"(?:(?!no )(?:an?|my|our|his|her|their|some|the|two|three|\d+|new|first|another) |"
     r"(?:married|engaged|divorced|promoted|hired|fired|accepted|laid off|rid)\b|(?:into|to) [A-Z])"
 )
-"""Things somebody got, or became for good; "got lucky" names nothing."""
+"""Things that somebody got, or became for good; "got lucky" names nothing."""
 _BY_KIND: dict[str, Callable[[Statement], str | None]] = {
     "modal": _able,
     "present": _habitual,

@@ -22,7 +22,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 NAME = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ-]{1,25}"
-"""Pattern of one word of a name; `NOT_NAMES` are capitalised for other reasons."""
+"""Pattern of one word of a name; the words in `NOT_NAMES` are capitalised for other reasons."""
 NOT_NAMES = word_set(
     """
     the this that these those there here it he she they we you my your his her our their its what which who
@@ -100,15 +100,15 @@ class Statement:
     kind: str
     """Form of the verb: `be`, `have`, `present`, `past`, `perfect`, `gerund` (is doing), `modal`, `used` (used to)."""
     verb: str
-    """The base form: `live`, `be`."""
+    """Base form of the verb: `live`, `be`."""
     said: str
-    """Verb and what belongs to it, fit to follow the subject: `no longer lives`, `is`, `has been learning`."""
+    """Verb with auxiliaries and adverbs, as it follows the subject: `no longer lives`, `is`, `has been learning`."""
     rest: str
     """Rest of the clause, as the user wrote it."""
     negated: bool = False
 
     def text(self, rest: str | None = None) -> str:
-        """Return the statement as a sentence without a full stop; `rest` replaces its own."""
+        """Return the statement as a sentence without a full stop; `rest` replaces that of the statement."""
         return " ".join(filter(None, [self.subject, self.said, self.rest if rest is None else rest]))
 
 
@@ -177,7 +177,7 @@ RELATION = rf"(?:(?:{_WHICH_RELATIVE}) ){{0,2}}(?:{_RELATIVE})"
 """Somebody's relative, friend or pet: `older sister`, `dog`."""
 
 _SUBJECT_WORDS = 6
-"""Words a subject may have; the shortest one that a known verb follows is taken."""
+"""Maximum words of a subject; the shortest subject that a known verb follows is taken."""
 _SUBJECT_END = pattern(r"(?=,? |'(?:m|s|re|ve|ll) )")
 _PRONOUN = pattern(r"(?:I|we|he|she|they|it)(?=[' ])", re.IGNORECASE)
 _OPENING = pattern(rf"(?:my|our|the) |{NAME}(?=[ ,'])", re.IGNORECASE)
@@ -186,7 +186,7 @@ _AFTER_S = pattern(
 )
 """Words after the `'s` of a name that make it an "is" and not a possessive."""
 _OF_MANY = pattern(r"'m|am|(?:'re|are|were|'ve|have|do)(?:n't| not)?")
-"""Forms that no single person or thing has as its own."""
+"""Verb forms that a single person or thing cannot have."""
 _PREDICATE = pattern(
     rf"(?P<lead>(?: (?:{_ADVERBS})\b){{0,3}})"
     r"(?:"
@@ -205,7 +205,7 @@ _PREDICATE = pattern(
 
 
 def strip_lead_in(clause: str) -> str:
-    """`clause` without the words that only open it.
+    """Return `clause` without its opening words; a clause of nothing else is left as it is.
 
     >>> strip_lead_in("Well, actually, I live in Porto")
     'I live in Porto'
@@ -222,9 +222,9 @@ def strip_lead_in(clause: str) -> str:
 
 
 def parse(clause: str, *, antecedent: str | None = None, thing: str | None = None) -> Statement | None:
-    """Parse `clause` into a statement; None when it is of no known shape.
+    """Parse `clause` into a statement; None when its form is not known.
 
-    `antecedent` is whom "he", "she" or "they" can only mean here, and `thing` what "it" can only mean.
+    `antecedent` is the person meant by "he", "she" or "they" (None: unknown), and `thing` the thing meant by "it".
     """
     clause = strip_lead_in(clause)
     if _DEPENDENT.match(clause):
@@ -252,7 +252,7 @@ def _subject_ends(clause: str) -> list[int]:
 
 
 def _subject(words: str, antecedent: str | None, thing: str | None) -> str | None:
-    """Subject as written in a fact; None when it is nobody in particular."""
+    """Return the subject as written in a fact; None when it is nobody in particular."""
     words = words.strip(" ,")
     low = words.lower()
     pronouns = {"i": USER, "we": GROUP, "he": antecedent, "she": antecedent, "they": antecedent, "it": thing}
@@ -353,7 +353,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if word not in THIRD and word not in ("be", "have", "stand"):
             return None
         return Statement(subject, "modal", word, join(form, adverb_words, word), rest, form.endswith("not"))
-    # Not denied: what somebody used to do was so.
+    # Not negated: the user did it in the past.
     if match["used"]:
         if word not in THIRD and word not in ("be", "have"):
             return None
@@ -361,7 +361,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
     if word == "read" and subject in (USER, GROUP) and not adverbs and re.match(r"(?:an?|the|about|this) |[\"“]", rest):
         return Statement(
             subject, "past", "read", join(adverb_words, word), rest, negated
-        )  # the same form; habits name no one book
+        )  # past and present look the same; a habit names no single book
     no = "no longer" if match["nolonger"] else ""
     if word in THIRD and (subject in (USER, GROUP) or plural):
         return Statement(

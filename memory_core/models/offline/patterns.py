@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled at their first use.
 
 The offline rules have 150 of them. Compiling all takes 0.1 s, which would delay the app's first page.
 """
@@ -24,5 +24,5 @@ class _Pattern:
         if name.startswith("__"):  # `copy` asks for these before any attribute is set
             raise AttributeError(name)
         value = getattr(re.compile(*self._given), name)
-        setattr(self, name, value)  # from now on it is found without coming here
+        setattr(self, name, value)  # later accesses find it without `__getattr__`
         return value

@@ -36,12 +36,12 @@ _HAVE_RELATIVE = pattern(
 _MY_RELATIVE = pattern(
     rf"\b[Mm]y (?P<what>{RELATION})(?: (?P<name>{NAME})|, (?P<one>{NAME})(?=,| [a-z]))\b(?! {NAME}'s)"
 )
-"""After a comma a name may be the next of a list: "my girlfriend, Toby [and I]"."""
+"""After a comma a name may be the next item of a list: "my girlfriend, Toby [and I]"."""
 _THEIR_RELATIVE = pattern(rf"\b(?P<whose>{NAME})'s (?P<what>{RELATION}) (?P<name>{NAME})\b")
 
 
 def relatives(clause: str) -> Iterator[StatedFact]:
-    """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
+    """Yield facts from "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     mine = [(match["name"] or match["one"], match["what"]) for match in _MY_RELATIVE.finditer(clause)]
     mine += [(match["name"], match["what"]) for match in _HAVE_RELATIVE.finditer(strip_lead_in(clause)[:200])]
     # Not every capitalised word is a name.
@@ -73,7 +73,7 @@ def budget(clause: str) -> StatedFact | None:
 
 
 def standing_instruction(clause: str) -> StatedFact | None:
-    """ "Always answer in English": a wish for every reply."""
+    """Return a wish for every reply, as in "Always answer in English"; None if the clause is none."""
     match = _STANDING.fullmatch(clause)
     text = in_third_person(match["what"]) if match else None
     return StatedFact(f"The user asks: {text[0].lower()}{text[1:]}", "constraint") if text else None

@@ -15,7 +15,7 @@ _ONLY_PROPER = pattern(
     r"again|because|but|so|these|this|right|currently|still|any ?more|any longer|when|where|after|before|during|"
     r"together|alone|yesterday|today|tomorrow|tonight|recently|though|who|which)\b)"
 )
-"""A name not followed by a word that may belong to it: `Porto airport` has none."""
+"""A name that no word follows which may belong to it: "Porto airport" does not match."""
 
 _DATE = pattern(
     rf"(?:now )?(?:on |in |by |at |for |until |the )?(?:the )?(?P<date>"
@@ -34,9 +34,9 @@ _NP_ENDS = word_set(
 )
 """Words that end the name of a thing."""
 _OF_VERBS = frozenset(["on", "up", "out", "off", "over", "around", "in", "at", "near", "under", "down", "away"])
-"""After `lounging` these go with the verb: their object is no thing by itself."""
+"""Words that belong to a verb before them, as in "lounging around": their object is no thing by itself."""
 _UNFINISHED = frozenset(["of", "that", "which", "who", "about", "how", "than", "to", "with", "if"])
-"""A name that one of these follows is not whole."""
+"""Words after which a name goes on: the part before them is not the whole name."""
 _NO_THING = word_set(
     """
     it this that them those these him her me us you your his their its something anything everything nothing
@@ -59,7 +59,7 @@ ANY_DATE = pattern(
 
 
 def type_of(name: str, otherwise: str = "other") -> str:
-    """Entity type implied by a name.
+    """Return the entity type implied by a name; `otherwise` if it implies none.
 
     >>> type_of("Project Alpha"), type_of("Porto General Hospital"), type_of("14 March")
     ('project', 'organisation', 'date')
@@ -86,26 +86,26 @@ def is_name(name: str) -> bool:
 
 
 def thing(text: str, *, article: bool = False) -> str | None:
-    """The short name of a thing that a text begins with: `nuts`, `dark mode`, `the hospital`; None for anything else.
+    """Return the short name of a thing at the start of a text: `nuts`, `dark mode`, `the hospital`; None if it is none.
 
-    `article`: it keeps its article.
+    `article`: the name keeps its article.
     """
     text = re.sub(r"^(?:both|any|all|some) ", "", text)
     match = re.match(r"(?:the|an?|two|three|four|my|his|her|their) ", text)
     lead, rest = (match.group(), text[match.end() :]) if match else ("", text)
-    # "My car" is another thing for each speaker, and no name in a graph.
+    # "My car" is a different thing for each speaker, and no name in a graph.
     if lead in ("my ", "his ", "her ", "their "):
         return None
     words: list[str] = []
     for word in rest.split():
         bare = word.strip(",;.!?)\"'")
         if not re.fullmatch(r"[^\W\d_][\w'&-]*", bare) or bare.lower() in _NP_ENDS:
-            # The phrase goes on with what it is of or about, so its beginning is no name.
+            # The phrase continues with what it is of or about, so its beginning is no name.
             if bare.lower() in _UNFINISHED or (bare.lower() in _OF_VERBS and words and words[0].endswith("ing")):
                 return None
             break
         words.append(bare)
-        # A mark of punctuation ends the phrase.
+        # A punctuation mark ends the phrase.
         if bare != word:
             break
     if not 1 <= len(words) <= 4 or any(word.lower() in _NO_THING for word in words):
@@ -118,12 +118,12 @@ def thing(text: str, *, article: bool = False) -> str | None:
 
 
 def things(text: str) -> list[str]:
-    """Split a list: `jazz, blues and tango`. Empty if its first item is no thing."""
+    """Split a list of things: `jazz, blues and tango`. Empty if the first item is no thing."""
     result: list[str] = []
     for part in re.split(r", (?:and |or )?| and | or ", text):
         name = thing(part)
         if name is None or (
-            # A verb, or a change of capitals, shows that another clause began.
+            # A verb, or other capitalisation, shows that another clause began.
             result and (part.split()[0].lower() in (*BASE, *THIRD) or name.istitle() != result[0].istitle())
         ):
             break
@@ -144,7 +144,7 @@ def date(text: str) -> str | None:
 
 
 def organisation(text: str) -> str | None:
-    """Return an organisation or a place: a name, or `the hospital`."""
+    """Return the organisation or place at the start of a text: a name, or `the hospital`; None if there is none."""
     name = proper(text)
     if name is not None:
         return name

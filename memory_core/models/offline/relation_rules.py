@@ -1,7 +1,7 @@
-"""Relations in what a user writes, by rules: precise rather than complete. Pure.
+"""Find relations in a user's messages by rules: precise rather than complete. Pure.
 
 A rule reads one clause of a fixed shape ("the deadline of Project Alpha is March 2026"), or one
-`Statement`. It wants names, or short and concrete things, on both sides; where it is not sure,
+`Statement`. Subject and object must be names, or short and concrete things; where a rule is not sure,
 nothing is found.
 """
 
@@ -49,7 +49,7 @@ _VERBLESS = pattern(
     r"(?P<verb>report|lead|head|belong|depend|found|supervise|mentor)(?P<ending>s|ed)?"
     r"(?: (?P<to>to|on))? (?P<rest>.{1,120})"
 )
-"""Verbs that the grammar does not know, because no fact rests on them alone."""
+"""Verbs that the grammar does not know, because no fact is learned from them alone."""
 _SAID_OF = pattern(r"(?P<name>.{1,80}) is (?:(?P<user>the user)|(?P<whose>.{1,80}))'s (?P<what>[a-zé -]{2,40})")
 _ROLE = (
     "engineer|developer|programmer|designer|teacher|nurse|doctor|lawyer|chef|cook|waiter|waitress|baker|"
@@ -78,7 +78,7 @@ def relations_in(text: str) -> Iterator[Triple]:
         bare = strip_lead_in(_NEWS.sub("", strip_lead_in(clause)))
         kin = list(_kin(clause))
         stated = list(_of_clause(bare, antecedents.read(bare), employers))
-        # Named beside the subject: "she" in the next clause may mean them.
+        # They were named beside the subject: "she" in the next clause may mean them.
         for triple in kin:
             antecedents.meet(triple.subject)
         for triple in (*kin, *stated):
@@ -94,10 +94,10 @@ def relations_in(text: str) -> Iterator[Triple]:
 
 
 def _kin(clause: str) -> Iterator[Triple]:
-    """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
+    """Yield relations from "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     # An apposition and a list look the same here, so neither is read.
     if re.search(rf"\b[Mm]y {RELATION}, {PROPER}(?: and |$)", clause):
-        return  # "my girlfriend, Toby and I": Toby may be another one
+        return  # "my girlfriend, Toby and I": Toby may be another person
     for fact in relatives(clause):
         yield from _relation_in_fact(fact.text)
 
@@ -148,14 +148,14 @@ def _of_clause(clause: str, statement: Statement | None, employers: dict[str, st
 
 
 def _subject(name: str) -> str | None:
-    """Somebody or something with a name, or `The dinner`; None for "Ana's car" and "The user's sister"."""
+    """Return a subject that can be an entity: a name, or `The dinner`; None for "Ana's car" and "The user's sister"."""
     if name == USER or (name.startswith("The ") and "'s" not in name and len(name.split()) <= 4):
         return name
     return name if re.fullmatch(PROPER, name) and is_name(name) else None
 
 
 def _attribute(match: re.Match[str]) -> Iterator[Triple]:
-    """ "Project Alpha's deadline is March 2026"."""
+    """Yield the relation of an attribute: "Project Alpha's deadline is March 2026"."""
     owner, what, value = match["owner"], match["what"], match["value"].strip()
     # "the Atlas project" is named Atlas; "the dinner" keeps its article, as it has no name.
     owner = owner.removeprefix("the ") if re.match(r"the [A-Z]", owner) else owner
@@ -222,7 +222,7 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
 
 
 def _ended(statement: Statement) -> bool | None:
-    """Does it hold no longer? None when it is denied, and whether it ever held is not said."""
+    """Return whether the relation has ended; None when it is denied without saying that it ever held."""
     if statement.negated:
         over = "no longer" in statement.said or re.search(r"\b(?:any ?more|any longer)$", statement.rest)
         return True if over else None
@@ -238,7 +238,7 @@ def _living(subject: str, statement: Statement, employers: dict[str, str]) -> It
         old = proper(here["old"] + ",") if here and here["old"] else None
         if here is None and (origin := re.match(r"(?:here |away )?from (.+)", statement.rest)):
             old = proper(origin[1])
-        # Moving away ends the former home, also where the new one is not said.
+        # Moving away ends the former home, even if the new one is not given.
         if old is not None:
             yield Triple(subject, "lives in", old, "person", "place", ended=True)
         if here and (new := proper(here["new"])) is not None:
@@ -284,7 +284,7 @@ def _working(subject: str, statement: Statement, employers: dict[str, str]) -> I
 
 
 def _role(subject: str, text: str, ended: bool) -> Iterator[Triple]:
-    """ "a nurse at Porto General": what somebody works as, and where."""
+    """Yield the job and the employer of "a nurse at Porto General"."""
     match = _WORKS_AS.fullmatch(text)
     if match is None or re.match(r" (?:who|that|which|of)\b", match["after"]):
         return
@@ -355,7 +355,7 @@ def _being(subject: str, statement: Statement, employers: dict[str, str]) -> Ite
 
 
 def _dated(subject: str, rest: str) -> Iterator[Triple]:
-    """ "due in March 2026", "on the 14th of March", "at Casa Lume": of a thing, not of somebody."""
+    """Yield the date or place of a thing: "due in March 2026", "on the 14th of March", "at Casa Lume"."""
     if subject == USER:
         return
     due = re.match(r"due (?:(?:on|in|by|at) )?(.+)", rest)
@@ -377,7 +377,7 @@ def _dated(subject: str, rest: str) -> Iterator[Triple]:
 
 
 def _moved(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
-    """ "The dinner has moved to 15 March"."""
+    """Yield the new date of a thing: "The dinner has moved to 15 March"."""
     if statement.verb == "move" and statement.kind in ("past", "perfect") and not statement.negated:
         to = re.match(r"to (.+)", statement.rest)
         if to and subject.startswith("The ") and subject != USER and (when := date(to[1])) is not None:
@@ -431,7 +431,7 @@ def _doing(subject: str, statement: Statement, employers: dict[str, str]) -> Ite
         plain = re.sub(r" (?:a lot|very much|so much|too|as well|better|best|more|most)\b.*$", "", rest)
         plain = re.sub(r",? (?:especially|particularly|mostly|mainly)\b.*$", "", plain)
         names = [] if re.match(r"the \S+.*[ ,]", plain) else list(things(plain))
-        # What is preferred comes first; what follows "to" or "over" is the alternative.
+        # The preferred thing comes first; after "to" or "over" follows the alternative.
         if re.search(r" (?:than|over|to) ", rest) and statement.verb == "prefer":
             names = names[:1]
     for name in names:
@@ -449,7 +449,7 @@ _GAMES = pattern(
 
 
 def _bringing(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
-    """ "Rui can bring the wine"."""
+    """Yield the thing that somebody brings: "Rui can bring the wine"."""
     if (
         statement.verb == "bring"
         and statement.kind in ("modal", *_NOW)

@@ -1,7 +1,7 @@
 """A responder without a language model: it answers from the context it is given, by rules, or says it does not know.
 
-It holds no knowledge of its own. Every answer repeats a fact of the memory section or something the user
-said, and says which; a question that nothing in the context answers is answered with "I don't know".
+It has no knowledge of its own. Every answer repeats a fact of the memory section or something the user
+said, and says which; if nothing in the context answers a question, the reply is "I don't know".
 """
 
 import math
@@ -27,9 +27,9 @@ from memory_core.text import shortened, similarity, stems
 
 NAME = "Offline: rules, not a language model"
 ENOUGH = 0.4
-"""Share of a question's words, weighted by rarity, that an answer must hold. Set by hand on made-up questions."""
+"""Least fraction of a question's words, weighted by rarity, that an answer must hold. Set by hand."""
 MANY_CHARACTERS = 100_000
-"""Maximum characters that are read of one message or memory section; more is no conversation with a person."""
+"""Maximum characters that are read of one message or memory section; nobody types more."""
 
 _ITEM = pattern(
     r"<fact>(?P<fact>.*?)</fact>|<relation>(?P<relation>.*?)</relation>|"
@@ -92,7 +92,7 @@ _SECOND = {
 
 
 class OfflineResponder:
-    """Answers from the memory section and the recent messages, without a language model.
+    """Responder that answers from the memory section and the recent messages, without a language model.
 
     Args:
         pace_seconds: pause between the words of a streamed reply.
@@ -107,13 +107,13 @@ class OfflineResponder:
         self._pace_seconds = pace_seconds
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OfflineStream":
-        """The reply, word by word; or, where `tools` are offered and there is something to write down, their calls."""
+        """Start a reply; with `tools` offered and something to write down or look up, it consists of tool calls."""
         started = time.monotonic()
         calls = tool_calls(messages, tools) if tools else ()
         return OfflineStream("" if calls else compose_reply(messages), self._pace_seconds, started, calls)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """Not possible by rules.
+        """Refuse: a structured answer is not possible by rules.
 
         Raises:
             ModelRequestError: always.
@@ -122,7 +122,7 @@ class OfflineResponder:
 
 
 class OfflineStream:
-    """The words of one reply. Closing it ends the pause it may be in."""
+    """Stream of one reply's words. Closing it ends a pause between them at once."""
 
     def __init__(self, text: str, pace_seconds: float, started: float, calls: tuple[ToolCallPart, ...] = ()) -> None:
         self.call: ModelCall | None = None
@@ -169,7 +169,7 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
     questions = [sentence for sentence in asked if _is_question(sentence)]
     statements = [sentence for sentence in asked if sentence not in questions]
     if questions:
-        # What stands beside the question may hold its answer, as the newest thing said.
+        # The other sentences of the message may hold the answer, as the newest thing said.
         memory_sentences += [
             _Sentence(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)
         ]
@@ -185,7 +185,7 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
 
 
 def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
-    """Known statements, oldest first (memory before recent messages), and the last user message without its memory."""
+    """Return known statements, oldest first (memory before recent messages), and the last user message by itself."""
     memory: list[_Sentence] = []
     recent: list[_Sentence] = []
     last = ""
@@ -208,8 +208,8 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
 
 
 def _remembered(section: str) -> Iterator[_Sentence]:
-    """The sentences of a memory section: facts, relations, what the user said, and lines that are no instructions."""
-    # What is marked as a former value is no answer; the present one stands there too.
+    """Yield a memory section's sentences: facts, relations, the user's words, and lines that are no instructions."""
+    # Values marked as former are no answer; the present value is in the section as well.
     items = list(_ITEM.finditer(_FORMER.sub("", section)))
     related = [item["relation"].strip() for item in items if item["relation"] is not None]
     # Chains first: of equally good sentences the later one wins, so that single facts come before chains.
@@ -271,13 +271,13 @@ def _choose(question: str, statements: Sequence[_Sentence]) -> list[_Sentence]:
     # Of equal scores the later statement wins, as it is more current.
     scored.sort(key=lambda pair: (-pair[0], -pair[1]))
     most = 3 if asked.open else 2
-    # A question about a name alone is open: everything about it answers, so more is allowed.
+    # A question about a name alone is open: everything about the name answers it, so more is allowed.
     margin = 1.0 if asked.open else 0.12
     chosen: list[_Sentence] = []
     for score, place in scored:
         if len(chosen) == most or score < scored[0][0] - margin:
             break
-        # In a closed answer facts and quotations are not mixed: the kind of the best one answers alone.
+        # A closed answer does not mix facts and quotations: it has the kind of the best sentence.
         alike = not chosen or asked.open or statements[place].said == chosen[0].said
         if alike and not any(_repeats(statements[place].text, other.text) for other in chosen):
             chosen.append(statements[place])
@@ -314,7 +314,7 @@ class _Asked:
 
     @staticmethod
     def _relatives(question: str, statements: Sequence[_Sentence]) -> dict[str, str]:
-        """Relatives of the user that the question means, with their names: `{"sister": "Ana"}`."""
+        """Return the names of the user's relatives that the question mentions: `{"sister": "Ana"}`."""
         result = {}
         for what in re.findall(rf"\bmy ({RELATION})\b", question, re.IGNORECASE):
             for item in statements:
@@ -331,7 +331,7 @@ class _Asked:
         # A question about the user is not answered by facts about others.
         if self._about_self and not _FIRST.search(item.text):
             return None
-        # Nothing is left to match: any sentence would fit.
+        # Nothing is left to match: any sentence would fit, so none does.
         if not self._terms and not self._names and not self._about_self:
             return None
         total = sum(self._terms.values())
@@ -364,7 +364,7 @@ class _Asked:
 
 
 def _weight(counts: Counter[str], word: str, total: int) -> float:
-    """1 for a word that everything holds, up to 2 for one that nothing holds."""
+    """Return the weight of a word: about 1 if every statement holds it, up to 2 if none does."""
     count = max((counts[stem] for stem in _with_concept(word)), default=0)
     return 2.0 if count == 0 else 1 + math.log((total + 1) / count) / math.log(total + 2)
 
@@ -406,12 +406,12 @@ def _acknowledge(statements: Sequence[str]) -> str:
 
 
 def _turned(text: str) -> str:
-    """Return the user's words as said to them: "I park there" becomes "you park there"."""
+    """Return the user's words in the second person: "I park there" becomes "you park there"."""
     return re.sub(r"\b[A-Za-z]+(?:'[a-z]+)?", lambda match: _SECOND.get(match[0].lower(), match[0]), text)
 
 
 def second_person(fact: str) -> str:
-    """Return a fact as said to the user, fit to follow a colon.
+    """Return a fact in the second person, to follow a colon.
 
     >>> second_person("The user lives in Porto")
     'you live in Porto'

@@ -1,7 +1,7 @@
 """Check that a fact makes sense on its own: it names something and depends on no other sentence. Pure.
 
-Rules find what a sentence states; this is the last gate, the same for all of them. "Loves the smell", "wants to
-pass it on" and "got great news" are statements, and nobody can say later what they were about.
+Rules find what a sentence states; this check comes last, for the facts of all rules. "Loves the smell", "wants to
+pass it on" and "got great news" are statements, but nobody can say later what they were about.
 """
 
 import re
@@ -55,7 +55,7 @@ _EMPTY = word_set(
     mistake mistakes effort efforts attention fan everything's option options
     """
 )
-"""Words that name nothing that could be looked up: grammar, praise, quantity, and nouns that only point."""
+"""Words that identify nothing: grammar, praise, quantity, and nouns that only refer to something else."""
 _WORD = pattern(r"[^\W\d_][\w'-]*|\d+")
 _PLURAL = pattern(
     r"\b(?:people|folks|kids|children|parents|men|women|and [A-Z]\w+|"
@@ -124,7 +124,7 @@ def stands_alone(subject: str, rest: str) -> bool:
     """Return whether `rest`, said of `subject`, can be understood without the sentences around it."""
     if not rest or rest.lower() == subject.lower() or any(p.search(rest) for p in (_OPEN_MARK, _POINTING, _LOOSE_END)):
         return False
-    # "The smell" needs a sentence before it, unless there is only one of its kind for everybody.
+    # "The smell" needs a sentence before it, unless everybody knows which is meant, as with "the beach".
     bare = _BARE_DEFINITE.fullmatch(rest)
     if bare and not _ONLY_ONE.fullmatch(bare["noun"]):
         return False
@@ -136,7 +136,7 @@ def _resolved(pronoun: re.Match[str], subject: str, rest: str) -> bool:
     # Beside a preposition at the end the pronoun seldom means something in the same fact.
     if pronoun.lastgroup in ("many", "thing") and _ASIDE.search(rest[: pronoun.end()]):
         return False
-    before = rest[: pronoun.start()].rpartition(" ")[0].rpartition(" ")[0]  # not the word it goes with
+    before = rest[: pronoun.start()].rpartition(" ")[0].rpartition(" ")[0]  # without the word before the pronoun
     # "They" and "it" never mean the user; "he" and "she" may mean another subject of the fact.
     other_subject = subject.lower() not in ("the user", "the user's group")
     match pronoun.lastgroup:

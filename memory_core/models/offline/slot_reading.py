@@ -1,4 +1,4 @@
-"""Slot that a stored fact gives a value to, read back from its words by the offline rules. Pure."""
+"""Read back the slot of a stored fact from its words, by the offline rules. Pure."""
 
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE
@@ -15,7 +15,7 @@ _THIRD_VERB = pattern(r"\b[Tt]he user (?P<adverb>(?:always|usually|often|still|n
 
 
 def slot_in(line: str) -> str | None:
-    """Return the slot of a fact, read as if the user had said it; None where the rules see none.
+    """Return the slot of a fact, read as if the user had said it; None where the rules find none.
 
     >>> slot_in("The user lives in Porto"), slot_in("The user likes jazz")
     ('user.home', None)
@@ -29,6 +29,6 @@ def slot_in(line: str) -> str | None:
         spoken = line
         for third, words in _FIRST_PERSON:
             spoken = third.sub(words, spoken)
-        # The verb back in its base form, as the grammar expects it after "I".
+        # Put the verb back in its base form, as the grammar expects it after "I".
         facts = facts_in(_THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken))
     return next((str(fact.slot) for fact in facts if fact.slot is not None), None)

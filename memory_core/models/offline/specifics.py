@@ -1,8 +1,8 @@
-"""Facts kept in the user's own words: sentences that name something exact and that no other rule read whole. Pure.
+"""Keep sentences that name something exact, and that no other rule read whole, as facts in the user's own words. Pure.
 
-What somebody says about a number, a date or a name is worth keeping even where its grammar is unknown: "My latest
-score is 721 as of last week". Left out is what is asked, supposed, planned, reported of others, or understandable only
-with the sentence before it.
+A statement about a number, a date or a name is worth keeping even where its grammar is unknown: "My latest
+score is 721 as of last week". Left out are questions, suppositions, plans, reports of others, and sentences that
+need the one before them.
 """
 
 import re
@@ -17,13 +17,13 @@ from memory_core.planning.slots import Slot, of_user
 from memory_core.text import stems
 
 MIN_STEMS, MAX_CHARACTERS = 3, 240
-"""Sentences with fewer content words beside a date are answers, longer ones are stories."""
+"""Least content words beside a date, and most characters: shorter sentences are answers, longer ones stories."""
 
 _EXACT = pattern(
     r"\d[\w.,:/%°'\"-]*|(?<=[\w,;–—-] )(?!I\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b)[A-ZÀ-ÖØ-Þ][\w'’&.-]+"
     r"|[\"“][^\"”]{2,40}[\"”]"
 )
-"""Numbers, names after the first word, and titles; a day of the week is another one by the time it is read."""
+"""Numbers, names after the first word, and titles. Days of the week do not count: they are ambiguous later."""
 _PREPOSITIONS = (
     "During|While|Since|Because|Although|Though|Despite|Unlike|Until|Once|After|Before|As|At|By|For|From|In|On|With|"
     "Without|Every|Each|When|Around"
@@ -35,7 +35,7 @@ _STARTS = pattern(
     r"(?:(?:just|now|also|still|\w{2,12}ly) )?"
     rf"(?:is|was|are|were|has|had|can|will|[a-z]+(?:s|ed)|{'|'.join(sorted(PAST))})\b"
 )
-"""The user or something of theirs, a thing, or a name and its verb: "Help me" asks for something."""
+"""Openings of a statement: the user or a possession, a thing, or a name and its verb. "Help me" asks for something."""
 _LOOSE = pattern(
     r"\b(?:it|its|it's|this|these|those|there|they're|that (?:pic|one|time|place|way)|ones?)\b|, [A-ZÀ-Þ]\w+$|"
     r"\b(?:so|super|such|really|truly|awesome|amazing|cool(?:est)?|rad|cute|inspir\w+|legendary|lucky|glad|grateful|proud|"
@@ -49,7 +49,7 @@ _HABIT = pattern(
     r"(?:always|never|prefer|avoid|keep|stick|refuse|insist|stopped|switched|quit)\b"
 )
 MIN_HABIT_WORDS = 8
-"""Words from which a habit or preference says enough without a name."""
+"""Least words of a habit or preference that says enough without a name."""
 _UNCLEAR = pattern(
     r"(?:It|It's|This|That|That's|These|Those|There|There's|He|She|They|He's|She's|They're|His|Her|Their|Its|So|And|But|"
     r"Or|Which|What|How|Where|Why|Who|Let|Let's|Can|Could|Please|Thanks|Do|Does|Did|Is|Are|Was|Were|Any|If|Yes|No|"
@@ -58,13 +58,13 @@ _UNCLEAR = pattern(
     rf"|(?:{_PREPOSITIONS})\b(?! [^,]{{2,60}}, (?:I|I'm|I've|my)\b)"
     r"|.{0,300}(?:\band (?:I|me)\b|, [A-Z][\w'-]+ (?:(?:always|never|usually|often) )?[a-z]+s\b)"
 )
-"""First words of sentences that need the one before them or ask for something; and sentences of two subjects."""
+"""First words of sentences that need the one before them or ask for something; also sentences with two subjects."""
 _ATTRIBUTE = pattern(
     r"The user's (?:(?:latest|current|new|actual|correct|usual|own|main|primary|confirmed|preferred|updated) )*"
     r"(?P<noun>(?:[a-z][\w'-]+ ){0,3}?[a-z][\w'-]+) (?:(?:for|at|in|of|here|there)\b.{0,40}? )?(?:now |currently )?"
     r"(?:is|(?:(?:was|got|has been) )?(?:changed|moved) to)\b"
 )
-"""A possession with a value; adjectives such as "latest" do not make it another attribute."""
+"""A possession with a value; adjectives such as "latest" do not change the attribute."""
 _OPENING = pattern(
     r"(?:(?:so )?first off|first|second|separately|turns out|also|yes|yeah|actually|"
     r"(?:please )?(?:remember|note|keep in mind)(?: that)?)(?:,| ?[—–-]| that\b)? (?:actually |— )?"
@@ -85,14 +85,14 @@ _AHEAD = pattern(
     r"the (?:question|problem|thing|point))\b|'ll\b|n't\b",
     re.IGNORECASE,
 )
-"""Plans, wishes, guesses, denials and requests: nothing that is so now."""
+"""Plans, wishes, guesses, denials and requests: nothing of this is true yet."""
 _OF_OTHERS = pattern(
     r"\b(?:said|says|saying|told|tells|texted|e-?mailed|mentioned|announced|claims?|claimed|heard|recommend(?:s|ed)|"
     r"suggest(?:s|ed)|offered|sent|"
     r"posted|forwarded|talked|chatted|discussed|confirmed (?:that|they|it|we|she|he|I|my))\b",
     re.IGNORECASE,
 )
-"""Verbs of reports, which another person vouches for and not the user."""
+"""Verbs of reports: another person vouches for them, not the user."""
 
 _VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
     "is are was were be been has have had do does did can could will must may"
@@ -102,10 +102,10 @@ _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
 
 
 def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | None = None) -> list[StatedFact]:
-    """Return the facts of a sentence, with the whole of it in place of those that leave exact words of it out.
+    """Return the facts of a sentence; the whole sentence replaces facts that leave out its exact words.
 
-    Facts with a slot stay beside it: they say which value is the current one. `person` is the only person named so
-    far: a pronoun at the start of the sentence means them.
+    Facts with a slot are kept beside it: they give the current value. `person` is the only person named so far (or
+    None): a pronoun at the start of the sentence means that person.
     """
     whole = _whole(sentence, person)
     if whole is None:
@@ -115,14 +115,14 @@ def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | Non
     if facts and exact <= set(stems(" ".join(fact.text for fact in facts), stop=False)):
         return [*facts]
     of_whole = set(stems(whole, stop=False))
-    # Facts that the sentence holds in full would be said twice beside it.
+    # Facts that the sentence contains in full would be repeated beside it.
     others = [fact for fact in facts if fact.slot or not set(stems(fact.text, stop=False)) <= of_whole]
     category = facts[0].category if facts else "other"
     return [*others, StatedFact(whole, category, None if others else _slot(whole))]
 
 
 def _slot(text: str) -> Slot | None:
-    """Return the attribute of a sentence such as "The user's latest score is 721"; None for people, who may be many."""
+    """Return the slot of a sentence such as "The user's latest score is 721"; None for relatives, who may be many."""
     match = _ATTRIBUTE.match(text)
     if match is None or re.search(RELATION, match["noun"]):
         return None
@@ -138,7 +138,7 @@ def _whole(sentence: str, person: str | None) -> str | None:
     if person is not None:
         text = _AS_SUBJECT.sub(lambda pronoun: f"{person}'s " if pronoun[1] else person, text, count=1)
     text = f"{text[:1].upper()}{text[1:]}"
-    # What asks, opens unclearly or addresses the assistant is no statement that stands alone.
+    # A sentence that asks, opens unclearly or addresses the assistant is no statement that stands alone.
     if text.endswith("?") or _UNCLEAR.match(text) or not _STARTS.match(text) or YOU.search(text):
         return None
     if is_supposed(text) or is_reported(text) or _AHEAD.search(text) or _OF_OTHERS.search(text):
@@ -156,7 +156,7 @@ def _whole(sentence: str, person: str | None) -> str | None:
         or re.search(r"\bI\b", line)
         or not has_verb(line)
         or len(line) > MAX_CHARACTERS
-        # A date with two words beside it is the answer to a question that is not stored.
+        # A date beside two words is the answer to a question that is not stored.
         or len(stems(DATE.sub("", line))) < MIN_STEMS
     ):
         return None

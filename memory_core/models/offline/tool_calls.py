@@ -1,6 +1,6 @@
-"""The tool calls of the offline responder: what it writes into its blocks, and what it looks up, by rules. Pure.
+"""Choose the offline responder's tool calls by rules: edits of its blocks, and searches. Pure.
 
-It calls only what it is offered, at most once a turn, and never writes what its block already says.
+Only offered tools are called, at most once a turn, and nothing is written that the block already says.
 """
 
 import re
@@ -21,7 +21,7 @@ MEMORY = pattern(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
 """The memory section of a context."""
 
 MAX_FACTS = 8
-"""Facts of one message that are written down."""
+"""Maximum facts written down from one message."""
 
 _APPEND, _REPLACE = "core_memory_append", "core_memory_replace"
 _ARCHIVE, _LOOK_UP, _SEARCH = "archival_memory_insert", "archival_memory_search", "conversation_search"
@@ -42,13 +42,13 @@ _FOUND = pattern(r"- Turn (?P<turn>\d+), (?P<role>user|assistant): (?P<words>.+)
 
 
 def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[ToolCallPart, ...]:
-    """Tool calls for what the last user message asks to note or look up; none once that was done."""
+    """Return tool calls for what the last user message asks to note or look up; none once tools have answered."""
     offered = {tool.name: tool for tool in tools}
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     # A result after the request means that the calls were made: a second round would repeat them.
     if not users or any(message.role is MessageRole.TOOL for message in messages[users[-1] :]):
         return ()
-    # The memory section may stand in the same message, and is not what the user asks.
+    # The memory section may be in the same message, and is not what the user asks.
     request = MEMORY.sub("", messages[users[-1]].content or "")
     if _ARCHIVE in offered and (later := _FOR_LATER.fullmatch(request)):
         return (_call(_ARCHIVE, content=later["what"].strip()),)
@@ -61,7 +61,7 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
 
 
 def reply_about_tool_calls(messages: Sequence[ChatMessage]) -> str | None:
-    """Reply about the tools called since the last user message; None if there are none to report."""
+    """Return a reply about the tools called since the last user message; None if there is nothing to report."""
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     turn = messages[users[-1] :] if users else ()
     calls = {call.tool_call_id: call for message in turn for call in message.tool_calls}
@@ -94,7 +94,7 @@ def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
     labels = [str(label) for label in append.parameters["properties"]["label"].get("enum", ())]
     listed = append.description.splitlines()
     about = {label: next((line for line in listed if line.startswith(f"- {label}")), "") for label in labels}
-    # By its label, else by its description, else the first: an agent's blocks may have any names.
+    # Chosen by its label, else by its description, else the first: an agent's blocks may have any names.
     named = [label for label in labels if _HUMAN.search(label)]
     described = [label for label in labels if _ABOUT_USER.search(about[label])]
     chosen = next(iter([*named, *described, *labels]), None)
@@ -112,7 +112,7 @@ def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
 
 
 def _edits(request: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPart, ...]:
-    """Lines that hold another value are replaced, one call each; everything else is appended in one."""
+    """Return the edits: one call for each line with an outdated value, and one call that appends everything else."""
     if block is None:
         return ()
     message = ChatMessage(role=MessageRole.USER, content=request)
@@ -124,7 +124,7 @@ def _edits(request: str, block: _Block | None, replacing: bool) -> tuple[ToolCal
     gone: set[int] = set()
     for addition in plan.add:
         fact = facts[addition.index]
-        # A known slot shows what is outdated; other changes are left to the rules for facts.
+        # A known slot shows which lines are outdated; `_outdated` finds other changes.
         old = [*addition.conflicts_with, *_outdated(fact, lines)] if replacing else []
         # A line is replaced once, and only if its text is unique: the tool refuses an ambiguous one.
         place = next((place for place in old if place not in gone and _once(block.lines, place)), None)
@@ -139,7 +139,7 @@ def _edits(request: str, block: _Block | None, replacing: bool) -> tuple[ToolCal
 
 
 def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
-    """Return the line that the rules for facts would change for this one, or end with it."""
+    """Return the index of the line that the fact changes or ends, by the rules for facts; empty if there is none."""
     near = [Candidate(line.id, line.text, similarity(line.text, fact.text), line.slot) for line in lines]
     near = sorted((c for c in near if c.similarity > 0), key=lambda c: -c.similarity)[:5]
     (decision,) = RuleDecider().decide([Proposal(fact, tuple(near))]).decisions
@@ -147,14 +147,14 @@ def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
 
 
 def _once(lines: Sequence[str], place: int) -> bool:
-    """Does the line's text occur in the block only once?"""
+    """Return whether the line's text occurs exactly once in the block, without escapes."""
     # Escaped text differs from what the block holds, so the tool would not find it.
     return "&lt;" not in lines[place] and "\n".join(lines).count(lines[place]) == 1
 
 
 def _found_in_conversation(result: str) -> str:
     matches = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
-    # The user asks what they said; the assistant's words count only where there are none of theirs.
+    # The user asks what they said; the assistant's messages count only if none of the user's match.
     theirs = [match for match in matches if match["role"] == "user"]
     results = [
         f"in turn {match['turn']} {'you' if theirs else 'I'} said “{match['words'].rstrip(' .')}”"

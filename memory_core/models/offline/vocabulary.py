@@ -1,4 +1,4 @@
-"""The words and patterns by which the offline rules judge a statement. No rule is here, only what rules look for."""
+"""Words and patterns by which the offline rules judge a statement; the rules themselves are in other modules."""
 
 import re
 

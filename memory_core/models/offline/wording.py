@@ -1,4 +1,4 @@
-"""Word a fact of the offline rules: in the third person, cut where another thought begins, with its slot."""
+"""Word the facts of the offline rules: in the third person, cut where another thought begins, with their slot."""
 
 import re
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _CONTACT = pattern(r" (?:that )?(?:I|I've|we|we've|it|they|he|she)\b")
 _OF_CONTACT = pattern(
     r"\b(?:the|that|those|all|how|what|which)(?: [\w'-]+){1,3}$|\b(?:before|after|until|since|while)$"
 )
-"""Noun phrase before a clause without "that": "the dogs [I wanted]" are no longer those dogs."""
+"""Noun phrase before a clause without "that": cut there, "the dogs [I wanted]" would mean other dogs."""
 _HALF = pattern(r"an? [\w-]+ (?:but|and) ")
 """An adjective whose noun was cut off: "a lively [but manageable part]"."""
 _TAIL = pattern(
@@ -71,13 +71,13 @@ _SAME_FOR_ALL = word_set(
     """
 )
 BUDGET = Slot("", slots.BUDGET)
-"""Without its owner, so that "my budget" and "the budget" replace each other."""
+"""Slot without an owner, so that "my budget" and "the budget" replace each other."""
 YOU = pattern(r"\b(?:you|your|yours|yourself|you're|you've)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class StatedFact:
-    """A fact with what decides whether it keeps its slot."""
+    """A fact with its category and slot; `negated` if it denies something."""
 
     text: str
     category: str
@@ -86,7 +86,7 @@ class StatedFact:
 
 
 def fact(statement: Statement, category: str, slot: Slot | None = None) -> StatedFact | None:
-    """Return the statement as a fact; None when what is left of it says nothing by itself."""
+    """Return the statement as a fact; None when nothing is left of it that can be understood alone."""
     rest = clean(statement.rest)
     if rest and statement.subject == USER:
         # Pronouns of the user after their own verb add nothing.
@@ -113,7 +113,7 @@ def clean(rest: str) -> str | None:
     cut = _CUT.search(rest)
     if cut:
         rest = rest[: cut.start()].strip(_EDGE)
-        # The cut would leave a phrase that meant something else with the clause behind it.
+        # The cut would leave a phrase that has another meaning without the clause behind it.
         if (_CONTACT.match(cut[0]) and _OF_CONTACT.search(rest)) or _HALF.fullmatch(rest + cut[0][:5]):
             return None
     # Closing words pile up: "a lot lately, too".
@@ -123,7 +123,7 @@ def clean(rest: str) -> str | None:
 
 
 def in_third_person(text: str) -> str | None:
-    """Rephrase `text` about the user instead of by them; None when it addresses the assistant."""
+    """Rephrase `text` from the first into the third person; None when it is empty or addresses the assistant."""
     if not text or YOU.search(text):
         return None
     # Verbs first, while "I" still shows which ones are the user's.
@@ -132,7 +132,7 @@ def in_third_person(text: str) -> str | None:
 
 
 def _third(verb: str) -> str:
-    """Return a verb that followed "I" as it follows "the user"."""
+    """Return a verb in the form that follows "the user", from the form that follows "I"."""
     # Modal verbs, adverbs and past forms are the same in every person.
     if verb in _SAME_FOR_ALL or verb in PAST or verb.endswith("ed"):
         return verb
@@ -155,7 +155,7 @@ def slot_of(statement: Statement, attribute: str) -> Slot:
 
 
 def named_slot(statement: Statement) -> Slot:
-    """Return the slot that the subject names by itself: "The user's favourite colour"."""
+    """Return the slot named by the subject itself: "The user's favourite colour"."""
     return Slot.read(slug(statement.subject))
 
 

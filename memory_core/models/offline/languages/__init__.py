@@ -1,1 +1,1 @@
-"""Facts by rules in other languages than English, and telling languages apart."""
+"""Extract facts by rules in other languages than English, and detect languages."""

@@ -31,7 +31,7 @@ _NO_PERSON = r"(?!.*(?:[他她它你]们?|这样|那样|这些|那些))"
 
 
 def _user(value: str) -> str:
-    """Return a value in which the user is spoken of: 我 (I) as 用户 (the user)."""
+    """Return a value with 用户 (the user) in place of 我 (I)."""
     return re.sub(r"我们?", "用户", value)
 
 
@@ -158,7 +158,7 @@ _SUBJECT = pattern(_OWNER)
 
 
 def _with_subject(clause: str, before: str) -> str:
-    """Give a clause without a subject the one before it: "我叫克拉拉，住在波尔图"."""
+    """Prefix a clause that lacks a subject with the subject of the clause before it: "我叫克拉拉，住在波尔图"."""
     subject = _SUBJECT.match(before)
     if subject and not _SUBJECT.match(clause) and _VERB_FIRST.fullmatch(clause):
         return f"{subject[0]}{clause}"

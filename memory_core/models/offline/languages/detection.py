@@ -1,4 +1,4 @@
-"""Tell which language a text is written in: by its script, else by its most frequent short words. Pure.
+"""Detect the language of a text: by its script, else by its most frequent short words. Pure.
 
 A list of short words per language is enough for whole sentences ("vivo en Oporto con mi hermana"). It is no use
 for single words and names, which are left undecided.
@@ -24,7 +24,7 @@ _SCRIPTS = (
     ("Thai", pattern(r"[\u0e00-\u0e7f]")),
 )
 _SCRIPT_SHARE = 0.3
-"""Share of a text's letters in a script from which on it is written in it: names may be in another."""
+"""Fraction of a text's letters above which their script decides its language: names may be in another script."""
 
 _SHORT_WORDS = {
     ENGLISH: STOP_WORDS | {"not", "no", "don't", "i'm", "it's", "isn't", "please", "thanks", "hello", "yes"},
@@ -77,26 +77,26 @@ _SHORT_WORDS = {
     "Polish": word_set("ja ty on ona my i oraz ale jest jestem są nie w na z do od za mój moja moje się że to mam"),
     "Turkish": word_set("ben sen o biz bir ve ama için ile benim bu şu var yok değil çok ne nerede adım da de mi"),
 }
-"""Frequent short words; one that several languages have counts for each."""
+"""Frequent short words by language; a word of several languages counts for each."""
 
 _SHARE = 0.2
-"""Share of a text's words that are frequent short words of its language, at least."""
+"""Least fraction of a text's words that are frequent short words of its language."""
 
 _WORDS_READ = 300
-"""Words of a long text that are looked at."""
+"""Maximum words of a text that are looked at."""
 
 _TOLD_BY_ONE = ("Spanish", "German")
 """Languages with rules, for which a single short word is enough: "soy vegano"."""
 _ALSO_ENGLISH = word_set(
     "a am an as con de mi ya del die el en es gern hat hay in las los me no para se son so war was y"
 )
-"""Short words that are also English words, or stand in names: by themselves they tell nothing."""
+"""Short words that are also English words, or occur in names: alone they are no sign of a language."""
 
 _LETTER = re.compile(r"[^\W\d_]")
 
 
 def language_of(text: str) -> str | None:
-    """Return the English name of a text's language; None where its words do not tell.
+    """Return the English name of a text's language; None where it cannot be detected.
 
     >>> language_of("Vivo en Oporto con mi hermana"), language_of("我住在北京"), language_of("Ana")
     ('Spanish', 'Chinese', None)
@@ -111,7 +111,7 @@ def language_of(text: str) -> str | None:
                 return language
     terms = words(read)[:_WORDS_READ]
     hits = {language: [term for term in terms if term in short] for language, short in _SHORT_WORDS.items()}
-    best = max(hits, key=lambda language: len(hits[language]))  # English, the first, where two have as many
+    best = max(hits, key=lambda language: len(hits[language]))  # of equals the first, so English before all others
     if best != ENGLISH:
         foreign = set(hits[best]) - _SHORT_WORDS[ENGLISH]
         # One foreign word may be a name or a loan; only languages with rules take it as a sign.

@@ -61,7 +61,7 @@ _MINE_WORD = pattern(r"\b(?:mein|dein(?!e[mnrs]? Meinung)|unse?r)(?=e?[mnrs]?\b)
 
 
 def _third(rest: str) -> str:
-    """Return words after a verb, cut before another thought, about the user instead of by them."""
+    """Return the words after a verb, cut before another clause, with "mein" and "mich" turned into the third person."""
     return _MINE_WORD.sub(lambda word: _MINE.get(word[0], "sein"), _CUT.sub("", rest)).strip(" ,.")
 
 
@@ -80,12 +80,12 @@ def _doing(clause: str) -> StatedFact | None:
     # "Kommt morgen" is an arrival, not an origin.
     if verb == "kommt" and not rest.startswith("aus "):
         return None
-    # Needs and takings of all kinds are fleeting; medicine and amounts are not.
+    # Needs are mostly fleeting; medicine and amounts are not.
     if verb in ("braucht", "nimmt") and not re.search(r"\d|mg\b|Tablette|Insulin|Medikament", rest):
         return None
     if denied and verb in ("isst", "trinkt", "raucht"):
         category = "health"
-    # "im August eine Reise nach Norwegen" after a verb reads as well as the other way round
+    # "im August eine Reise nach Norwegen" keeps its order: German allows it after a verb
     return StatedFact(f"{_USER} {verb} {rest}", category, _slot(verb, rest), denied)
 
 
@@ -240,7 +240,7 @@ _THAT = pattern(
 
 
 def _main_clause(clause: str, before: str) -> str:
-    """Put the verb of "merk dir, dass ich kurze Antworten bevorzuge" second; give a clause the owner before it."""
+    """Put the verb of "merk dir, dass ich kurze Antworten bevorzuge" second; add a missing subject from `before`."""
     if that := _THAT.fullmatch(clause):
         return f"{that['who']} {that['verb']} {that['rest']}"
     owner = pattern(rf"(?:[Mm]eine?|[Uu]nsere?) (?:{_OWNED})(?= )").match(before)

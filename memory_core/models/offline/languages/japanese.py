@@ -32,8 +32,8 @@ _SOMEBODY = r"(?P<who>(?!私|僕|俺|これ|それ|あれ|ここ|そこ|彼)[ァ
 
 
 def _user(value: str) -> str:
-    """Return a value in which the user is spoken of: 私 (I) as ユーザー (the user)."""
-    value = re.sub(r"(?<=[すたるい])(?:が|けど|ので|から)$", "", value)  # what joins it to the next clause
+    """Return a value with ユーザー (the user) in place of 私 (I)."""
+    value = re.sub(r"(?<=[すたるい])(?:が|けど|ので|から)$", "", value)  # the conjunction to the next clause
     return re.sub(r"(?<=[てで])い(?:て|る)$", "います", re.sub(r"私たち|私|僕|俺", "ユーザー", value))
 
 
@@ -198,7 +198,7 @@ _RULES: tuple[Rule, ...] = (
         "{thing}",
     ),
     *_ABOUT_USER,
-    # "私は司書です": what somebody says to be, but neither a mood nor an opinion
+    # "私は司書です": says what the user is; moods and opinions are excluded.
     _rule(
         r"(?:私|僕|俺)(?P<too>は|も)(?:現在|今)?(?P<v>(?!.*(?:元気|大丈夫|賛成|同じ|幸せ|残念|不安|心配|初めて|大変|好き|一番|本当))"
         rf"[^はがをにも]{{0,14}}[ァ-ヶー\u4e00-\u9fff])(?:で|{_END})",
@@ -222,7 +222,7 @@ JAPANESE = Language(
         r"^(?:こんにちは|はい|いいえ|ええ|実は|ちなみに|ところで|あと|そして|また|でも|それと)、?|^今(?:は|、)"
     ),
     first_person=lambda fact: fact.replace("ユーザー", "私"),
-    # "妻は東京に住んでいて、" and "息子の名前はレオで、6歳です": what follows is about the same person
+    # "妻は東京に住んでいて、" and "息子の名前はレオで、6歳です": the next clause is about the same person
     inherit=lambda clause, before: (
         f"{owner[1]}は{clause}"
         if (owner := pattern(rf"{_OWN}({_KIN})(?:の名前)?は").match(before)) and not re.search("[はが]", clause)

@@ -12,7 +12,7 @@ LANGUAGES = {"Spanish": SPANISH, "German": GERMAN, "Chinese": CHINESE, "Japanese
 
 
 def other_language(text: str) -> str | None:
-    """Return the language of a text that is not English; None where it is, or where its words do not tell.
+    """Return a text's language if it is not English; None if it is English or cannot be detected.
 
     >>> other_language("Ich wohne in Porto"), other_language("I live in Porto")
     ('German', None)
@@ -22,5 +22,5 @@ def other_language(text: str) -> str | None:
 
 
 def rules_for(text: str) -> Language | None:
-    """Return the rules for a text; None where it is English, or in a language without rules."""
+    """Return the rules for a text's language; None for English and languages without rules."""
     return LANGUAGES.get(other_language(text) or "")

@@ -1,7 +1,7 @@
 """Read facts from sentences by the rules of one language. Pure, in linear time.
 
-A language is a value: where its sentences and clauses end, which of them state nothing, and rules that are tried in
-order on each clause. The facts stay in the language of the conversation ("Der Nutzer wohnt in Porto"), so that
+A `Language` holds patterns for the ends of sentences and clauses and for what states nothing, and rules that are tried
+in order on each clause. The facts stay in the language of the conversation ("Der Nutzer wohnt in Porto"), so that
 questions in it find them; categories and slots are the same in all languages.
 """
 
@@ -14,47 +14,47 @@ from memory_core.models.offline.wording import StatedFact
 from memory_core.planning.slots import Slot
 
 VALUE_CHARACTERS = 80
-"""Longer values are stories, not facts."""
+"""Maximum characters of a value. Longer ones are stories, not facts."""
 
 Rule = Callable[[str], StatedFact | None]
 
 
 @dataclass(frozen=True)
 class Language:
-    """The rules of one language."""
+    """Patterns and rules of one language."""
 
     rules: tuple[Rule, ...]
     """Tried in order; the first that gives a fact ends the search."""
     sentence_end: re.Pattern[str]
     question: re.Pattern[str]
-    """Found in a sentence that asks."""
+    """Matches in a sentence that asks."""
     unsure: re.Pattern[str]
-    """Found in a sentence that supposes, considers, or repeats what others say: nothing of it is learned."""
+    """Matches in a sentence that supposes, considers, or repeats what others say: nothing of it is learned."""
     joint: re.Pattern[str]
-    """Between two clauses of a sentence."""
+    """Matches between two clauses of a sentence."""
     lead_in: re.Pattern[str]
     """Words at the beginning of a clause that state nothing: "well", "by the way"."""
     first_person: Callable[[str], str]
-    """Turn a fact about the user back into what the user would say, so that the rules read it again."""
+    """Turn a fact about the user back into the first person, so that the rules can read it again."""
     inherit: Callable[[str, str], str] = lambda clause, before: clause
-    """Complete a clause whose subject stands in the clause before it."""
+    """Complete a clause without a subject by the subject of the clause before it."""
 
     def facts_in(self, text: str) -> Iterator[StatedFact]:
         """Yield the facts that a text states, in order."""
         for sentence in self.sentences(text):
-            # Whole sentences: the mark of a question or a doubt may stand in another clause than the statement.
+            # Whole sentences: a question mark or a word of doubt may be in another clause than the statement.
             if self.question.search(sentence) or self.unsure.search(sentence):
                 continue
             before = ""
             for part in self.joint.split(sentence):
-                # The subject goes on from clause to clause, so the completed clause is handed on.
+                # The subject holds from clause to clause, so the completed clause is passed to the next.
                 clause = self.inherit(self.lead_in.sub("", part.strip(" ,;:，、；：")), before)
                 before = clause
                 if fact := next(filter(None, (rule(clause) for rule in self.rules)), None):
                     yield fact
 
     def only_asks(self, text: str) -> bool:
-        """Return whether every sentence of a text asks."""
+        """Return whether every sentence of a text asks; True for a text without sentences."""
         return all(self.question.search(sentence) for sentence in self.sentences(text))
 
     def sentences(self, text: str) -> Iterator[str]:
@@ -81,7 +81,7 @@ def pattern_rule(
     *,
     reworded: Callable[[str], str] = str,
 ) -> Rule:
-    """Make a rule of a pattern for a whole clause; its named groups go into `text`, and in lower case into the slot."""
+    """Make a rule of a pattern for a whole clause. Its named groups fill `text` and, in lower case, the slot."""
 
     def rule(clause: str) -> StatedFact | None:
         match = said.fullmatch(clause)

@@ -65,7 +65,7 @@ _CUT = pattern(r",? (?:porque|pero|aunque|ya que|así que|mientras|cuando|donde|
 
 
 def _third(rest: str) -> str:
-    """Return words after a verb, cut before another thought, about the user instead of by them."""
+    """Return the words after a verb, cut before another clause, with "mi" and "me" turned into the third person."""
     return _MINE_WORD.sub(lambda word: _MINE[word[0].lower()], _CUT.sub("", rest)).strip(" ,.")
 
 
