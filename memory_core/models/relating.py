@@ -1,8 +1,8 @@
 """Relations from messages: by rules without a language model, and by a chat model.
 
-A model is given the messages as numbered data and never as instructions, and nothing of its answer
-is believed unchecked: what cannot be a relation is left out and reported. Whom two names mean, and what
-a relation does to those that are known, is the engine's business.
+A model gets the messages as numbered data, never as instructions, and its answer is validated: what cannot be a
+relation is left out and reported. The engine decides later which entities two names mean, and what a relation
+changes in the graph.
 """
 
 import re
@@ -78,10 +78,10 @@ class Relations(BaseModel):
 
 
 class RuleRelations(RuleBased):
-    """Relations by rules: deterministic, from the user's own words only, and in linear time."""
+    """Extractor of relations by rules: deterministic, from the user's own words only, and in linear time."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Return the relations the user states in `messages`, in the order said; each once a message."""
+        """Return the relations that the user states in `messages`, in order, each once a message."""
         # Reversed, so that of two spellings the first listed one wins.
         spelled = {normal_name(name): name for name in reversed(known)}
 
@@ -106,15 +106,15 @@ class RuleRelations(RuleBased):
 
 
 class ModelRelations(ModelBased):
-    """Relations by a chat model, in one call for all messages."""
+    """Extractor of relations by a chat model, in one call for all messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Return relations said in `messages`, in the order the model gives them; what cannot be one is in `refused`.
+        """Return the relations in `messages`, in the order of the model's answer; what cannot be one is in `refused`.
 
         Raises:
             ModelError: the model did not answer, or not in a form that can be read.
         """
-        # Longer names could be no end of a relation anyway.
+        # Longer names cannot be an entity anyway.
         names = listed_as_known([name for name in known if len(name) <= LONGEST])
         asked = [
             ChatMessage(role="system", content=_RELATE.format(types=_TYPES) + ASK_WHY),
@@ -145,7 +145,7 @@ class ModelRelations(ModelBased):
                 refused[TOO_MANY] += 1
             else:
                 result[key] = relation
-                # The relation is kept: a wrong type is no reason to lose who is related to whom.
+                # The relation is kept: a wrong type is no reason to lose it.
                 refused[UNKNOWN_TYPE] += sum(
                     _type("", type) is None for type in (given_relation.subject_type, given_relation.object_type)
                 )
@@ -176,7 +176,7 @@ def _checked(proposed: _Relation, messages: int) -> tuple[FoundRelation | None, 
 
 
 def _type(name: str, proposed: str) -> str | None:
-    """Return a known entity type, or None."""
+    """Return a known entity type; None if `proposed` is unknown."""
     # The user is a person, whatever type the model gives.
     if name == THE_USER:
         return "person"

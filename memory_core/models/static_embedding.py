@@ -1,4 +1,4 @@
-"""Static embeddings: a text's vector is the mean of its tokens' vectors. No network of layers, so thousands a second.
+"""Static embeddings: a text's vector is the mean of its tokens' vectors. Without neural layers, thousands a second.
 
 The vectors are WordLlama's (l2_supercat, 256 dimensions, MIT), out of the package `wordllama`, of which only two data
 files are read, each checked against a known SHA-256. None of its code is run: importing it would set up logging for
@@ -32,10 +32,10 @@ TOKENIZER, TOKENIZER_SHA256 = (
 
 
 class WordLlamaEmbedder(LocalEmbedder):
-    """WordLlama (English), 256 dimensions, for where ingestion speed matters.
+    """WordLlama (English), 256 dimensions: an embedder for fast ingestion.
 
     It knows nothing of word order, and finds a message asked for in other words less often than all-MiniLM-L6-v2:
-    half of them in first place where that finds three quarters. A text is embedded whole, however long; one without
+    half of them in first place, against three quarters. A text is embedded whole, however long; one without
     a word (empty, or only blanks) gets the first unit vector.
     """
 
@@ -102,7 +102,7 @@ def _read(name: str) -> bytes:
 
 
 def _tensor(data: bytes) -> NDArray[np.float32]:
-    """Return the only tensor of a safetensors file: the length of a JSON header, the header, the numbers."""
+    """Return the only tensor of a safetensors file: the length of a JSON header, that header, and the numbers."""
     size = int.from_bytes(data[:8], "little")
     # Unpacking fails if there is another tensor; `__metadata__` is no tensor.
     ((_, tensor),) = ((name, value) for name, value in json.loads(data[8 : 8 + size]).items() if name[0] != "_")

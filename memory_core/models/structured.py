@@ -1,4 +1,4 @@
-"""Reading an answer in an asked form out of what a model wrote. Pure."""
+"""Parse a model's text into an answer of a pydantic class. Pure."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from memory_core.models.protocols import Answer, json_schema
 SCAN_CHARACTERS = 200_000
 """Maximum characters of a wordy answer that are searched for a JSON object."""
 CANDIDATES = 200
-"""Opening braces tried in a wordy answer."""
+"""Maximum opening braces that are tried in a wordy answer."""
 
 _TAGS = "(?:seed:)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|antthinking"
 _THOUGHTS = re.compile(
@@ -27,25 +27,25 @@ Skywork and gpt-oss, and tags that prompts ask for."""
 
 
 def instruction(answer: type[BaseModel]) -> str:
-    """Instruction for a model whose endpoint does not accept a schema."""
+    """Return the instruction for a model whose endpoint does not accept a schema."""
     schema = json.dumps(json_schema(answer), ensure_ascii=False)
     return f"Answer with one JSON object and nothing else. It must follow this JSON schema:\n{schema}"
 
 
 def as_data(text: str, tags: str) -> str:
-    """`text` in such a form that it cannot pose as one of these tags (`|` between them) or as another message."""
+    """Return `text` so that it cannot pose as one of these tags (`|` between them) or as another message."""
     text = re.sub(rf"<(?=\s{{0,3}}/?\s{{0,3}}(?:{tags})\b)", "&lt;", text, flags=re.IGNORECASE)
     # Indented, so that no line of the text can begin like a numbered message.
     return re.sub(r"\s*\n", "\n    ", text)
 
 
 def parse_answer(text: str, answer: type[Answer]) -> Answer:
-    """The last JSON object behind all thinking in `text` that has the form of `answer`, or the last outside of it.
+    """Return the last JSON object in `text` that fits `answer`: after all thinking, else anywhere outside of thoughts.
 
-    Prose and code fences around it are left out; an object within a thought is a draft, and is never the answer.
+    Prose and code fences around the object are ignored; an object within a thought is a draft, and is never the answer.
 
     Raises:
-        ModelAnswerError: there is none.
+        ModelAnswerError: there is no such object.
     """
     # An answer of thoughts alone is empty, and not one of a wrong form.
     if not without_thinking(text).strip():
@@ -67,9 +67,9 @@ def parse_answer(text: str, answer: type[Answer]) -> Answer:
 
 
 def without_thinking(text: str, *, unfinished: bool = False) -> str:
-    """`text` without what a model thought aloud; with `unfinished`, also without a thought that has no end.
+    """Return `text` without the model's thoughts; with `unfinished`, also without a thought that has no end.
 
-    Where only the end of a thought is marked, all before it was thought.
+    Where only the end of a thought is marked, everything before it counts as thought.
 
     >>> without_thinking("<think>Hm.</think>Yes. <think>Or"), without_thinking("Yes. [THINK]Or", unfinished=True)
     ('Yes. <think>Or', 'Yes. ')
@@ -100,11 +100,11 @@ def _behind_thinking(text: str) -> str:
 
 
 _DECODER = json.JSONDecoder(strict=False)
-"""Reads line breaks and tabs in texts, which some models write as they are."""
+"""Decoder that accepts line breaks and tabs in texts, which some models write unescaped."""
 
 
 def _objects(text: str) -> Iterator[object]:
-    """JSON objects in `text`, outermost first."""
+    """Yield the JSON objects in `text`, outermost first."""
     # Bounds the work for an answer of many braces, each of which is tried.
     text = text[:SCAN_CHARACTERS]
     position = text.find("{")

@@ -1,7 +1,7 @@
 """Running summaries: by rules, from the user's own words, or by a language model.
 
 A summariser receives the former text and new messages only, never earlier messages. Its result is not trusted: the
-engine checks it against the limit and reports what it lost.
+engine checks it against the limit and reports lost names, numbers and dates.
 """
 
 import re
@@ -44,13 +44,13 @@ _TAGS = "transcript|summary"
 _PLAIN = "Answer with the summary between <summary> and </summary>, and with nothing else.\n"
 _TAGGED = pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL | re.IGNORECASE)
 _WORDS_A_TOKEN = 0.7
-"""English has about three words to four tokens; a little less leaves room."""
+"""Words per token. English has about three words to four tokens; a little less is a safe bound."""
 _SMALLEST = 3
-"""Words of a quotation at least."""
+"""Least words of a quotation."""
 
 
 class RuleSummariser(RuleBased):
-    """Summary of what users said, by rules: deterministic, from their own words only, and in linear time.
+    """Summariser by rules: deterministic, from users' own words only, and in linear time.
 
     A sentence becomes the facts it states ("The user lives in Porto."), or stays as a quotation where these would lose
     a name, number or date. `planning.running_summary.fit` decides what is dropped if it is too long.
@@ -66,7 +66,7 @@ class RuleSummariser(RuleBased):
         for index, message in enumerate(messages):
             before, again = len(sentences_before), None
             for sentence in _user_statements(message):
-                # Said in other case or punctuation is said already.
+                # A sentence that differs only in case or punctuation is known already.
                 if (key := same_words(sentence)) not in repeated:
                     repeated[key] = NothingFound("repeated")
                     sentences_before.append(sentence)
@@ -87,7 +87,7 @@ def _user_statements(message: ChatMessage) -> Iterator[str]:
 
 
 def _worded(sentence: str) -> Iterator[str]:
-    """A sentence as the facts it states; as a quotation where they would lose something; nothing for small talk."""
+    """Yield a sentence as its facts, or as a quotation if they would lose something; nothing for small talk."""
     # A full stop each, so that the next reading splits them again.
     facts = [f"{fact.text.rstrip('.')}." for fact in facts_in(sentence)]
     if facts and not losses(sentence, " ".join(facts)):
@@ -100,7 +100,7 @@ def _worded(sentence: str) -> Iterator[str]:
 
 
 def _one_sentence(text: str) -> str:
-    """Return the text so that it ends one sentence and holds no other quotation mark of its kind."""
+    """Return the text with an end mark and without double quotation marks, so that it stays one quotation."""
     # An inner quotation mark would end the quotation when the summary is split again.
     text = text.replace('"', "'")
     return text if text[-1] in ".!?…" else f"{text}."
@@ -113,7 +113,7 @@ class Summary(BaseModel):
 
 
 class ModelSummariser(ModelBased):
-    """Summaries by a chat model. Asks for a structured answer, and for plain text where only text can be had."""
+    """Summariser that asks a chat model for a structured answer, or for plain text if that cannot be read."""
 
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
@@ -126,7 +126,7 @@ class ModelSummariser(ModelBased):
         # Nothing to summarise: a model would invent something, and be paid for it.
         if not summary.strip() and not any(message_text(message).strip() for message in messages):
             return Summarised("")
-        # Models hold to a number of words better than to tokens; fewer than five make no sentence.
+        # Models keep to a number of words better than of tokens; fewer than five make no sentence.
         words = max(5, int(max_tokens * _WORDS_A_TOKEN))
         task = (_SUMMARISE if messages else _SHORTEN).format(words=words)
         data = f"<summary>\n{as_data(summary, _TAGS)}\n</summary>"
@@ -150,7 +150,7 @@ class ModelSummariser(ModelBased):
             written, calls = self.written(
                 [ChatMessage(role="system", content=task + _PLAIN), question], purpose="summarise"
             )
-            # Cut off in a thought, an answer has no words of its own.
+            # An answer that was cut off within a thought has no text.
             text = without_thinking(written, unfinished=True)
             # Without tags, all that the model wrote is the summary.
             tagged = _TAGGED.search(text)
