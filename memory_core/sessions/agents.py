@@ -1,4 +1,4 @@
-"""The agent that works in a session, in a process of its own, and whether a person has taken over from it."""
+"""Find the agent process that works in a session, and record that a person takes over from it."""
 
 import time
 
@@ -15,10 +15,10 @@ _HANDS = tuple(event.kind for event in (SessionTakenOver, SessionHandedBack, Ses
 
 
 def running_agent(database: Database, session_id: str, *, clock: Clock = time.time) -> RunningAgent | None:
-    """Return the process, other than this one, that works in a session.
+    """Return the process, other than this one, that works in a session; None if there is none.
 
-    That is the last one to write to it, other than an app's: within `leases.AGENT_SECONDS`, and only until it ends if
-    it runs on this machine.
+    It is the last process, other than an app's, that wrote to the session within `leases.AGENT_SECONDS`. If it ran on
+    this machine and has ended, it does not count.
     """
     with database.read() as connection:
         return leases.running_agent(connection, session_id, clock())

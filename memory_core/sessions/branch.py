@@ -57,7 +57,7 @@ class AsOf:
 
     rows: Rows
     missing: int
-    """Number of messages, facts, entities, relations, units and texts that were erased since."""
+    """Number of messages, facts, entities, relations, stored turns and texts erased since."""
 
 
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
@@ -108,16 +108,16 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
 
     User-scoped facts are shared and keep their present state.
     """
-    # Nothing happened since: the rows are what they were.
+    # Nothing was recorded since: the rows are unchanged.
     if not records or position >= records[-1].position:
         return AsOf(rows, 0)
-    # Rows of events are in the order of the log, so the first ones are those up to the position.
+    # Rows of events are in the order of the log, so the first `count` rows are those up to the position.
     count = sum(record.position <= position for record in records)
     log = records[:count]
     past = RowsAt()
     for record in log:
         past.apply(record)
-    # What was erased since is in no row: every past row needs its words to be here.
+    # Erased texts are in no row: a past row is kept only if its texts are still stored.
     texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
     messages = past.message_rows(rows.messages, texts)
     # Facts added later do not belong to that moment, although their rows exist.
@@ -126,7 +126,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
     entities, relations = past.graph_rows((e.id for e in rows.entities), (r.id for r in rows.relations), texts)
     vectors = tuple(vector for vector in rows.vectors if vector.id in past.nodes)
     blocks, lost = _blocks_at(rows, log, past, texts)
-    # The copied log still adds items whose rows are gone. Tombstones after it say so, as for any erased item.
+    # The copied log still adds items whose rows are gone. Tombstones after it record that, as for any erased item.
     erased: list[Event] = [
         *(FactErased(n, fact.added.block) for n, fact in _gone(past.facts, facts)),
         *(RelationErased(n, relation.block) for n, relation in _gone(past.graph.relations, relations)),
@@ -154,7 +154,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
 
 
 def _end_of(records: Sequence[EventRecord], turn: int) -> int:
-    """Position of the last event of a turn since turns were last renumbered; turn 0 is before the first message."""
+    """Return the position of a turn's last event since the last renumbering; turn 0 is before the first message."""
     history = history_of(records)
     if turn in history.turns:
         return history.position_at(turn)
@@ -167,13 +167,13 @@ def _end_of(records: Sequence[EventRecord], turn: int) -> int:
 
 
 def _gone(then: Mapping[int, Past], rows: Iterable[FactCopy | EntityCopy | RelationCopy]) -> list[tuple[int, Past]]:
-    """Items, by number, that existed then and have no row among these."""
+    """Return the items that existed then and have no row in `rows`, with their numbers, in order."""
     here = {row.id for row in rows}
     return sorted((pair for pair in then.items() if pair[0] not in here), key=lambda pair: pair[0])
 
 
 def _needed(rows: Rows) -> set[str]:
-    """Return the hashes of the session's words that these rows refer to."""
+    """Return the hashes of the session's texts that these rows refer to."""
     result = {message.content for message in rows.messages}
     result |= {key for block in rows.blocks for key in (block.state, block.text) if key}
     result |= {text.content for block in rows.blocks for text in block.texts}

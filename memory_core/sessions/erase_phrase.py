@@ -21,19 +21,19 @@ from memory_core.store.vector_rows import collections_of
 from memory_core.text import stems
 
 SHORTEST = 3
-"""Characters of a phrase: a shorter one stands in other words by chance."""
+"""Minimum characters of a phrase: a shorter one occurs within other words by chance."""
 
 SAME_SHARE = 0.6
-"""Share of a statement's stems in a fact from which on it says the same: "Ana is my sister" is not "Ana works here"."""
+"""Least fraction of a statement's stems in a fact that says the same: "Ana is my sister" is not "Ana works here"."""
 
 Forgettable = str | Ref | Entity
 """A phrase, the ref of a message (`m3`) or of a fact (`f12`), or an entity with all its names."""
 
 
 def impact_of(session: Session, what: Forgettable, keep: Collection[Affected] = ()) -> Impact:
-    """Return what forgetting something would erase, with these rows left alone.
+    """Return the rows that forgetting something would erase, without those in `keep`.
 
-    An entity stays where a relation needs it that is left alone.
+    An entity is not erased if a relation that is left alone needs it.
 
     Raises:
         MessageError: the phrase or a name has under 3 characters.
@@ -44,7 +44,7 @@ def impact_of(session: Session, what: Forgettable, keep: Collection[Affected] = 
         target = _target(session, connection, what)
         impact = read_impact(connection, session.id, session.user_id, session.services.messages, target)
         alone = [row for row in impact.rows if row.why == "learned from it alone"]
-        # Of what the messages of a fact have taught, only what says the same belongs to it.
+        # Of everything learned from a fact's messages, only what says the same is erased with the fact.
         if target.facts:
             impact = impact.without([row for row in alone if row.kind != "summary" and not _same(row.words, target)])
         facts = [row for row in alone if row.kind == "fact"]
@@ -82,7 +82,7 @@ def _target(session: Session, connection: Connection, what: Forgettable) -> Targ
 
 
 def _phrase(text: str) -> str:
-    # Line breaks and double spaces of a pasted phrase are no part of what is looked for.
+    # Line breaks and double spaces of a pasted phrase are not searched for.
     phrase = " ".join(text.split())
     if len(phrase) < SHORTEST:
         raise MessageError(f"Give at least {SHORTEST} characters: shorter ones stand in other words by chance.")
@@ -90,26 +90,26 @@ def _phrase(text: str) -> str:
 
 
 def forget(session: Session, impact: Impact) -> None:
-    """Erase what an impact lists; see `SessionHandle.forget`."""
+    """Erase the rows of an impact; see `SessionHandle.forget`."""
     if not impact.erased:
         return
     with session.writing() as w:
         session.refresh(w)
         # Before anything is erased.
         stale = stale_sentences(session, w.connection, impact)
-        # Before the units are gone, by which the collections are known.
+        # Before the stored turns are erased, whose rows name the collections.
         copies = collections_of(w.connection, session.id)
         forget_phrase(w, impact, stale)
         # Blocks of this process hold the texts that were just shortened.
         session.load(w.connection, w.session)
-    # After the commit: until then the write-ahead log has the words once more.
+    # After the commit: until then the write-ahead log contains the erased texts once more.
     session.database.forget_log()
-    if impact.ids("message"):  # an index copies what is left again, at its next search
+    if impact.ids("message"):  # at its next search, an index copies the remaining rows again
         recall.forget_copies(session, copies)
 
 
 def stale_sentences(session: Session, connection: Connection, impact: Impact) -> Callable[[str], bool]:
-    """Return a function that tells whether only the messages of an impact say a sentence."""
+    """Return a function that is true for a sentence that only the erased messages of an impact say."""
     listed, others = (_texts(session, connection, impact, erased=either) for either in (True, False))
 
     def is_stale(sentence: str) -> bool:
@@ -121,7 +121,7 @@ def stale_sentences(session: Session, connection: Connection, impact: Impact) ->
 
 
 def _same(statement: str, target: Target) -> bool:
-    """Return whether a statement says the same as one of the wordings of a chosen fact: most of its own words."""
+    """Return whether a wording of the chosen fact has most of a statement's stems, and so says the same."""
     return any(relevance(statement, frozenset(stems(wording))) >= SAME_SHARE for wording in target.phrases)
 
 
@@ -133,5 +133,5 @@ def _texts(session: Session, connection: Connection, impact: Impact, *, erased: 
 
 
 def _said_in(statement: str, texts: Collection[str]) -> bool:
-    """Return whether any one of the texts has enough of a statement's words."""
+    """Return whether one of the texts has enough of a statement's words."""
     return any(is_supported(statement, [text]) for text in texts)

@@ -31,7 +31,7 @@ from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope, writing
 
 MOST_SEARCHED = 200
-"""Texts of a user by which files are searched afterwards: the longest, as a search takes time for each length."""
+"""Maximum texts of a user that files are searched for afterwards: the longest, as each length takes time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class UserData:
     user_id: str
     sessions: tuple[Status, ...]
     facts: tuple[str, ...]
-    """Texts of the facts that their sessions share, in every state."""
+    """Texts, in every state, of the facts that the user's sessions share."""
     searched: tuple[str, ...] = ()
-    """Texts by which a search of files finds what is left: the longest of their messages and facts."""
+    """Texts to search files for, to find what is left: the longest of the user's messages and facts."""
 
     @property
     def messages(self) -> int:
@@ -51,7 +51,7 @@ class UserData:
 
 
 def data_of_user(database: Database, user_id: str) -> UserData:
-    """Return what forgetting a user would erase.
+    """Return the data that forgetting a user would erase.
 
     Raises:
         NotFoundError: nothing is stored of this user.
@@ -65,10 +65,10 @@ def data_of_user(database: Database, user_id: str) -> UserData:
 
 
 def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -> UserData:
-    """Erase all sessions of a user and the facts that these share; return what it was. No undo.
+    """Erase all sessions of a user and the facts that these share; return what was erased. No undo.
 
-    In one transaction: if it fails, nothing was erased. Another process that works in one of these sessions is told at
-    its next call that the session was deleted.
+    In one transaction: if it fails, nothing was erased. A process that works in one of these sessions gets an error at
+    its next call, as the session was deleted.
 
     Raises:
         NotFoundError: nothing is stored of this user.
@@ -95,7 +95,7 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
 
 
 def _lock_others(w: Writing, user_id: str) -> list[SessionState]:
-    """Lock a user's other sessions before any of their rows, as every writer does, those begun just now included."""
+    """Lock and return a user's other sessions, new ones included, before any of their rows, as every writer does."""
     # In order of id: of two processes that forget the same user, one then waits for the other.
     ids = sorted(state.id for state in read_sessions(w.connection, user_id=user_id) if state.id != w.session.id)
     locked = (read_session(w.connection, id, lock=not w.database.is_sqlite) for id in ids)
@@ -103,7 +103,7 @@ def _lock_others(w: Writing, user_id: str) -> list[SessionState]:
 
 
 def _erase_outliving(connection: Connection, user_id: str) -> None:
-    """Erase the facts of a user all of whose sessions were deleted before."""
+    """Erase the facts of a user whose sessions were all deleted before."""
     scope, facts = user_scope(user_id), _fact_ids(connection, user_id)
     _erase_tombstones(connection, facts)
     for some in chunks(facts):
@@ -115,9 +115,9 @@ def _erase_outliving(connection: Connection, user_id: str) -> None:
 
 
 def _erase_tombstones(connection: Connection, facts: Collection[int]) -> None:
-    """Erase what the logs of deleted sessions still say about these facts: reasons, for example, are a person's words.
+    """Erase the logs of deleted sessions that name these facts: reasons in them, for example, were written by a person.
 
-    A session is one user's: if its log names one of the facts, all that is left of it is about this user's.
+    A session belongs to one user: if its log names one of the facts, all that is left of it is about this user's facts.
     """
     e, s = event_table.c, session_table.c
     deleted = select(s.id).where(s.deleted_at.is_not(None))
@@ -129,13 +129,13 @@ def _erase_tombstones(connection: Connection, facts: Collection[int]) -> None:
 
 
 def _erase_leases(connection: Connection, scope: str) -> None:
-    # The names of leases hold the user's.
+    # The keys of leases contain the user's id.
     of_user = lease_table.c.key.startswith(f"[{json.dumps(scope)},", autoescape=True)
     connection.execute(delete(lease_table).where(of_user))
 
 
 def _erase_session(w: Writing) -> None:
-    """Erase a session and its words, in an open transaction; see `delete_session`."""
+    """Erase a session with its texts, in an open transaction; see `delete_session`."""
     bury(w)
     # Pending rows first, so that they are erased with the rest.
     w.save()

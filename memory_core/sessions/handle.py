@@ -29,7 +29,7 @@ from memory_core.tokens import Tokenizer
 
 
 def deliver(session: Session, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
-    """Attempt what waits, and wait for vectors that follow. See `Memory.deliver`."""
+    """Attempt waiting deliveries; with `force`, also wait for vectors that are computed later. See `Memory.deliver`."""
     served = delivery.serve(session, timeout=timeout, force=force)
     # Vectors that follow a delivery are waited for only by a caller who asked for everything now.
     if force:
@@ -38,7 +38,7 @@ def deliver(session: Session, *, timeout: float | None = None, force: bool = Tru
 
 
 class SessionHandle:
-    """`Memory.session`."""
+    """`Memory.session`: messages, deliveries, recipe, forgetting, quarantine and recording of a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -75,11 +75,11 @@ class SessionHandle:
 
     @contextmanager
     def holding(self, what: Collection[str]) -> Iterator[None]:
-        """Until the end, no put of this object flushes the queue (`flush`), or no facts are condensed (`condensing`).
+        """Suspend flushes of the queue (`flush`) or condensing of facts (`condensing`) by this object for the context.
 
-        For a memory that is played and thrown away: nothing of it is recorded.
+        For a memory that is replayed and discarded; the change is not recorded.
         """
-        # In the object only: nothing is stored, and another process goes on as before.
+        # In this object only: nothing is stored, and other processes are not affected.
         session, config, blocks = self._session, self._session.config, self._session.blocks
         if "flush" in what:
             session.config = config.changed(token_limit=MAX_TOKENS, chat_history_token_ratio=1.0, queue_turns=None)
@@ -102,10 +102,10 @@ class SessionHandle:
         self._session.open()
 
     def status(self) -> Status:
-        """Totals of the session.
+        """Return the totals of the session.
 
         Raises:
-            NotFoundError: it was deleted.
+            NotFoundError: the session was deleted.
         """
         with self._session.database.read() as connection:
             state = read_existing(connection, self._session.id)
@@ -142,7 +142,7 @@ class SessionHandle:
             return read_deliveries(connection, self._session.id, states=states, last=last)
 
     def switch(self, recipe: str, *, wait: bool = True, actor: Actor = "user", **parameters: Any) -> SwitchPlan:
-        """Switch the session to a recipe: all or nothing. What comes is filled from the messages that are there.
+        """Switch the session to a recipe, all or nothing. Added blocks learn from the messages already stored.
 
         Raises:
             ConfigError: see `Memory.preview.switch`; nothing was changed.
@@ -176,7 +176,7 @@ class SessionHandle:
         with a model for them.
         """
         self._session.open()
-        # Only those: what waits for nothing is not taken from the program that serves it.
+        # Only waiting blocks: others are left to the program that serves them.
         waits = {block.name for block in self._session.blocks if block.waits_for(self._session.services) is not None}
         delivery.free(self._session, waits if blocks is None else waits & set(blocks))
         return deliver(self._session)
@@ -192,7 +192,7 @@ class SessionHandle:
 
     @property
     def probes(self) -> str | None:
-        """Expectations on its prompts, as `memory_core.lab.probes` writes them; None if none are stored.
+        """Expectations on the session's prompts, as `memory_core.lab.probes` writes them; None if none are stored.
 
         Raises:
             NotFoundError: the session was deleted.
@@ -206,19 +206,19 @@ class SessionHandle:
             w.session.probes = text
 
     def forget(self, what: Forgettable, *, keep: Collection[Affected] = (), preview: bool = False) -> Impact:
-        """Erase what says a phrase (in any case), and what was learned only from the messages that do. No undo.
+        """Erase what contains a phrase (in any case), and what was learned only from messages that contain it. No undo.
 
         `what` is the phrase, the ref of a message or a fact (`Ref.of("fact", 12)`), or an entity of a graph, which
-        stands for all its names. With a fact go the messages that state it; with a message, what repeats it.
+        stands for all its names. With a fact, messages that state it are erased; with a message, what repeats it.
 
-        Returns what was erased; with `preview=True` what would be, and nothing is changed. Rows of it are left alone
-        where they are in `keep`. Texts and summaries lose the sentences that say it; past prompts show the words as
-        erased. What says the same in other words stays.
+        Returns what was erased; with `preview=True` what would be, without any change. Rows in `keep` are left alone.
+        Texts and summaries lose the sentences that say it; past prompts show its words as erased. What says the same in
+        other words stays.
 
         Raises:
             MessageError: the phrase or a name has under 3 characters.
             NotFoundError: the session has no such message or fact.
-            VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
+            VectorIndexError: everything was erased, except copies of vectors in an index that cannot be reached.
         """
         impact = erase_phrase.impact_of(self._session, what, keep)
         if not preview:
@@ -228,11 +228,11 @@ class SessionHandle:
     def quarantine(
         self, what: Forgettable, *, keep: Collection[Affected] = (), preview: bool = False, actor: Actor = "user"
     ) -> Impact:
-        """Keep what says a phrase, and what was learned only from the messages that do, out of all prompts.
+        """Keep what contains a phrase, and what was learned only from messages that contain it, out of all prompts.
 
-        `what` is as for `forget`. Nothing is erased: `release` gives back exactly what was there. Neither are these
-        messages learned from while they are in quarantine. Returns what is in the set; with `preview=True` what would
-        be, and nothing is changed. Not reached: fields of custom blocks, and recorded prompts, which are of the past.
+        `what` is as for `forget`. Nothing is erased: `release` gives back exactly what was there. Nothing is
+        learned from these messages while they are in quarantine. Returns what is in the set; with `preview=True` what
+        would be, without any change. Not reached: fields of custom blocks, and recorded prompts, which are of the past.
 
         Raises:
             MessageError: the phrase or a name has under 3 characters.
@@ -245,7 +245,7 @@ class SessionHandle:
         return impact
 
     def withheld(self) -> Quarantine:
-        """Return everything that its prompts may not hold: its own sets, and those of its user's other sessions."""
+        """Return everything kept out of this session's prompts: its own sets and those of the user's other sessions."""
         with self._session.database.read() as connection:
             return self._session.quarantine(connection)
 
@@ -254,7 +254,7 @@ class SessionHandle:
         return quarantining.sets_of(self._session)
 
     def quarantined_rows(self, withheld: QuarantinedSet) -> list[Affected]:
-        """Return the items of a set with their words; those that were erased since are missing."""
+        """Return the items of a set with their texts; items that were erased since are missing."""
         return quarantining.rows_of(self._session, withheld)
 
     def quarantine_again(self, released: QuarantinedSet, *, actor: Actor = "user") -> QuarantinedSet:
@@ -285,7 +285,7 @@ class SessionHandle:
             w.record(SessionImported(source=source, messages=len(messages), skipped=skipped), actor="user")
 
     def foresee(self, messages: Sequence[ChatMessage]) -> None:
-        """Let blocks prepare in the background for messages that will be put, a recording's say. Stores nothing."""
+        """Let blocks prepare in the background for messages that will be put, such as a recording's. Stores nothing."""
         for attached in self._session.blocks:
             if attached.block is not None and attached.learns:
                 attached.block.foresee(messages, self._session.services)

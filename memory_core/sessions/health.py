@@ -167,7 +167,7 @@ class _Answer:
 
 
 def _seconds(request: Callable[[], object]) -> float:
-    """Duration of one request, in seconds, excluding first-time loading."""
+    """Return the duration of one request, in seconds."""
     started = time.perf_counter()
     request()
     return time.perf_counter() - started
@@ -255,7 +255,7 @@ def _vectors(database: Database, services: Services) -> _Answer:
 
 
 def _newest(database: Database) -> tuple[str, int] | None:
-    """The newest stored turn; None if there is none or the database does not answer, which its own check reports."""
+    """Return collection and id of the newest stored turn; None for none, or if the database does not answer."""
     try:
         with database.read() as connection:
             return newest_collection(connection)
@@ -275,7 +275,7 @@ def _finds_newest(database: Database, index: VectorIndex, collection: str, newes
 
 
 def _index_sentence(index: VectorIndex, error: VectorIndexError) -> str:
-    # Without a cause, or with an answer, the error's own sentence tells more than that nothing answers.
+    # Without a cause, or with an answer, the error's own sentence says more than that nothing answers.
     if error.__cause__ is None or was_reached(error):
         return str(error)
     place = index.name.rpartition(" at ")[2]

@@ -151,15 +151,15 @@ def _origin(kind: str, data: Mapping[str, Any]) -> Origin:
 
 
 _Content = tuple[int, int, int, int, str]
-"""Changes whenever a session's messages, or the counter they were counted with, change."""
+"""Key of cached sums: it changes whenever a session's messages, or the counter they were counted with, change."""
 _known_sums: "WeakKeyDictionary[Database, dict[str, tuple[_Content, MessageSums]]]" = WeakKeyDictionary()
 _known_lock = Lock()
 
 
 def _sums(database: Database, connection: Connection, states: list[SessionState]) -> dict[str, MessageSums]:
-    """Message sums of each session: cached in this process, and read again if its messages have changed."""
+    """Return the message sums of each session: cached in this process, and read again if its messages have changed."""
     with _known_lock:
-        # By database, and weakly: one that is used no longer takes its sums with it.
+        # Weak keys: when a database is no longer used, its sums are freed.
         sums = _known_sums.setdefault(database, {})
         contents = {
             state.id: (state.next_seq, state.messages, state.archived_messages, state.revision, state.counter)
@@ -181,7 +181,7 @@ def _config(stored: str) -> MemoryConfig:
 
 
 def delete_session(database: Database, session_id: str, *, reusable: bool = False, clock: Clock = time.time) -> None:
-    """Erase a session and its words; a tombstone with its id remains. User-scoped facts are kept.
+    """Erase a session with its texts; a tombstone with its id remains. User-scoped facts are kept.
 
     `reusable`: the tombstone gets another id, so that a new session may use this one.
 

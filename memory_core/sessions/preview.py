@@ -36,8 +36,8 @@ class SessionPreview:
     ) -> Context:
         """Return the context as it would be under other settings, or with other blocks. Changes nothing.
 
-        `blocks` are changed settings by block, `texts` other words of static blocks, `facts` the active
-        facts of a block in place of those stored, `without` blocks left out, `added` blocks not there yet.
+        `blocks` are changed settings by block, `texts` other texts of static blocks, `facts` the active
+        facts of a block in place of those stored, `without` blocks left out, `added` new blocks.
 
         Raises:
             ConfigError: a value is impossible.
@@ -70,7 +70,7 @@ class SessionPreview:
         return next_prompt(self._imagined(changes, wanted), message or self._coming())
 
     def quarantine(self, impact: Impact, *, message: ChatMessage | None = None) -> NextPrompt:
-        """Preview the next prompt as if what an impact lists were in quarantine (see `Memory.session.quarantine`)."""
+        """Preview the next prompt with the rows of an impact in quarantine (see `Memory.session.quarantine`)."""
         self._session.open()
         return next_prompt(quarantining.session_with(self._session, impact), message or self._coming())
 

@@ -1,4 +1,4 @@
-"""Put what an impact lists into quarantine, and release it again."""
+"""Put the rows of an impact into quarantine, and release them again."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -34,14 +34,14 @@ class _Items(TypedDict):
 
 
 def quarantine(session: Session, impact: Impact, actor: Actor = "user") -> QuarantinedSet | None:
-    """Keep what an impact lists out of all prompts; None if no prompt could hold any of it."""
+    """Keep the rows of an impact out of all prompts; return the new set, None if no prompt could hold any."""
     with session.writing() as w:
         items = _items(session, w.connection, impact)
         return add_set(w, **items, actor=actor) if any(items.values()) else None
 
 
 def session_with(session: Session, impact: Impact) -> Session:
-    """Return a copy of the session as if what an impact lists were in quarantine. Read-only."""
+    """Return a copy of the session with the rows of an impact in quarantine. Read-only."""
     with session.database.read() as connection:
         items = _items(session, connection, impact)
         now = session.quarantine(connection)
@@ -56,7 +56,7 @@ def session_with(session: Session, impact: Impact) -> Session:
 
 
 def session_without(session: Session, number: int) -> Session:
-    """Return a copy of the session as if a set were released. Read-only."""
+    """Return a copy of the session in which this set is released. Read-only."""
     with session.database.read() as connection:
         sets = read_all_sets(connection, session.id, session.user_id)
     return session.with_quarantine(quarantine_of([one for one in sets if one.key != (session.id, number)]))
@@ -96,7 +96,7 @@ def sets_of(session: Session) -> list[QuarantinedSet]:
 
 
 def rows_of(session: Session, withheld: QuarantinedSet) -> list[Affected]:
-    """Return the items of a set with their words; those that were erased since are missing."""
+    """Return the items of a set with their texts; items that were erased since are missing."""
     session.open()
     rows: list[Affected] = []
     with session.database.read() as connection:

@@ -1,6 +1,6 @@
 """A recorded conversation that can be played into a session.
 
-It is stored with the session's words. Progress is derived from the session itself: messages put from it carry ids made
+It is stored with the session's texts. Progress is derived from the session itself: messages put from it carry ids made
 from the recording and their index in it, so no step can be played twice.
 """
 
@@ -28,9 +28,9 @@ class Recording:
 
     @property
     def next_turn(self) -> tuple[ChatMessage, ...]:
-        """Messages put by the next step: up to the next user message, and everything before the one after it.
+        """Messages put by the next step: everything before the second user message from here.
 
-        Of a turn that was begun, the rest of it.
+        If a turn was begun, only the rest of it: everything before the next user message.
         """
         places = range(self.played, len(self.messages))
         users = (place for place in places if self.messages[place].role is MessageRole.USER)
@@ -72,7 +72,7 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
 
 
 def _played(ids: Iterable[str]) -> int:
-    """Return how many messages of a recording were put, from the ids of those that are there."""
+    """Return how many messages of a recording were put, from the ids of the messages that were put from it."""
     return max((int(id.rpartition("-")[2]) + 1 for id in ids), default=0)
 
 

@@ -27,7 +27,7 @@ class SessionLog:
         return history_of_session(self._session)
 
     def unread(self) -> int:
-        """Return number of events that this process has not read yet; `history` and most methods read them first."""
+        """Return the number of events that this process has not read yet; `history` and most methods read them."""
         return session_log(self._session).unread(self._session.database, self._session.id)
 
     def read_ahead(self, progress: Callable[[int], None] | None = None) -> None:
@@ -39,8 +39,8 @@ class SessionLog:
         read_ahead(self._session)
 
     def texts(self, hashes: Iterable[str]) -> dict[str, str]:
-        """Return the texts by the hash that events know them by; those erased since are missing."""
-        # A user's facts have their words in the user's scope, but are named in this session's log.
+        """Return the texts of these hashes, by hash; erased ones are missing."""
+        # The texts of a user's facts are in the user's scope, but this session's log names them too.
         scopes = [
             session_scope(self._session.id),
             *([user_scope(self._session.user_id)] if self._session.user_id else ()),
@@ -50,20 +50,20 @@ class SessionLog:
             return {key: text for scope in scopes for key, text in read_texts(connection, scope, wanted).items()}
 
     def prompt(self, context: EventRecord) -> Prompt:
-        """A past prompt part by part, word for word; `context` is a recorded one, `history().turns[12].built`, say."""
+        """Return a past prompt part by part, word for word; `context` is its event (`history().turns[12].built`)."""
         return self._prompts().read(self._session, self.history(), context, self.texts)
 
     def altered_prompt(
         self, context: EventRecord, *, without: Collection[str] = (), edited: Mapping[str, str] | None = None
     ) -> tuple[ChatMessage, ...]:
-        """Return the messages of a past prompt without some of its items, or with other words in them, by ref.
+        """Return the messages of a past prompt without some items (`without`), or with other texts (`edited`), by ref.
 
-        The rest is word for word what was sent.
+        Everything else is word for word as it was sent.
         """
         return self._prompts().altered(self._session, self.history(), context, self.texts, without, edited or {})
 
     def pieces(self) -> Pieces:
-        """Return the hashes of all words of the log; it has at least one event."""
+        """Return the hashes of all texts of the log, which must have at least one event."""
         return self._prompts().pieces(self.history())
 
     def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
@@ -77,8 +77,8 @@ class SessionLog:
     def usage(self, upto: int | None = None) -> Usage:
         """Count how often each block, fact and stored turn was in prompts or cut, up to a log position or now."""
         history = self.history()
-        # Up to now it is kept and only continued; for a moment in the past it is counted once for each state of the
-        # log.
+        # The present usage is kept and continued; usage at a past position is counted once for each state
+        # of the log.
         if upto is None or upto >= history.position:
             return self._session.services.cached(
                 ("usage", self._session.database.id, self._session.id), UsageCount
@@ -87,7 +87,7 @@ class SessionLog:
         return self._session.services.cached(key, lambda: usage_of(history.upto(upto)))
 
     def record(self, *events: Event, actor: Actor = "engine") -> None:
-        """Add events of a caller's own to the log, an agent's model calls, say."""
+        """Add events of the caller to the log, such as an agent's model calls."""
         with self._session.writing() as w:
             w.record(*events, actor=actor)
 

@@ -57,7 +57,7 @@ class LeftBlock:
     kind: str
     holds: Holding
     note: str
-    """Outcome of its contents, in one sentence."""
+    """Sentence that says what happens to its contents."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
     with session.database.read() as connection:
         session.keep_up(connection)
         chosen = recipe(key)
-        # Going back to the recipe in use repairs its blocks, and leaves what was chosen for it.
+        # Switching to the recipe in use repairs its blocks and keeps the parameters chosen for it.
         stored = session.config.recipe_parameters if key == session.config.recipe else {}
         made = chosen.made(**{**stored, **parameters})
         matches, new = _matched(session.blocks, made)
@@ -101,7 +101,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
         for block in new:
             block.name = _free(block.name, names)
             names.add(block.name)
-        # New blocks learn from what is stored; the preview says how much that is.
+        # New blocks learn from stored messages; the preview says from how many.
         learners = [block for block in new if block.kind_learns and block.accept_short_term_memory and block.enabled]
         fills = {block.name: len(queue.due_at_once(session, connection, block.deliver_on)) for block in learners}
         return SwitchPlan(
@@ -156,7 +156,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
 
 
 def _key(block: Block | SessionBlock) -> tuple[Any, ...]:
-    """Identity that decides whether one block may continue as another: same kind, scope and input."""
+    """Return a key that a block shares with those it may continue as: kind, scope and input, or a fixed text's name."""
     settings = block.settings if isinstance(block, SessionBlock) else block.settings()
     if block.kind == "static":
         return block.kind, block.name
@@ -164,7 +164,7 @@ def _key(block: Block | SessionBlock) -> tuple[Any, ...]:
 
 
 def _matched(present: Sequence[SessionBlock], made: RecipeSpec) -> tuple[dict[str, Block], list[Block]]:
-    """Present blocks that continue as one of the recipe's, by name, and the recipe's blocks that are new."""
+    """Return the present blocks that continue as one of the recipe's, by name, and the recipe's blocks that are new."""
     matches: dict[str, Block] = {}
     new: list[Block] = []
     for block in made.blocks:
@@ -181,7 +181,7 @@ def _matched(present: Sequence[SessionBlock], made: RecipeSpec) -> tuple[dict[st
 def _changes(
     stay: Sequence[SessionBlock], matches: Mapping[str, Block], *, same: bool
 ) -> dict[str, dict[str, tuple[Any, Any]]]:
-    """Return the settings that change, by kept block; `same`: the session is not on another recipe now."""
+    """Return the settings that change, by kept block; `same`: the session is on this recipe, or on none."""
     changes = {}
     for attached in stay:
         block = matches.get(attached.name)
@@ -200,7 +200,7 @@ def _changes(
 
 
 def _wanted(block: Block) -> dict[str, Any]:
-    """Settings that a recipe determines: those that are not the default, and those it always applies."""
+    """Return the settings that a recipe determines: those that are not the default, and those it always applies."""
     defaults = BUILT_IN[block.kind].make_empty(name=block.name).settings()
     return {
         name: value
@@ -220,7 +220,7 @@ def _settings(config: MemoryConfig, made: RecipeSpec) -> dict[str, tuple[Any, An
 def _order(
     stay: Sequence[SessionBlock], matches: Mapping[str, Block], made: RecipeSpec, new: Sequence[Block]
 ) -> tuple[str, ...]:
-    """Fixed texts, then the recipe's blocks in its order, then custom blocks."""
+    """Return the blocks' order: fixed texts, then the recipe's blocks in its order, then custom blocks."""
     places = {id(block): name for name, block in matches.items()} | {id(block): block.name for block in new}
     of_recipe = [places[id(block)] for block in made.blocks]
     fixed = [a.name for a in stay if a.kind == "static" and a.name not in of_recipe]

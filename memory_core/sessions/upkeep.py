@@ -17,7 +17,7 @@ def sessions_with_due_deliveries(database: Database) -> list[str]:
 
 
 def sessions_with_vectors_to_follow(database: Database) -> list[str]:
-    """Return the ids of the sessions with stored units that have no vector."""
+    """Return the ids of the sessions with stored turns that have no vector."""
     with database.read() as connection:
         return sessions_without_vectors(connection, database)
 
