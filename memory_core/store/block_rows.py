@@ -27,7 +27,7 @@ class BlockRecord:
     type: str
     settings: dict[str, Any]
     constructor: str
-    """The last constructor's values, as canonical JSON: a stored edit wins until these change."""
+    """Values of the last constructor, as canonical JSON: a stored edit wins until these change."""
     state: str | None
     revision: int
     text: str | None
@@ -61,7 +61,7 @@ class Holding:
     """Counts of a block's stored contents."""
 
     turns: int = 0
-    """Stored units."""
+    """Number of stored turns."""
     facts: Mapping[str, int] = field(default_factory=dict)
     """Facts by state; those of a user-scoped block are the user's."""
     newest: str | None = None
@@ -75,7 +75,7 @@ class Holding:
     waiting: int = 0
     """Deliveries that are pending or parked."""
     flushes: int = 0
-    """Messages of these that a flush moved."""
+    """Number of these deliveries that a flush caused."""
 
 
 def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
@@ -90,7 +90,7 @@ def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
 
 def _constructor(stored: str) -> str:
     """Decode stored constructor values, with settings under their present names."""
-    # Nearly all have none: spared the parsing, as blocks are read with every change.
+    # Nearly all have no former name and are not parsed, as blocks are read with every change.
     if not any(name in stored for name in FORMER_SETTINGS):
         return stored
     values = json.loads(stored)
@@ -98,7 +98,7 @@ def _constructor(stored: str) -> str:
 
 
 def read_static_texts(connection: Connection, session_id: str) -> list[str]:
-    """Current texts of a session's static blocks, by name."""
+    """Return the current texts of a session's static blocks, equal texts once."""
     query = select(_b.text).where(_b.session_id == session_id, _b.type == "static", _b.text.is_not(None))
     return list(read_texts(connection, session_scope(session_id), connection.execute(query).scalars()).values())
 
@@ -108,8 +108,8 @@ def add_block(
 ) -> None:
     """Insert a block's row.
 
-    Revisions continue after those of a removed block of the same name, so that an editor opened on that one cannot
-    overwrite this one.
+    Revisions continue after those of a removed block of the same name, so that an editor opened on the removed block
+    cannot overwrite the new one.
     """
     values = {
         "session_id": w.session.id,
@@ -195,7 +195,7 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
 
 
 def read_revision(connection: Connection, session_id: str, block: str, revision: int) -> str | None:
-    """Return the text of a block at a revision; None if there was no such revision, or its words were erased."""
+    """Return the text of a block at a revision; None if there was no such revision, or its text was erased."""
     table = block_revision_table.c
     where = (table.session_id == session_id) & (table.block == block) & (table.revision == revision)
     key = connection.execute(select(table.content).where(where)).scalar()
@@ -227,7 +227,7 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
 
 
 def _newest_relation(connection: Connection, scope: str, block: str) -> str | None:
-    """The newest active relation as `Ana → lives in → Lisbon`; None if there is none, or words of it were erased."""
+    """Return the newest active relation as `Ana → lives in → Lisbon`; None if there is none or its text was erased."""
     e, r = entity_table.c, relation_table.c
     of_block = (r.scope == scope) & (r.block == block) & (r.state == "active")
     last = select(r.subject, r.predicate, r.object).where(of_block).order_by(r.id.desc()).limit(1)
@@ -235,7 +235,7 @@ def _newest_relation(connection: Connection, scope: str, block: str) -> str | No
     if row is None:
         return None
     ends = connection.execute(select(e.id, e.name).where(e.id.in_((row.subject, row.object)))).all()
-    # Read by id, so their order may be another.
+    # The database may return them in any order.
     names = {end.id: end.name for end in ends}
     keys = (names.get(row.subject), row.predicate, names.get(row.object))
     words = read_texts(connection, scope, [key for key in keys if key])
@@ -252,14 +252,14 @@ def uses_graph(connection: Connection, session_id: str) -> bool:
 
 
 def read_state(connection: Connection, session_id: str, block: str) -> str | None:
-    """Custom block fields as stored by the last delivery, in any process."""
+    """Return a custom block's fields as stored by the last delivery, in any process; None if none are stored."""
     query = select(_b.state).where(_b.session_id == session_id, _b.name == block)
     key = connection.execute(query).scalar()
     return read_texts(connection, session_scope(session_id), [key]).get(key) if key else None
 
 
 def _last_revision(w: Writing, name: str) -> int:
-    """Return the highest revision ever used by a block of this name in the session."""
-    # From the log: with a block its revisions are deleted.
+    """Return the highest revision ever used by a block of this name in the session; 0 if none was."""
+    # From the log: the revisions of a removed block are deleted with it.
     edits = read_events(w.connection, w.session.id, kinds=(BlockEdited.kind,), block=name, limit=1, newest_first=True)
     return edits[0].event.revision if edits and isinstance(edits[0].event, BlockEdited) else 0

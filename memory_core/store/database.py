@@ -49,7 +49,7 @@ from memory_core.store.tables import NEW_COLUMNS, SCHEMA_VERSION, SINCE_3, TABLE
 BUSY_TIMEOUT_SECONDS = 30
 """Seconds a write waits for another process's write on SQLite."""
 
-# Other names of the same databases, by the driver that this package needs: threads share it.
+# Other names of the same databases, with the synchronous driver that this package needs, as it works in threads.
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
     "postgres": "postgresql+psycopg",
@@ -75,10 +75,10 @@ class Database:
         # An in-memory SQLite database is one connection: its transactions take turns.
         self._turns = threading.RLock() if shared_connection else None
         self.for_agents = not shared_connection
-        """True if writes of this process are an agent's, whose sessions an app only reads. An app sets False; nor can
-        an app open a database in memory."""
+        """True if the writes of this process are an agent's, so that an app only reads the sessions. False in an app; a
+        database in memory can be opened by no app."""
         self.noted: dict[str, float] = {}
-        """Sessions that this process works in, and when that was stored last; see `memory_core.store.leases`."""
+        """Time of this process's last stored lease on each session it works in; see `memory_core.store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
         # One consistent view for a whole read: SQLite gives it to any transaction, PostgreSQL only from this level on.
         view = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
@@ -99,13 +99,13 @@ class Database:
 
     @classmethod
     def open(cls, url: str | None = None, *, engine: Any = None, schema: str | None = None) -> "Database":
-        """Open the database at `url` (None: a new one in memory), or one behind the caller's engine.
+        """Open the database at `url` (None: a new one in memory), or the one of the caller's engine.
 
         URLs written for async drivers (`sqlite+aiosqlite`, `postgresql+asyncpg`) are accepted, as
         is an async engine: its URL is opened again with a synchronous driver.
 
         Raises:
-            ConfigError: this is not a database URL, or an engine that threads cannot share.
+            ConfigError: `url` is no database URL, or threads cannot share the engine.
             StoreError: the database cannot be reached, or was written by a newer version.
         """
         if isinstance(engine, Engine):
@@ -122,7 +122,7 @@ class Database:
                 parsed = parsed.set(database=os.path.abspath(str(parsed.database)))
         key = (parsed.render_as_string(hide_password=False), schema)
         with _open_lock:
-            # Under the lock, so that threads that open one URL at once share what the first of them makes.
+            # Under the lock, so that threads that open one URL at the same time get the same database.
             return cls._joined(key) or _open.setdefault(key, cls._on(_create(parsed), schema))
 
     @classmethod
@@ -137,7 +137,7 @@ class Database:
 
     @classmethod
     def _on(cls, engine: Engine, schema: str | None) -> "Database":
-        """Database on an engine created here: its connections are closed when the database is no longer used."""
+        """Return a database on an engine created here: the engine is disposed of with the database."""
         try:
             database = cls(engine, schema=schema)
         except BaseException:
@@ -148,7 +148,7 @@ class Database:
 
     @classmethod
     def _behind(cls, engine: Engine, schema: str | None) -> "Database":
-        """Return the one database for a caller's engine; users of a shared connection take turns."""
+        """Return the only database of a caller's engine; users of a shared connection take turns."""
         if isinstance(engine.pool, SingletonThreadPool):
             raise ConfigError(
                 "this engine gives every thread an in-memory database of its own: "
@@ -192,7 +192,7 @@ class Database:
 
     def _begin_soon(self, connection: Connection, milliseconds: int) -> None:
         if not self.is_sqlite:
-            # LOCAL ends with the transaction; SQLite's setting is of the connection and is put back below.
+            # LOCAL ends with the transaction; SQLite's setting belongs to the connection and is reset below.
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
             return
         connection.exec_driver_sql(f"PRAGMA busy_timeout={milliseconds}")
@@ -211,7 +211,7 @@ class Database:
     def _begin(self, connection: Connection, begin: str) -> None:
         """Begin a transaction on SQLite.
 
-        Not in an engine event: that adds a dispatch to each statement, a sixth of a put.
+        Not in an engine event, which adds a dispatch to each statement: a sixth of the time of a put.
         """
         if self.is_sqlite:
             connection.exec_driver_sql(begin)
@@ -258,7 +258,7 @@ class Database:
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def forget_log(self) -> None:
-        """Truncate SQLite's write-ahead log after erasing, since it still contains the erased words."""
+        """Truncate SQLite's write-ahead log after erasing, since it still contains the erased texts."""
         if not self.is_sqlite:
             return
         try:
@@ -275,7 +275,7 @@ class Database:
         """Close all connections; later use of the database raises `StoreError`.
 
         A database that was opened several times in this process closes with its last opener. Closing twice does
-        nothing, an engine of the caller's stays open, and a database in memory is lost.
+        nothing, the caller's own engine stays open, and a database in memory is lost.
         """
         with _open_lock:
             self._openers -= 1
@@ -314,12 +314,12 @@ class Database:
         with self._turns or nullcontext():
             if self._closed:
                 raise StoreError(f"This {self._closed} was closed and cannot be used any more: open it again.")
-            # Closing gives the engine another pool: the one in use now is remembered.
+            # Closing gives the engine another pool, so the one in use is remembered here.
             pool = self.engine.pool
             try:
                 yield
             finally:
-                if self._closed and self._owns_engine:  # meanwhile: a connection in use was not closed with the others
+                if self._closed and self._owns_engine:  # closed meanwhile: the connection in use was left open
                     pool.dispose()
 
     def _prepare(self) -> None:
@@ -331,7 +331,7 @@ class Database:
                 if self._schema:
                     connection.execute(CreateSchema(self._schema, if_not_exists=True))
                 prepare_for_postgresql()
-            # The tables and the version are written in one transaction: where this table is, all are.
+            # Tables and version are written in one transaction: if the version's table exists, all do.
             if not inspect(connection).has_table(schema_table.name, schema=self._schema):
                 self._create_tables(connection)
                 connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
@@ -352,7 +352,7 @@ class Database:
             connection.exec_driver_sql(statement)
 
     def _upgrade(self, connection: Connection, found: int) -> None:
-        """Upgrade from an earlier schema version: add what is new, rewrite nothing."""
+        """Upgrade from an earlier schema version: add new columns, tables and indexes, rewrite nothing."""
         place = f'"{self._schema}".' if self._schema else ""
         # New columns are nullable or have a server default: databases add no others to rows that exist.
         for column in [column for version, added in NEW_COLUMNS.items() if found < version for column in added]:
@@ -412,7 +412,7 @@ def _in_memory(url: str) -> bool:
 class SQLiteConnection(sqlite3.Connection):
     """Connection that closes itself once unused, as a thread or process may just end.
 
-    Not at exit by a registered function: a thread in the background may still be at work then, and would get a new
+    A function registered for exit would not do: a background thread may still be at work then, and would get a new
     and empty database for the one in memory.
     """
 
@@ -435,7 +435,7 @@ def _in_memory_engine() -> Engine:
 def _sharing(engine: Engine) -> Engine:
     """Return the engine with the dialect shared by all SQLite databases of this process, and its compiled statements.
 
-    Compiling is most of what a new database costs, and the Lab opens one for every conversation it plays.
+    Compiling takes most of the time that a new database costs, and the Lab opens one for every conversation it plays.
     """
     options = {"compiled_cache": _compiled}
     shared = Engine(engine.pool, _sqlite_dialect(), engine.url, execution_options=options)
@@ -452,7 +452,7 @@ def _sqlite_dialect() -> Dialect:
 
 
 _compiled: dict[Any, Any] = {}
-"""Compiled statements; there are as many as this package has of different ones."""
+"""Compiled statements, at most as many as this package has different ones."""
 
 
 def _create(url: URL) -> Engine:
@@ -503,14 +503,14 @@ def _connect(connection: Any, _record: Any) -> None:
         # Survives the death of the process; only a power cut can lose the newest commits.
         "synchronous=NORMAL",
         "foreign_keys=ON",
-        "secure_delete=ON",  # erased words are overwritten in the file
+        "secure_delete=ON",  # erased texts are overwritten in the file
     ):
         connection.execute(f"PRAGMA {pragma}")
 
 
 @contextmanager
 def _our_errors(url: str) -> Iterator[None]:
-    """Translate database errors into `StoreError`. The only place that does."""
+    """Translate database errors into `StoreError` and `MessageError`. No other code does."""
     try:
         yield
     # SQLite's driver encodes texts itself, and refuses an unpaired surrogate.
@@ -521,7 +521,7 @@ def _our_errors(url: str) -> Iterator[None]:
         if too_long := TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
             raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
         reason = " ".join(str(error.orig).split())
-        # A value of a wrong type or size. SQLite's driver says so only in words.
+        # A value of a wrong type or size. SQLite's driver says so only in its message.
         if isinstance(error, DataError) or "binding parameter" in reason:
             raise MessageError(f"a value cannot be stored: {reason}") from error
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error

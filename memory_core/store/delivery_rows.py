@@ -16,7 +16,7 @@ LONGEST_BACKOFF_SECONDS = 300.0
 """Longest pause in seconds between two attempts. A later next attempt means the clock was set back: it is due now."""
 
 _d = delivery_table.c
-# Built once: it is asked with every put.
+# Built once, as every put runs it.
 _PENDING = select(delivery_table).where(_d.session_id == bindparam("session"), _d.state == "pending").order_by(_d.id)
 
 
@@ -58,7 +58,7 @@ def queue_delivery(
         "turn": w.session.turns,
         "state": "pending",
         "attempts": 0,
-        # In the past by any clock: due at once.
+        # In the past for any clock: due at once.
         "next_attempt_at": 0.0,
         "created_at": w.now,
     }
@@ -110,7 +110,7 @@ def delivered_messages(connection: Connection, delivery: Delivery, cache: Messag
 
 
 def covers() -> ColumnElement[bool]:
-    """SQL condition on both tables: the message belongs to the delivery, given that their sessions are the same."""
+    """Return the SQL condition that a message belongs to a delivery, if both are of the same session."""
     m = message_table.c
     in_flush = _d.flush.is_not(None) & (_d.flush == m.flush)
     in_span = _d.flush.is_(None) & m.seq.between(_d.first_seq, _d.last_seq) & m.pinned.is_(False)
@@ -181,13 +181,13 @@ def set_state(
         values["done_at"] = w.now
     if attempts is not None:
         values["attempts"] = attempts
-    # Finished ones are left alone. The caller sees by the number that some were finished meanwhile.
+    # Finished ones are left alone. The caller sees from the number that some were finished meanwhile.
     where = _d.id.in_(list(ids)) & _d.state.in_(("pending", "parked"))
     return w.connection.execute(update(delivery_table).where(where).values(values)).rowcount
 
 
 def unfinished(connection: Connection, ids: Sequence[int]) -> tuple[int, ...]:
-    """Return those of the deliveries that are not finished, in order."""
+    """Return the ids of these deliveries that are not finished, in order."""
     query = select(_d.id).where(_d.id.in_(list(ids)), _d.state.in_(("pending", "parked"))).order_by(_d.id)
     return tuple(connection.execute(query).scalars())
 
@@ -195,7 +195,7 @@ def unfinished(connection: Connection, ids: Sequence[int]) -> tuple[int, ...]:
 def in_transit(connection: Connection, session_id: str) -> tuple[int, int]:
     """Count flushed messages not yet delivered to every block; return messages and tokens."""
     m = message_table.c
-    # Only what a flush moved: messages due by turns are still in the queue, and counted there.
+    # Only flushed messages: those due by turns are still in the queue and counted there.
     flushes = select(_d.flush).where(_d.session_id == session_id, _d.state.in_(("pending", "parked")))
     query = select(func.count(), func.coalesce(func.sum(m.tokens), 0)).where(
         m.session_id == session_id, m.status == str(MessageStatus.ARCHIVED), m.flush.in_(flushes)

@@ -1,4 +1,4 @@
-"""Facts in the database: each with its words, state, sources and history."""
+"""Facts in the database: each with its text, state, sources and history."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ _SOURCES = (
     .where(fact_source_table.c.fact_id.in_(bindparam("facts", expanding=True)))
     .order_by(fact_source_table.c.fact_id, fact_source_table.c.seq)
 )
-# Columns with hashes or JSON, which a `Fact` has decoded.
+# Columns with hashes or JSON; a `Fact` has their decoded values.
 _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
 
 
@@ -60,7 +60,7 @@ class FactRevision:
     turn: int
     at: float
     category: str | None = None
-    """None if it was not stored: then the fact's category, which could not change at that version."""
+    """None if it was not stored: the fact's category then applies, which could not change at that version."""
     topics: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -100,7 +100,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
 
 def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[str]) -> dict[str, Fact]:
     """Return the active facts of a block that have these keys, by key."""
-    # Keys are words of the caller and stored by hash, so they are looked up by it.
+    # Keys are texts of the caller and are stored by hash.
     hashes = [content_hash(key) for key in keys]
     queries = [_OF_BLOCK.where(_f.key.in_(some), _f.state == "active") for some in chunks(hashes)]
     rows = [row for query in queries for row in connection.execute(query, {"scope": scope, "block": block})]
@@ -116,13 +116,13 @@ def read_wordings(connection: Connection, scope: str, block: str | None = None) 
 
 
 def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
-    """Return the ids of facts that a person wrote, imported or changed in any way, even if that was undone since.
+    """Return the ids of facts that a person wrote, imported or changed in any way, even if the change was undone.
 
     Facts that an agent wrote with its tools are not among them: it may reword them itself.
     """
     revision = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, _f.block == block)
-    # An agent's tools write facts too. The author of the first version tells them from a person's.
+    # An agent's tools write facts too. The author of the first version distinguishes them from a person's.
     written = facts.where(_f.origin == "written")
     query = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.actor == "user")
     by_agent = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.version == 1)
@@ -132,17 +132,17 @@ def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
 
 
 def read_former_confirmation(connection: Connection, scope: str, block: str, fact_id: int) -> float | None:
-    """Return the time of the confirmation that is valid without a person's last one; None if nothing confirmed it."""
+    """Return the time of the confirmation before a person's last one (seconds since 1970); None if there is none."""
     for record in read_scope_events(connection, scope, block, ("fact_confirmed",)):
         event: Any = record.event
         # Newest first. An undo (`restores`) confirms nothing; a person's confirmation names the time before it.
         if event.fact == fact_id and event.restores is None:
-            return record.at if event.former is None else event.former  # found again since: that counts
+            return record.at if event.former is None else event.former  # confirmed again since, not by a person
     return None
 
 
 def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[int, int], tuple[Actor, int]]:
-    """Authors of each version of a block's facts, with the turn of each."""
+    """Return the author and the turn of each version of a block's facts, by fact and version."""
     table = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, _f.block == block)
     query = select(table.fact_id, table.version, table.actor, table.turn).where(table.fact_id.in_(facts))
@@ -159,7 +159,7 @@ def add_fact(
     conflicts_with: tuple[int, ...] = (),
     actor: Actor = "engine",
 ) -> int:
-    """Store a fact and record it; return its id. `tokens`: its size. Sources are this session's: see `add_support`."""
+    """Store a fact and record it; return its id. Only messages of this session become sources: see `add_support`."""
     # The event names messages of its own session only; sources of others are added with `add_support`.
     seqs = [seq for session, seq in new.sources if session == w.session.id]
     content = w.store_text(new.text, scope=scope)
@@ -184,7 +184,7 @@ def add_fact(
         "key": key,
         "metadata": metadata,
     }
-    # The row before its first version, which is copied from it.
+    # The row before its first version, which is a copy of it.
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
     _add_sources(w, id, seqs)
     _add_revision(w, id, actor)
@@ -218,9 +218,9 @@ def confirm_fact(
     actor: Actor = "engine",
     restores: float | None = None,
 ) -> None:
-    """Confirm a fact that was said again, or that a person confirmed: update its date, add sources.
+    """Confirm a fact that was found again, or that a person confirmed: update its date, add sources.
 
-    `restores` is the time to go back to, in seconds since 1970, where a confirmation is undone.
+    `restores`: an undone confirmation sets the date back to this time, in seconds since 1970.
     """
     at = w.now if restores is None else restores
     # No new version: the fact says the same, so a change made to it meanwhile is no conflict.
@@ -234,7 +234,7 @@ def confirm_fact(
 
 
 def hand_on_sources(w: Writing, facts: Sequence[Fact], into: int) -> None:
-    """Copy the sources of facts to the one that replaces them, sources from other sessions included."""
+    """Copy the sources of facts to the fact that replaces them, sources from other sessions included."""
     add_support(w, into, {source for fact in facts for source in fact.sources})
 
 
@@ -267,14 +267,14 @@ def revise(
     slot: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> int:
-    """Change a fact; None leaves a value unchanged. Each changed value is a version and an event; return the last
+    """Change a fact; None leaves a value unchanged. Each changed value becomes a version and an event; return the last
     version.
 
     If nothing changes, the review itself is recorded. `by` is the superseding fact; `tokens` are those of `text`,
     `slot` is for a fact without one.
 
     Raises:
-        ConflictError: it was changed elsewhere since `fact` was read.
+        ConflictError: the fact was changed elsewhere since `fact` was read.
     """
     # 1. Collect the changes, each with its columns and its event, so that each can be undone alone.
     changes: list[tuple[dict[str, object], Event]] = []
@@ -293,7 +293,7 @@ def revise(
         changes.append(({"category": category, "topics": _as_json(topics)}, labelled))
     if pinned is not None and pinned != fact.pinned:
         changes.append(({"pinned": pinned}, FactPinned(fact=fact.id, block=fact.block, pinned=pinned)))
-    # With no other change the state is recorded again, as a review that keeps a fact is a decision too.
+    # Without another change the state is recorded again: a review that keeps a fact is a decision too.
     if not changes or (state is not None and state != fact.state):
         state = state or fact.state
         changes.append(({"state": state}, _state_event(fact, state, by, reason)))
@@ -311,10 +311,10 @@ def revise(
 
 
 def lock_row(w: Writing, fact: Fact) -> None:
-    """Lock a fact's row until the transaction ends, and check that it is as it was read.
+    """Lock a fact's row until the transaction ends, and check that it is in the version that was read.
 
     Raises:
-        ConflictError: it was changed elsewhere.
+        ConflictError: the fact was changed elsewhere.
     """
     # An update that changes nothing locks the row on either database; SQLite has no SELECT FOR UPDATE.
     where = (_f.id == fact.id) & (_f.version == fact.version)
@@ -331,7 +331,7 @@ def _state_event(fact: Fact, state: str, by: int | None, reason: str) -> Event:
         return FactRejected(fact=fact.id, block=fact.block, reason=reason)
     if state == "proposed":
         return FactProposed(fact=fact.id, block=fact.block)
-    # What remains is a change to `active`: an approval, or a return from out of use.
+    # Otherwise the state becomes `active`: an approval, or a restored fact.
     if fact.state in ("proposed", "active"):
         return FactAccepted(fact=fact.id, block=fact.block)
     return FactRestored(fact=fact.id, block=fact.block)
@@ -349,7 +349,7 @@ def read_scope_events(connection: Connection, scope: str, block: str, kinds: Seq
 
 
 def read_contradicted(connection: Connection, scope: str) -> dict[int, tuple[int, ...]]:
-    """Return the facts that each fact of a scope contradicted when it was added; only the log says so."""
+    """Return the ids of the facts that each fact of a scope contradicted when it was added, from the log."""
     events = event_table.c
     query = select(events.kind, events.data).where(scope_sessions(scope), events.kind.in_(("fact_added",)))
     # Most facts contradict none: their events are not decoded.
@@ -366,7 +366,7 @@ def last_curated(connection: Connection, scope: str) -> int:
 
 
 def read_reviewed(connection: Connection, scope: str) -> set[int]:
-    """Return the ids of the facts that a person wrote, changed or reviewed, without what was undone."""
+    """Return the ids of facts in change sets of a person that are not undone."""
     events = event_table.c
     query = select(*RECORD_COLUMNS).where(scope_sessions(scope), events.kind.in_(("facts_curated",)))
     in_force: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -375,7 +375,7 @@ def read_reviewed(connection: Connection, scope: str) -> set[int]:
         event: Any = record.event
         if event.undoes is None:
             in_force[event.key] = tuple(id for id, _, _ in event.facts)
-        # An undo names the change set that it takes back, and a redo the same one once more.
+        # An undo names the change set that it reverts; a redo names the same one again.
         elif event.again and event.undoes in undone:
             in_force[event.undoes] = undone.pop(event.undoes)
         elif event.undoes in in_force:
@@ -384,7 +384,7 @@ def read_reviewed(connection: Connection, scope: str) -> set[int]:
 
 
 def scope_sessions(scope: str) -> ColumnElement[bool]:
-    """SQL condition: events of the sessions that belong to a scope."""
+    """Return the SQL condition that selects events of the sessions that belong to a scope."""
     kind, _, id = scope.partition(":")
     if kind == "session":
         return event_table.c.session_id == id
@@ -400,7 +400,7 @@ def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
     for where in wheres:
         touched.update(w.connection.execute(select(table.c.fact_id).where(where)).scalars())
         w.connection.execute(delete(table).where(where))
-    # What is left may be messages of other sessions, for a user's fact.
+    # The remaining sources may be messages of other sessions, for a user's fact.
     supported: set[int] = set()
     for chunk in chunks(sorted(touched)):
         query = select(table.c.fact_id).where(table.c.fact_id.in_(chunk)).distinct()
@@ -425,7 +425,7 @@ def read_by_ids(connection: Connection, ids: Sequence[int]) -> list[Fact]:
 
 
 def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int, int, int]:
-    """Value that changes with any fact of the block: number of facts, newest id, and sum of versions."""
+    """Return a value that changes with any fact of the block: number of facts, newest id, and sum of versions."""
     newest, versions = func.coalesce(func.max(_f.id), 0), func.coalesce(func.sum(_f.version), 0)
     row = connection.execute(select(func.count(), newest, versions).where(_f.scope == scope, _f.block == block)).one()
     return int(row[0]), int(row[1]), int(row[2])
@@ -454,7 +454,7 @@ def _store_metadata(w: Writing, scope: str, metadata: Mapping[str, Any]) -> str 
 
 
 def _metadata(words: Mapping[str, str], key: str | None) -> dict[str, Any]:
-    """Return the metadata under a hash; nothing where there was none or its words were erased."""
+    """Return the metadata stored under a hash; empty where there is none or it was erased."""
     text = words.get(key or "")
     return dict(json.loads(text)) if text else {}
 
@@ -465,7 +465,7 @@ def _add_sources(w: Writing, fact_id: int, seqs: Iterable[int]) -> None:
 
 
 def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
-    # Facts read by id may be of several scopes, and words are stored by scope.
+    # Facts read by id may be of several scopes, and texts are stored by scope.
     hashes: dict[str, set[str]] = {}
     for row in rows:
         hashes.setdefault(row.scope, set()).update(key for key in (row.content, row.key, row.metadata) if key)

@@ -24,11 +24,11 @@ _f, _v, _r, _e = fact_table.c, fact_revision_table.c, relation_table.c, entity_t
 
 
 def statements_revision(connection: Connection, scopes: Collection[str]) -> tuple[float, ...]:
-    """Value that changes with any fact, entity or relation of these scopes, confirmations included."""
+    """Return a value that changes with any fact, entity or relation of these scopes, confirmations included."""
 
     def of(columns: Any) -> Any:
         sums = [func.count(), func.max(columns.id), func.sum(columns.version)]
-        # The sum, as an undone confirmation goes back to an earlier time.
+        # The sum of times, as an undone confirmation sets an earlier time again.
         sums += [func.sum(columns.confirmed_at)] if columns is not _e else []
         return select(*(func.coalesce(one, 0) for one in sums)).where(columns.scope.in_(scopes))
 
@@ -38,9 +38,9 @@ def statements_revision(connection: Connection, scopes: Collection[str]) -> tupl
 
 
 def read_statements(connection: Connection, scopes: Collection[str], also: Collection[int] = ()) -> list[Statement]:
-    """Return the facts and relations of these scopes that can have a former value, and what replaced them.
+    """Return the facts and relations of these scopes that can have a former value, and those that replaced them.
 
-    `also`: ids of further facts that are read.
+    `also`: ids of further facts to return.
     """
     of_scopes = ((*_facts(connection, scope, also), *_relations(connection, scope)) for scope in scopes)
     return [statement for statements in of_scopes for statement in statements]
@@ -55,7 +55,7 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
     rows = {row.id: row for where in wheres for row in connection.execute(query.where(where))}
     if not rows:
         return []
-    # 2. Its versions tell its former wordings, why it ended, and whether a person has seen it.
+    # 2. Its versions have its former wordings, the reason why it ended, and who changed it.
     versions: dict[int, list[Any]] = {id: [] for id in rows}
     for some in chunks(sorted(rows)):
         query = select(fact_revision_table).where(_v.fact_id.in_(some)).order_by(_v.fact_id, _v.version)
@@ -64,8 +64,8 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
     reviewed = read_reviewed(connection, scope)
     words = read_texts(connection, scope, {version.content for several in versions.values() for version in several})
     sources = _sources(connection, fact_source_table, "fact_id", rows)
-    # 3. What was condensed or merged was said all the same. What a person retired for another reason, what the user
-    #    asked to forget, and what expired is left out: its words must not come back in a mark.
+    # 3. Condensed and merged facts were stated all the same. Facts that a person retired for another reason, that the
+    #    user asked to forget, or that expired are left out: their text must not come back in a mark.
     return [
         Statement(
             ref=Ref.of("fact", id),
@@ -87,7 +87,7 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
 
 
 def _changed_in(versions: list[Any]) -> int:
-    """Return the turn of the last version with other words or another state than the one before it."""
+    """Return the turn of the last version whose text or state differs from the version before it."""
     turn = versions[0].turn
     for before, after in pairwise(versions):
         if (before.content, before.state) != (after.content, after.state):
@@ -98,7 +98,7 @@ def _changed_in(versions: list[Any]) -> int:
 def _relations(connection: Connection, scope: str) -> list[Statement]:
     query = select(relation_table).where(_r.scope == scope, _r.state == "ended")
     rows = {row.id: row for row in connection.execute(query)}
-    # What replaced one may have been replaced itself, and is then among them already.
+    # A replacing relation may have been replaced itself, and is then in `rows` already.
     later = {row.ended_by for row in rows.values()} - set(rows) - {None}
     for some in chunks(sorted(later)):
         rows |= {row.id: row for row in connection.execute(select(relation_table).where(_r.id.in_(some)))}
@@ -128,7 +128,7 @@ def _relations(connection: Connection, scope: str) -> list[Statement]:
 
 
 def _sources(connection: Connection, table: Any, key: str, ids: Mapping[int, Any]) -> dict[int, tuple[Source, ...]]:
-    """Return the messages that each fact or relation rests on."""
+    """Return the source messages of each fact or relation, by its id."""
     sources: dict[int, tuple[Source, ...]] = {}
     for some in chunks(sorted(ids)):
         query = select(table).where(table.c[key].in_(some)).order_by(table.c.session_id, table.c.seq)

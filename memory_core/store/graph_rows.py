@@ -1,7 +1,7 @@
-"""Knowledge graphs in the database: entities and relations with their words, states and sources.
+"""Knowledge graphs in the database: entities and relations with their texts, states and sources.
 
-Each version of an entity or a relation is one event: it is added as version 1, and every `EntityChanged`,
-`RelationChanged` and `RelationEnded` makes the next; `RelationConfirmed` makes none. The log thus holds every former
+Each version of an entity or a relation is one event. Adding makes version 1, and every `EntityChanged`,
+`RelationChanged` and `RelationEnded` the next; `RelationConfirmed` makes none. The log thus holds every former
 state, for undo and past graphs.
 """
 
@@ -56,7 +56,7 @@ class Stored:
 
 
 def read_graph(connection: Connection, scope: str, block: str) -> Graph:
-    """Return all entities and relations of a block, whatever their state."""
+    """Return a block's graph: all entities and relations, whatever their state."""
     entities = connection.execute(
         select(entity_table).where(_e.scope == scope, _e.block == block).order_by(_e.id)
     ).all()
@@ -97,7 +97,7 @@ def read_graph(connection: Connection, scope: str, block: str) -> Graph:
 
 
 def graph_revision(connection: Connection, scope: str, block: str) -> Revision:
-    """Value that changes with any entity or relation of a block."""
+    """Return a value that changes with any entity or relation of a block."""
 
     def of(columns: Any, *more: Any) -> Any:
         sums = func.count(), func.coalesce(func.max(columns.id), 0), func.coalesce(func.sum(columns.version), 0)
@@ -105,7 +105,7 @@ def graph_revision(connection: Connection, scope: str, block: str) -> Revision:
 
     of_block = select(_r.id).where(_r.scope == scope, _r.block == block)
     confirmed = func.coalesce(func.max(_r.confirmed_at), 0.0)
-    # Sources come and go without a new version, by erasing say, and so do confirmations.
+    # Sources change without a new version, for example by erasing, and so do confirmations.
     sources = select(func.count()).select_from(relation_source_table).where(_s.relation_id.in_(of_block))
     rows = (connection.execute(query).one() for query in (of(_e), of(_r, confirmed), sources))
     return tuple(float(number) for row in rows for number in row)
@@ -137,7 +137,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     Raises:
         ConflictError: something was changed elsewhere since the plan was made.
     """
-    # Stored ids by those of the plan, which numbers new items from -1 downwards.
+    # Stored ids by the ids of the plan, which numbers new items from -1 downwards.
     entity_ids: dict[int, int] = {}
     relation_ids: dict[int, int] = {}
     entities: dict[int, Versions] = {}
@@ -150,7 +150,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     for new in plan.added_entities:
         id = entity_ids[new.id] = add_entity(w, scope, block, new, actor=actor)
         entities[id] = (id, 0, 1)
-    # 2. Merges among them, once their targets have ids. Added and merged are two events, as for known ones.
+    # 2. Merges among new entities, once their targets have ids. Adding and merging are two events, as for known ones.
     for new in plan.added_entities:
         if new.state != "active":  # the same plan merged it
             before = _as_stored(new, scope, block, id=real(new.id))
@@ -175,7 +175,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
         added.append((fresh, replace(stored, id=id)))
 
     def settled(relation: Relation) -> dict[str, Any]:
-        """Resolve a reference of the plan to a stored id."""
+        """Return the relation's references to other rows as stored ids."""
         by = relation.ended_by
         return {
             "subject": real(relation.subject),
@@ -183,7 +183,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
             "ended_by": by if by is None else relation_ids.get(by, by),
         }
 
-    # 5. Their ends and those of known relations, once every relation has an id.
+    # 5. Ends of new and known relations, once every relation has an id.
     for fresh, stored in added:
         if fresh.state != "active":
             changed_to = replace(stored, state=fresh.state, ended_turn=fresh.ended_turn, **settled(fresh))
@@ -191,7 +191,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     for past, now in plan.changed_relations:
         version = change_relation(w, past, replace(now, **settled(now)), actor=actor)
         relations[past.id] = (past.id, past.version, version)
-    # 6. What an undo removes goes last, when nothing changed above refers to it any more.
+    # 6. Rows that an undo removes come last, when nothing changed above refers to them any more.
     entities |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_entities}
     relations |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_relations}
     gone_entities = [(gone.id, block) for gone in plan.removed_entities]
@@ -279,7 +279,7 @@ def end_relation(w: Writing, relation: Relation, *, by: int | None = None, actor
     """End a relation in this turn; return the new version.
 
     Raises:
-        ConflictError: it was changed elsewhere since it was read.
+        ConflictError: the relation was changed elsewhere since it was read.
     """
     values = {"state": "ended", "ended_turn": w.session.turns, "ended_by": by}
     _advance(w, relation_table, relation, values)
@@ -288,7 +288,7 @@ def end_relation(w: Writing, relation: Relation, *, by: int | None = None, actor
 
 
 def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Actor) -> int:
-    """Change a relation's ends, words, state or sources; return the new version.
+    """Change a relation's ends, predicate, state or sources; return the new version.
 
     A relation set to `ended` without an `ended_turn` ends in this turn.
 
@@ -324,12 +324,12 @@ def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Act
 def erase_graph(
     w: Writing, entities: Sequence[tuple[int, str]], relations: Sequence[tuple[int, str]], *, actor: Actor = "engine"
 ) -> None:
-    """Delete entities and relations, and words only they had; tombstones stay in the log."""
+    """Delete entities and relations, and texts that only they had; tombstones remain in the log."""
     if not entities and not relations:
         return
-    w.save()  # their words are looked up in the log too
+    w.save()  # their texts are looked up in the log too
     scope = w.session.scope
-    # Before the rows are deleted, from which the words are known.
+    # Before the rows are deleted, which name the texts.
     gone = graph_words(w.connection, scope, {id for id, _ in entities}, {id for id, _ in relations})
     for ids in chunks([id for id, _ in relations]):
         w.connection.execute(delete(relation_source_table).where(_s.relation_id.in_(ids)))
@@ -352,7 +352,7 @@ def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bo
     sourced = select(_s.relation_id).where(_s.relation_id == _r.id).exists()
     unsourced = w.connection.execute(select(_r.id, _r.block).where(in_scope, ~sourced)).all()
     relations = [(id, block) for id, block in unsourced if with_unsourced or id in touched]
-    # After a reset of everything, entities may be lonely without a relation that goes now.
+    # After a reset of everything, entities may be lonely without any relation being deleted now.
     if relations or with_unsourced:
         lonely = lonely_entities(w.connection, w.session.scope, {id for id, _ in relations})
         erase_graph(w, lonely, relations)
@@ -379,16 +379,16 @@ def erase_all_graphs(w: Writing) -> None:
 
 
 def lonely_entities(connection: Connection, scope: str, without: Collection[int]) -> list[tuple[int, str]]:
-    """Return id and block of found entities that no relation names, these left aside.
+    """Return id and block of found entities that no relation names, except the relations `without`.
 
-    One that was merged stays as long as its target.
+    A merged entity stays as long as its target.
     """
     rows = connection.execute(select(_r.id, _r.subject, _r.object).where(_r.scope == scope)).all()
     needed = {end for id, subject, object in rows if id not in without for end in (subject, object)}
     columns = (_e.id, _e.block, _e.origin, _e.merged_into)
     entities = connection.execute(select(*columns).where(_e.scope == scope).order_by(_e.id)).all()
     into = {id: merged_into for id, _, _, merged_into in entities}
-    # What a person wrote stays, related or not.
+    # Entities that a person wrote stay, related or not.
     needed |= {id for id, _, origin, _ in entities if origin == "written"}
 
     def stays(id: int) -> bool:
@@ -412,7 +412,7 @@ def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[
     """Write a row's next version.
 
     Raises:
-        ConflictError: it is not in the version it was read in.
+        ConflictError: the row is not in the version that was read.
     """
     # The version in the condition makes a change elsewhere a conflict.
     where = (table.c.id == before.id) & (table.c.version == before.version)
@@ -455,8 +455,8 @@ Value = TypeVar("Value", Entity, Relation)
 
 
 def _as_stored(value: Value, scope: str, block: str, *, id: int) -> Value:
-    """Return a newly added entity or relation of a plan, in its stored form."""
-    # New rows are stored as active first; how the plan leaves them is a change that follows (see `store_plan`).
+    """Return a new entity or relation of a plan as it is first stored."""
+    # New rows are stored as active; another state in the plan is a change that follows (see `store_plan`).
     more: dict[str, Any] = (
         {"merged_into": None} if isinstance(value, Entity) else {"ended_turn": None, "ended_by": None}
     )

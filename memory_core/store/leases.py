@@ -1,6 +1,6 @@
-"""Leases in the database: which process serves a block, and which one works in a session.
+"""Leases in the database: on blocks, for the process that serves them, and on sessions, for the program that writes.
 
-A lease expires unless renewed, so a process that dies is in the way of others only briefly; a dead owner on the same
+A lease expires unless renewed, so a process that dies blocks others only briefly; a dead owner on the same
 machine is detected at once.
 """
 
@@ -24,10 +24,10 @@ AGENT_SECONDS = 600.0
 another machine. A person's pause in a chat is rarely longer."""
 
 NOTED_SECONDS = 15.0
-"""Seconds within which a program's further writes do not renew its lease on a session: a put costs nothing more."""
+"""Seconds after a renewal in which a program's writes do not renew its lease on a session again, to keep puts fast."""
 
 MAX_TRACKED_SESSIONS = 10_000
-"""Sessions whose lease renewal a process remembers; beyond that the cache is cleared and each renews once more."""
+"""Maximum sessions whose last renewal a process remembers; beyond that all are forgotten, and each renews once more."""
 
 
 def new_owner() -> str:
@@ -36,21 +36,21 @@ def new_owner() -> str:
 
 
 def lease_key(scope: str, block: str) -> str:
-    """Return key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
+    """Return the key of the lease for one block of one scope: JSON, so that any character may occur in the names."""
     return json.dumps([scope, block], ensure_ascii=False)
 
 
 def claim(database: Database, connection: Connection, key: str, owner: str, now: float) -> bool:
-    """Take the lease if it is free, expired, or its owner is dead."""
+    """Take the lease if it is free, expired, or its owner is dead; return whether it was taken."""
     query = select(lease_table).where(lease_table.c.key == key).with_for_update()
     while True:
-        # A row without owner to lock, since FOR UPDATE locks nothing where no row is.
+        # A row without an owner gives FOR UPDATE something to lock.
         database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
         row = connection.execute(query).one_or_none()
         if row is not None:  # else its holder released it between these two statements
             break
-    held = now < row.until < now + 2 * LEASE_SECONDS  # further off only where the clock was set back since
-    # Its own lease may be taken again, which extends it.
+    held = now < row.until < now + 2 * LEASE_SECONDS  # later only if the clock was set back since
+    # The owner may take its lease again, which extends it.
     if held and row.owner != owner and not _dead(row.owner):
         return False
     values = {"owner": owner, "until": now + LEASE_SECONDS}
@@ -59,7 +59,7 @@ def claim(database: Database, connection: Connection, key: str, owner: str, now:
 
 
 def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
-    """Extend the lease; return False if another owner has it."""
+    """Extend the lease; return False if another owner has it, or nobody."""
     with database.write() as connection:
         where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
         changed = connection.execute(update(lease_table).where(where).values(until=now + LEASE_SECONDS))
@@ -131,7 +131,7 @@ def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent
     """Return the other processes that work in sessions, by session."""
     agents: dict[str, RunningAgent] = {}
     for row in connection.execute(select(lease_table).where(lease_table.c.until > now)):
-        # Leases of blocks are in the same table; they have a scope where these have a null.
+        # Leases of blocks are in the same table; their keys have a scope where those of sessions have a null.
         scope, session_id = json.loads(row.key)
         if scope is None and (agent := _agent(row.owner, row.until, now)) is not None:
             agents[session_id] = agent
@@ -140,7 +140,7 @@ def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent
 
 def _agent(owner: str, until: float, now: float) -> RunningAgent | None:
     """Return the process of a lease on a session; None if it has ended, or is this one."""
-    # Further off than any lease lasts: written before the clock was set back.
+    # Later than any lease ends: it was written before the clock was set back.
     if not now < until < now + 2 * AGENT_SECONDS or _dead(owner):
         return None
     machine, process = _process(owner)
@@ -159,6 +159,6 @@ def _agent_key(session_id: str) -> str:
 
 
 def _process(owner: str) -> tuple[str, str]:
-    """Machine and number of the process that `new_owner` named."""
+    """Return machine and process id from an owner's name (see `new_owner`)."""
     machine, _, rest = owner.partition("/")
     return machine, rest.partition("/")[0]

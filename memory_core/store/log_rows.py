@@ -1,4 +1,4 @@
-"""Reading the event log."""
+"""Read the event log."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def read_events(
 ) -> list[EventRecord]:
     """Return the events of a session with a position above `after`, oldest first unless asked otherwise.
 
-    `progress` is called with the number of events read so far, every some thousands.
+    `progress` is called with the number of events read so far, after every `AT_ONCE` events.
     """
     query = select(*RECORD_COLUMNS).where(event_table.c.session_id == session_id, event_table.c.id > after)
     if kinds is not None:

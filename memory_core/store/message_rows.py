@@ -1,6 +1,6 @@
 """Messages in the database: the queue and the archive of a session.
 
-A message's text is in the content store; its row has the values planning needs.
+A message's text is in the content store; its row has the values that planning needs.
 """
 
 import json
@@ -68,11 +68,11 @@ class QueueRow:
     pinned: bool
     message: ChatMessage
     plain: bool
-    """True if it can be sent unchanged: no markup to escape, and no mutable parts."""
+    """True if it can be sent unchanged: it has no markup to escape and no mutable parts."""
 
 
 class MessageCache:
-    """Least recently used cache of decoded messages by hash: the text under a hash never changes."""
+    """Cache of decoded messages by hash, which drops those first that it loaded first. A hash's text never changes."""
 
     def __init__(self, size: int = 16_384) -> None:
         self._size = size
@@ -102,7 +102,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
     `opening`: the messages start the queue, although the session may have had turns before.
     """
     session = w.session
-    # No user has spoken yet.
+    # The session has no user message yet.
     opening = opening or session.turns == 0
     rows, seqs = [], []
     for new in messages:
@@ -123,7 +123,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
             session.queue_content += new.tokens.content
             session.queue_reference += new.tokens.reference
         content = w.store_text(new.json)
-        # Ids of calls and results are kept in columns, so that planning a flush reads no words.
+        # Ids of calls and results are kept in columns, so that planning a flush reads no texts.
         calls = [call.tool_call_id for call in new.message.tool_calls if call.tool_call_id]
         rows.append(
             {
@@ -164,7 +164,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
 
 
 def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, int]:
-    """Sequence numbers by message id, for those of these ids that the session already has."""
+    """Return the sequence numbers of the messages that the session already has, by message id."""
     result: dict[str, int] = {}
     for chunk in chunks(ids):
         result.update((key, seq) for key, seq in connection.execute(_KNOWN, {"session": session_id, "ids": chunk}))
@@ -172,13 +172,13 @@ def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> di
 
 
 def hashes_by_seq(connection: Connection, session_id: str) -> dict[int, str]:
-    """Return the hash of every message's words by its sequence number, in order."""
+    """Return the hash of every message's text by its sequence number, in order."""
     rows = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
     return {row.seq: row.content for row in rows}
 
 
 def oldest_queued(connection: Connection, session_id: str, accounting: Accounting) -> Iterator[SizedMessage]:
-    """Yield the queue from the oldest message on, read a few rows at a time; pinned messages left out."""
+    """Yield the queue without pinned messages, oldest first, reading `PAGE` rows at a time."""
     after = 0
     while True:
         rows = connection.execute(_OLDEST, {"session": session_id, "after": after}).all()
@@ -198,7 +198,7 @@ def queued_turns(connection: Connection, session_id: str) -> int:
 def read_queue(
     connection: Connection, session_id: str, accounting: Accounting, cache: MessageCache, *, after: int = 0
 ) -> list[QueueRow]:
-    """Queue after a position, pinned ones included, oldest first; those with erased words are missing."""
+    """Return the queue after a sequence number, oldest first, pinned messages included; erased ones are missing."""
     rows = connection.execute(_QUEUED_AFTER, {"session": session_id, "after": after}).all()
     words = cache.load(connection, session_id, [row[-1] for row in rows])
     return [
@@ -240,7 +240,7 @@ def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
     seqs = [message.seq for message in leave]
     for chunk in chunks(seqs):
         where = (_m.session_id == w.session.id) & _m.seq.in_(chunk)
-        # Both sums from the rows, as the plan has only the tokens of one accounting.
+        # Both sums come from the rows, as the plan has the tokens of one accounting only.
         sums = w.connection.execute(select(func.sum(_m.tokens), func.sum(_m.reference_tokens)).where(where)).one()
         w.connection.execute(update(message_table).where(where).values(status=str(MessageStatus.ARCHIVED), flush=flush))
         w.session.queue_content -= int(sums[0])
@@ -253,7 +253,7 @@ def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
 
 
 def recount(w: Writing, counter: TokenCounter, cache: MessageCache) -> None:
-    """Count the active messages again, and the totals with them. Archived counts keep their tokenizer."""
+    """Count the tokens of active messages again, and their totals. Archived messages keep their counts."""
     session = w.session
     # Summed anew from 0, which also corrects totals that were wrong.
     session.queue_content = session.queue_reference = session.pinned_content = session.pinned_reference = 0
@@ -308,7 +308,7 @@ def read_messages(
 
 
 def messages_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[int]:
-    """Candidate messages for each of these casefolded words: numbers of all that contain it, and some more."""
+    """Return the numbers of messages that may contain all of these casefolded words: misses none, has some too many."""
     texts = texts_that_hold(connection, session_id, words)
     query = select(_m.seq, _m.content).where(_m.session_id == session_id)
     return {seq for seq, key in connection.execute(query) if key in texts} if texts else set()
@@ -317,11 +317,11 @@ def messages_that_hold(connection: Connection, session_id: str, words: Sequence[
 def texts_that_hold(
     connection: Connection, session_id: str, words: Sequence[str], fold: Callable[[str], str] | None = None
 ) -> set[str]:
-    """Candidate texts for each of these casefolded words: hashes of all that contain it, and some more.
+    """Return the hashes of texts that may contain all of these casefolded words: misses none, has some too many.
 
     Searches the stored text, which is much faster than decoding it. `fold` makes a text comparable in a second way.
     """
-    # As the words stand in the stored JSON, where quotes and line breaks are escaped.
+    # The words as they are written in stored JSON, where quotes and line breaks are escaped.
     written = [json.dumps(_folded(word), ensure_ascii=False)[1:-1] for word in words]
     data = content_table.c.data
     # The database knows upper and lower case of ASCII only: texts with more than that are all compared here.

@@ -1,4 +1,4 @@
-"""Outputs of models by their input, so that a play in the Lab need not pay for them again.
+"""Model outputs by a hash of the input, so that a play in the Lab need not pay for them again.
 
 They are derived from a session's messages and its user's facts, and only cached: any erasure deletes all of them.
 """
@@ -13,22 +13,22 @@ from memory_core.store.database import chunks
 from memory_core.store.tables import model_output_table, session_table
 
 MAX_KEPT = 2_000
-"""Outputs kept for one session, the latest; some years of conversation, or a hundred plays."""
+"""Maximum outputs kept for one session, the latest: some years of conversation, or a hundred plays."""
 
 MAX_CHARACTERS = 100_000
-"""Length of the longest output that is kept: a longer one is no fact, summary or relation."""
+"""Maximum characters of an output that is kept: a longer one is no fact, summary or relation."""
 
 _o = model_output_table.c
 
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """Model's answer with the cost of its call; values the endpoint did not report are None."""
+    """A model's answer with the cost of its call; None for values that the endpoint did not report."""
 
     key: str
     text: str
     readable: bool
-    """False: `text` says why it could not be read."""
+    """False: the answer could not be read, and `text` says why."""
     purpose: str
     model: str
     input_tokens: int | None
@@ -38,14 +38,14 @@ class StoredOutput:
 
 
 def read_output(connection: Connection, session_id: str, key: str) -> StoredOutput | None:
-    """Return the last answer to an input, if it was kept."""
+    """Return the last answer to an input; None if none was kept."""
     query = select(_o.data).where(_o.session_id == session_id, _o.key == key)
     data = connection.execute(query).scalar()
     return StoredOutput(key, **json.loads(data)) if data is not None else None
 
 
 def keep_outputs(connection: Connection, session_id: str, outputs: Sequence[StoredOutput], *, now: float) -> None:
-    """Keep answers, each in place of an earlier one to the same input; the oldest beyond `MAX_KEPT` go."""
+    """Store answers, each in place of an earlier one to the same input, and delete the oldest beyond `MAX_KEPT`."""
     short_outputs = {output.key: output for output in outputs if len(output.text) <= MAX_CHARACTERS}
     if not short_outputs:
         return
@@ -65,7 +65,7 @@ def keep_outputs(connection: Connection, session_id: str, outputs: Sequence[Stor
 
 
 def forget_outputs(connection: Connection, scope: str) -> None:
-    """Delete the outputs of a session, or of all sessions of a user: a user's facts may stand in each of them."""
+    """Delete the outputs of a session, or of all sessions of a user: a user's facts may be in each of them."""
     kind, _, id = scope.partition(":")
     sessions = select(session_table.c.id).where(session_table.c.user_id == id)
     where = _o.session_id == id if kind == "session" else _o.session_id.in_(sessions)

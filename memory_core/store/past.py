@@ -1,4 +1,4 @@
-"""Former texts of facts, for facts whose log is another session's."""
+"""Former texts of facts that were learned in another session, whose log is not read."""
 
 from collections.abc import Collection
 

@@ -18,7 +18,7 @@ STATEMENT_TIMEOUT_SECONDS = 60
 """Seconds one statement may take; the longest here, on a session of 100,000 messages, take some seconds."""
 
 ANSWER_SECONDS = 70
-"""Seconds a server may stay silent: longer than its own statement timeout."""
+"""Seconds a server may send nothing: longer than its own statement timeout."""
 
 TOO_LONG: dict[str, Callable[[], str]] = {
     "55P03": lambda: "waited too long for another program's transaction.",
@@ -28,7 +28,7 @@ TOO_LONG: dict[str, Callable[[], str]] = {
 
 
 def limit_waiting(engine: Engine) -> None:
-    """Set these limits on all connections of an engine."""
+    """Set the time limits of this module on all connections of an engine."""
     event.listen(engine, "do_connect", _connect)
     event.listen(engine, "connect", _set_limits)
 
@@ -55,8 +55,8 @@ def _limited() -> Any:
             return super().wait(self._ending(gen), *more, **named)
 
         def _ending(self, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-            """Wrap the driver's wait loop: one step whenever data arrives, otherwise ten a second."""
-            # Set anew for each wait of the driver: many statements in a row are no silence.
+            """Wrap the driver's wait loop, which steps whenever data arrives, and ten times a second without."""
+            # Set for each wait anew: many statements in a row are no silence.
             until = time.monotonic() + ANSWER_SECONDS
             try:
                 wanted = next(waiting)

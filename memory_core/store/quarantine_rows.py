@@ -1,4 +1,4 @@
-"""Quarantine in the database: the log of a session, and of its user's other sessions, says what is in it."""
+"""Quarantine in the database: read from the logs of a session and of its user's other sessions."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -23,12 +23,12 @@ def read_all_sets(connection: Connection, session_id: str, user_id: str | None) 
 
 
 def read_quarantine(connection: Connection, session_id: str, user_id: str | None) -> Quarantine:
-    """Return what a session's prompts may not hold: its own items, and those of its user's other sessions."""
+    """Return the items that a session's prompts may not hold: its own, and those of its user's other sessions."""
     return quarantine_of(read_all_sets(connection, session_id, user_id))
 
 
 def read_states(connection: Connection, session_id: str) -> list[Quarantine]:
-    """Return what was in a session's quarantine after each change."""
+    """Return the session's quarantine after each change, oldest first."""
     changes = [[record] for record in _changes(connection, session_id)]
     return [quarantine_of(sets_in_force(records)) for records in accumulate(changes)]
 
@@ -42,7 +42,7 @@ def add_set(
     sentences: Sequence[str],
     actor: Actor,
 ) -> QuarantinedSet:
-    """Put items into quarantine: messages by sequence number, facts and relations by id, sentences by hash."""
+    """Put items into quarantine: messages by number, facts and relations by id, sentences by hash; return the set."""
     w.save()
     before = [record.event for record in _changes(w.connection, w.session.id)]
     # An event of a newer version may be unknown.

@@ -1,4 +1,4 @@
-"""Spans that were recorded, by their ids: what an exporter sends again is not recorded again."""
+"""Ids of recorded spans, so that a span that an exporter sends again is not recorded again."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ _s = span_table.c
 
 
 def recorded_spans(connection: Connection, keys: Sequence[str]) -> set[str]:
-    """Return those of some spans, as `trace:span`, that were recorded, whichever their session."""
+    """Return the keys (`trace:span`) among these whose spans were recorded, in any session."""
     wanted, result = set(keys), set[str]()
     # By trace alone: for a list of pairs SQLite would scan the whole table.
     for chunk in chunks(sorted({key.partition(":")[0] for key in keys})):
@@ -22,7 +22,7 @@ def recorded_spans(connection: Connection, keys: Sequence[str]) -> set[str]:
 
 
 def sessions_of_traces(connection: Connection, traces: Iterable[str]) -> dict[str, str]:
-    """Return a session in which spans of a trace were recorded, by trace."""
+    """Return for each trace a session in which its spans were recorded; unknown traces are missing."""
     result: dict[str, str] = {}
     for chunk in chunks(sorted(set(traces))):
         result.update(connection.execute(select(_s.trace, _s.session_id).where(_s.trace.in_(chunk)).distinct()).all())

@@ -1,7 +1,7 @@
 """Long writes split into many short transactions, so that others can write in between.
 
-Rows written so must stay invisible until complete: a session is stored as a deleted one, and becomes visible with the
-last piece. Rows left by a dead process are erased later, by `erase_what_was_left`.
+Rows written this way must stay invisible until complete: a session is stored as a deleted one, and becomes visible
+with the last piece. Rows left by a dead process are erased later, by `erase_what_was_left`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,10 +13,10 @@ from sqlalchemy import Connection, Executable
 from memory_core.store.database import Database, chunks
 
 PIECE = 2_000
-"""Rows of one transaction: some 50 ms during which others wait."""
+"""Maximum rows of one transaction, about 50 ms, during which others wait."""
 
 Step = Callable[[int], None]
-"""Called after each piece with its number of rows; raises to stop."""
+"""Function that is called after each piece with its number of rows; it raises an exception to stop."""
 
 
 class Pieces:

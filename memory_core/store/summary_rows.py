@@ -28,7 +28,7 @@ class StoredSummary:
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Value that changes with the text or what it covers."""
+        """Value that changes with the text or the messages that it covers."""
         return self.record.revision, self.rewritten
 
 
@@ -64,7 +64,7 @@ def write_summary(
     broken: int,
     actor: Actor = "engine",
 ) -> None:
-    """Store another text and the messages it covers. Its words are the summariser's; `actor` asked for it.
+    """Store a new text and the messages it covers. The text's author is the engine; `actor` asked for the rewriting.
 
     Raises:
         ConflictError: somebody changed the summary since it was read.
@@ -118,7 +118,7 @@ def empty_summaries(w: Writing, gone: Collection[int]) -> None:
         text = read_texts(w.connection, w.session.scope, [record.text]).get(record.text, "") if record.text else ""
         revisions = block_revision_table.c
         where = (revisions.session_id == w.session.id) & (revisions.block == record.name)
-        # Former versions have the words as well.
+        # Former versions contain the text as well.
         w.connection.execute(delete(block_revision_table).where(where))
         revision = write_text(w, record, "", actor="engine")
         w.session.revision += 1

@@ -5,7 +5,7 @@ rows are foreign keys where they always hold, checked when a transaction ends. A
 none, as SQLite would have to rewrite its tables: nothing relies on them. References that may outlive their target are
 not foreign keys: the source messages of facts and relations, the entity another was merged into, the relation that
 ended another. Nor are hashes of texts: `text_erasing.py` decides when these are erased. `scope` is `session:<id>` or
-`user:<id>`: the owner of rows, and the unit served in sequence.
+`user:<id>`: the owner of the rows.
 """
 
 from typing import Any
@@ -96,7 +96,7 @@ class SessionRow(SQLModel, table=True):
 
 
 class BaselineRow(SQLModel, table=True):
-    """Numbers that an earlier program kept of a session. Nothing writes or reads them; they go with the session."""
+    """Figures of a session that an earlier version stored. Nothing reads or writes them; erased with the session."""
 
     __tablename__ = "mi_baseline"
     id: str = Field(primary_key=True)
@@ -189,7 +189,7 @@ class BlockRow(SQLModel, table=True):
     name: str = Field(primary_key=True)
     position: int
     type: str
-    """A built-in kind, `static` say, or the import path of a custom class."""
+    """A built-in kind such as `static`, or the import path of a custom class."""
     settings: str = Field(sa_column=Column(Text, nullable=False))
     constructor: str = Field(sa_column=Column(Text, nullable=False))
     state: str | None = None
@@ -197,7 +197,7 @@ class BlockRow(SQLModel, table=True):
     revision: int = 0
     """Revision of the text of a static block or a summary."""
     text: str | None = None
-    """Hash of that text."""
+    """Hash of the text of a static block or a summary."""
 
 
 class BlockRevisionRow(SQLModel, table=True):
@@ -259,7 +259,7 @@ class FactRevisionRow(SQLModel, table=True):
     at: float
     topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
     category: str | None = None
-    """Category at that version; None in rows of schema version 1: the fact's own, which nothing could change then."""
+    """Category at that version; None in rows of schema version 1: then the fact's category, which could not change."""
     metadata_: str | None = Field(default=None, sa_column=Column("metadata", String))
 
 
@@ -305,7 +305,7 @@ class RelationRow(SQLModel, table=True):
     """Turn since which it holds."""
     ended_turn: int | None = None
     ended_by: int | None = Field(default=None, sa_column=Column(_BigKey, nullable=True))
-    """The relation that contradicted it."""
+    """Id of the relation that contradicted it; None if none did."""
     created_at: float
     confirmed_at: float
     updated_at: float
@@ -332,7 +332,7 @@ class WordVectorRow(SQLModel, table=True):
 
 
 class SpanRow(SQLModel, table=True):
-    """A span that was recorded: one that is sent again is known by its ids. It goes with its session alone."""
+    """Ids of a recorded span, to recognise it when it is sent again. Erased only with its session."""
 
     __tablename__ = "mi_span"
     trace: str = Field(primary_key=True)
@@ -350,7 +350,7 @@ class CollectionRow(SQLModel, table=True):
 
 
 class VectorRow(SQLModel, table=True):
-    """A stored unit: its messages, and the vector of their text."""
+    """A stored turn: its messages, and the vector of their text."""
 
     __tablename__ = "mi_vector"
     __table_args__ = _NEVER_REUSED
@@ -373,12 +373,12 @@ class VectorRow(SQLModel, table=True):
 
 
 class ModelOutputRow(SQLModel, table=True):
-    """Model's answer while a session learned or was played in the Lab; erased with any of its words."""
+    """A model's answer while a session learned or was played in the Lab; erased with any text of the session."""
 
     __tablename__ = "mi_model_output"
     session_id: str = Field(primary_key=True)
     key: str = Field(primary_key=True)
-    """Hash of the model's name and of all that it was asked."""
+    """Hash of the model's name and of its input."""
     at: float
     data: str = Field(sa_column=Column(Text, nullable=False))
     """Answer and cost of the call (`store.model_outputs.StoredOutput`), as JSON."""
@@ -443,7 +443,7 @@ Index("mi_entity_scope", entity_table.c.scope, entity_table.c.block, entity_tabl
 Index("mi_relation_scope", relation_table.c.scope, relation_table.c.block, relation_table.c.state)
 Index("mi_relation_subject", relation_table.c.subject)
 Index("mi_relation_object", relation_table.c.object)
-# A copy in an index reads what it lacks: ids above its last.
+# A vector index copies what it lacks: ids above its last.
 Index("mi_vector_collection", vector_table.c.collection, vector_table.c.id)
 Index("mi_vector_session", vector_table.c.session_id, vector_table.c.first_seq)
 _vectors_of_a_block = Index("mi_vector_block", vector_table.c.session_id, vector_table.c.block, vector_table.c.id)
@@ -465,5 +465,5 @@ SINCE_3 = (_vectors_of_a_block,)
 
 
 def prepare_for_postgresql() -> None:
-    """Adapt the tables to PostgreSQL. Done on demand: loading its dialect takes 30 ms, which SQLite can do without."""
+    """Adapt the tables to PostgreSQL. Done on demand, as loading the dialect takes 30 ms."""
     _message_flush.dialect_options["postgresql"]["where"] = _flushed

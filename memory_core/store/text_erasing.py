@@ -34,13 +34,13 @@ _c = content_table.c
 
 
 def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) -> None:
-    """Delete the texts of a scope that no row needs, and their vectors: of these hashes, or all (None).
+    """Delete the texts of a scope that no row needs, and their vectors: those under `keys`, or all (None).
 
-    A hash in the log keeps no text alive: a past prompt then says that its words were erased. Cached outputs of models
-    are deleted entirely, as any may derive from these words.
+    A hash in the log does not keep a text: a past prompt then says that its text was erased. Cached outputs of models
+    are deleted entirely, as any may derive from these texts.
     """
-    w.save()  # first: the log is looked into as well
-    # 1. Texts that no column names: the database can say that by itself.
+    w.save()  # first, as the log is searched too
+    # 1. Texts that no column names: the database finds these by itself.
     doomed = _c.scope == scope
     for query in _needing(scope):
         doomed &= _c.hash.not_in(query)
@@ -121,9 +121,9 @@ def _summary_sentences(connection: Connection, scope: str) -> set[str]:
 
 
 def _texts_without_quarantine(connection: Connection, scope: str) -> set[str]:
-    """Return hashes of what was left of static texts while sentences of theirs were in quarantine.
+    """Return hashes of static texts as they were shown while some of their sentences were in quarantine.
 
-    Past prompts name them; they are no versions of a block.
+    Past prompts name these texts; they are no versions of a block.
     """
     kind, _, id = scope.partition(":")
     states = [state for state in read_states(connection, id) if state.sentences] if kind == "session" else []

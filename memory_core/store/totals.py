@@ -34,7 +34,7 @@ class MessageSums:
 
 
 def sum_messages(connection: Connection, session_ids: Collection[str] | None = None) -> dict[str, MessageSums]:
-    """Message totals of these sessions, or of all; a session without messages is missing."""
+    """Return the message totals of these sessions, or of all; a session without messages is missing."""
     sums = select(_m.session_id, func.count(), func.sum(_m.tokens), func.sum(_m.reference_tokens)).group_by(
         _m.session_id
     )
@@ -47,7 +47,7 @@ def sum_messages(connection: Connection, session_ids: Collection[str] | None = N
 
 
 def count_facts(connection: Connection) -> dict[str, int]:
-    """Return active facts by scope (`session:<id>`, `user:<id>`)."""
+    """Return the number of active facts by scope (`session:<id>`, `user:<id>`)."""
     counts = select(fact_table.c.scope, func.count()).where(fact_table.c.state == "active").group_by(fact_table.c.scope)
     return {scope: int(count) for scope, count in connection.execute(counts)}
 
@@ -61,7 +61,7 @@ def reading_user_facts(connection: Connection) -> set[str]:
 
 
 def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Kind and data of the newest event on a session's origin, by session; one created here has none."""
+    """Return kind and data of the newest event on a session's origin, by session; one created here has none."""
     # One lookup in the index by kind for each session, instead of reading all such events.
     newest = (
         select(func.max(_e.id))
@@ -79,14 +79,14 @@ def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class StoredCollection:
-    """The stored units of one block of one session under one embedder; a vector index holds a copy of them."""
+    """The stored turns of one block of one session under one embedder; a vector index holds a copy of them."""
 
     name: str
     session_id: str
     block: str
     vectors: int
     newest: int
-    """Id of the newest of them."""
+    """Id of the newest vector."""
 
 
 def read_collections(connection: Connection) -> list[StoredCollection]:
@@ -100,13 +100,13 @@ def read_collections(connection: Connection) -> list[StoredCollection]:
 
 
 def newest_collection(connection: Connection) -> tuple[str, int] | None:
-    """The most recently written collection and the id of its newest vector: one index lookup; None without vectors."""
+    """Return the most recently written collection and the id of its newest vector; None without vectors."""
     row = connection.execute(select(_v.collection, _v.id).order_by(_v.id.desc()).limit(1)).one_or_none()
     return (row[0], int(row[1])) if row else None
 
 
 def emptied_collections(connection: Connection) -> list[str]:
-    """Collections whose vectors were all deleted."""
+    """Return the names of collections whose vectors were all deleted."""
     filled = select(_v.collection)
     query = select(collection_table.c.name).where(collection_table.c.name.not_in(filled))
     return list(connection.execute(query).scalars())
@@ -121,7 +121,7 @@ def database_bytes(connection: Connection) -> int:
 
 
 def free_bytes(connection: Connection) -> int:
-    """Bytes of a SQLite file left free by erased data; 0 on PostgreSQL, which frees them by itself."""
+    """Return the bytes of a SQLite file that erased data left free; 0 on PostgreSQL, which frees them by itself."""
     if connection.dialect.name != "sqlite":
         return 0
     pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("freelist_count", "page_size"))

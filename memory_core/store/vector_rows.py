@@ -1,4 +1,4 @@
-"""Stored units and their vectors: the source that a vector index copies."""
+"""Stored turns and their vectors: the source that a vector index copies."""
 
 import json
 from collections import Counter
@@ -18,14 +18,14 @@ from memory_core.store.writing import Writing
 from memory_core.vectors.vector_index import Revision, StoredVector, Vector
 
 NO_EMBEDDER = ""
-"""Embedder name of stored units without a vector, because the embedding model failed: found by keyword only."""
+"""Embedder name of stored turns without a vector, because the embedding model failed: found by keyword only."""
 NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
 """Placeholder in a row without a vector; never compared with anything."""
 
 
 _v = vector_table.c
 
-# Ids come back in the order of the rows, to be paired with the units by the caller.
+# Ids are returned in the order of the rows, so that the caller can pair them with the turns.
 _INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
 _NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn, _v.session_id)
 _GONE = select(func.sum(collection_table.c.deleted)).where(
@@ -41,7 +41,7 @@ _COUNT = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Stored unit: its messages and its size in tokens."""
+    """A stored turn: its messages and its size in tokens."""
 
     number: int
     seqs: Ranges
@@ -51,15 +51,15 @@ class Node:
     """The session that stored it; empty: the one that is read."""
 
     def covers(self, seqs: Set[int]) -> bool:
-        """Return whether all of its messages are among these."""
-        if self.seqs and self.seqs[0][0] not in seqs:  # true for nearly all units, which are all checked at each search
+        """Return whether all messages of the stored turn are in `seqs`."""
+        if self.seqs and self.seqs[0][0] not in seqs:  # so for nearly all, and each search checks all
             return False
         return all(seq in seqs for seq in expand(self.seqs))
 
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A unit to be stored."""
+    """A turn to be stored."""
 
     seqs: tuple[int, ...]
     tokens: int
@@ -69,13 +69,13 @@ class NewNode:
 
 
 def collection_name(database: Database, session_id: str, block: str, embedder: str) -> str:
-    """Collection name for one block of one session and one embedder: vectors of two embedders are never mixed."""
+    """Return the collection name for one block of one session and one embedder; vectors of two embedders never mix."""
     # With the database's id, as several databases may share one index.
     return "mi-" + sha256("\x00".join((database.id, session_id, block, embedder)).encode()).hexdigest()[:40]
 
 
 def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -> list[int]:
-    """Store units; return their ids, ascending in input order."""
+    """Store turns with their vectors; return their ids, ascending in input order."""
     if not nodes:
         return []
     collection = collection_name(w.database, w.session.id, block, embedder)
@@ -112,13 +112,13 @@ def sessions_that_share(connection: Connection, user_id: str, block: str) -> tup
 
 
 def count_nodes(connection: Connection, sessions: tuple[str, ...], block: str) -> tuple[int, int]:
-    """Number of stored units of a block of these sessions, and their highest id: one query that shows any new one."""
+    """Return the number of a block's stored turns in these sessions, and their highest id, which shows any new one."""
     count, last = connection.execute(_COUNT, {"sessions": sessions, "block": block}).one()
     return int(count), int(last)
 
 
 def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node]:
-    """Return stored units of a block, oldest first."""
+    """Return the stored turns of a block, oldest first."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     return _nodes(connection.execute(query.order_by(_v.id)).all())
 
@@ -126,20 +126,20 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
 def read_heard(
     connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0
 ) -> list[tuple[Node, str | None]]:
-    """Return stored units of a block with an id above `after`, oldest first, each with its stored metadata."""
+    """Return the stored turns of a block with an id above `after`, oldest first, each with its stored metadata."""
     query = _NODE.add_columns(_v.heard).where(_v.session_id.in_(sessions), _v.block == block)
     rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
     return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))
 
 
 def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
-    """Metadata of a session's stored units by id, where it is stored."""
+    """Return the metadata of a session's stored turns by id, where it is stored."""
     query = select(_v.id, _v.heard).where(_v.session_id == session_id, _v.heard.is_not(None))
     return {int(number): heard for number, heard in connection.execute(query)}
 
 
 def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
-    """Return the number of a block's stored units without a vector of this embedder: they have another's, or none."""
+    """Return the number of a block's stored turns without a vector of this embedder: they have another's, or none."""
     query = select(func.count()).where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return int(connection.execute(query).scalar_one())
 
@@ -147,19 +147,19 @@ def count_of_others(connection: Connection, session_id: str, block: str, embedde
 def read_nodes_of_others(
     connection: Connection, session_id: str, block: str, embedder: str, *, after: int, limit: int
 ) -> list[Node]:
-    """Return the first stored units with an id above `after` that have no vector of this embedder."""
+    """Return the first stored turns with an id above `after` that have no vector of this embedder."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all())
 
 
 def count_without_vector(connection: Connection, database: Database, session_id: str, block: str) -> int:
-    """Return the number of a block's stored units under `NO_EMBEDDER`."""
+    """Return the number of a block's stored turns under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)
     return int(connection.execute(select(func.count()).where(_v.collection == collection)).scalar_one())
 
 
 def sessions_without_vectors(connection: Connection, database: Database) -> list[str]:
-    """Return the ids of sessions with stored units under `NO_EMBEDDER`."""
+    """Return the ids of sessions with stored turns under `NO_EMBEDDER`."""
     b = block_table.c
     # A collection's name is a hash and cannot be read back: the names of all vector blocks are made and compared.
     named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
@@ -174,7 +174,7 @@ def sessions_without_vectors(connection: Connection, database: Database) -> list
 def read_nodes_without_vector(
     connection: Connection, database: Database, session_id: str, block: str, *, limit: int
 ) -> list[Node]:
-    """Return the first stored units of a block under `NO_EMBEDDER`."""
+    """Return the first stored turns of a block under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)  # this column has an index
     return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
 
@@ -190,9 +190,9 @@ def _nodes(rows: Sequence[Any]) -> list[Node]:
 def replace_vectors(
     w: Writing, block: str, embedder: str, vectors: Mapping[int, Vector], *, unusable: Collection[int] = ()
 ) -> list[int]:
-    """Store vectors of this embedder, by unit id, in place of another's or of none; return the updated ids.
+    """Store vectors of this embedder, by id, in place of another embedder's or missing ones; return the updated ids.
 
-    Units deleted meanwhile, or with a vector of this embedder, are skipped, except those with an `unusable` vector.
+    Turns deleted meanwhile, or with a vector of this embedder, are skipped, except those with an `unusable` vector.
     """
     collection = collection_name(w.database, w.session.id, block, embedder)
     moved: dict[int, str] = {}
@@ -203,7 +203,7 @@ def replace_vectors(
         moved.update((number, other) for number, other in rows)
     if not moved:
         return []
-    # Before the rows are moved, which then belong to the collection as well.
+    # Before the rows are moved, as they belong to the collection afterwards.
     newest = w.connection.execute(select(func.max(_v.id)).where(_v.collection == collection)).scalar() or 0
     new = {"collection": collection, "embedder": embedder, "embedding": bindparam("vector")}
     values = [{"number": number, "vector": _encode(vectors[number])} for number in moved]
@@ -224,16 +224,16 @@ def remove_nodes(
     seqs: Sequence[int] | None = None,
     numbers: Collection[int] | None = None,
 ) -> int:
-    """Remove stored units of this session; return their number.
+    """Remove stored turns of this session; return their number.
 
-    Only those of one block, with one of these messages, or with these ids; an argument left out does not filter.
+    `block`, `seqs` (any of a turn's messages) and `numbers` (ids) filter together; None does not filter.
     """
     query = select(_v.id, _v.collection, _v.seqs).where(_v.session_id == w.session.id)
     if block is not None:
         query = query.where(_v.block == block)
     if numbers is not None:
         query = query.where(_v.id.in_(numbers))
-    # Messages of a unit are JSON ranges, so units are filtered here.
+    # Messages of a stored turn are JSON ranges, so these are filtered here.
     gone_seqs = None if seqs is None else set(seqs)
     gone: dict[str, list[int]] = {}
     for number, collection, spans in w.connection.execute(query):
@@ -260,22 +260,22 @@ def _count_gone(database: Database, connection: Connection, collection: str, cou
 
 
 def collections_of(connection: Connection, session_id: str) -> set[tuple[str, str]]:
-    """Block and collection name of every collection with vectors of a session."""
+    """Return block and collection name of every collection with vectors of a session."""
     query = select(_v.block, _v.collection).where(_v.session_id == session_id).distinct()
     return {(row.block, row.collection) for row in connection.execute(query)}
 
 
 def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: Collection[int]) -> list[Node]:
-    """Return the stored units with these ids; missing ones are left out."""
+    """Return the stored turns with these ids; missing ones are left out."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     rows = [row for chunk in chunks(sorted(numbers)) for row in connection.execute(query.where(_v.id.in_(chunk)))]
     return _nodes(rows)
 
 
 class DatabaseVectors:
-    """Collection of vectors with that many `dimensions` (None: any), as a `VectorSource`.
+    """Collection of vectors with `dimensions` numbers each (None: any), as a `VectorSource`.
 
-    `joined`: it is the union of these collections, not stored itself. A copy is rebuilt when they change.
+    `joined`: the collection is the union of these, and not stored itself. A copy is rebuilt when they change.
     A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero
     vector, which no question finds, and its id is added to `unusable`.
     """
@@ -291,7 +291,7 @@ class DatabaseVectors:
         self._database = database
         self.collection = collection
         self._of = [collection] if joined is None else list(joined)
-        # Part of the revision of a joined collection: with other parts it is another one, whatever their counts.
+        # Part of the revision of a joined collection: other parts give another revision, whatever their counts.
         self._makeup = 0 if joined is None else crc32("\x00".join(joined).encode())
         self._dimensions = dimensions
         self._unusable = set() if unusable is None else unusable
@@ -305,7 +305,7 @@ class DatabaseVectors:
         where = _v.collection.in_(self._of) & (_v.id > after)
         with self._database.read() as connection:
             rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
-        # After the connection is given back: whoever takes the vectors may be slow.
+        # After the connection is released: the consumer of the vectors may be slow.
         for some in chunks(rows, 2_000):
             yield from self._all_stored(some)
 

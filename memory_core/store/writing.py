@@ -24,7 +24,7 @@ from memory_core.tokens import Accounting, total_tokens
 Clock = Callable[[], float]
 
 LEARNERS = "learners"
-"""Key in a session's constructor values: by block, the model that a program gave to learn for it."""
+"""Key in a session's constructor values: for each block, the model that a program passed to learn for it."""
 
 Version = tuple[float, int]
 """Creation time of a session, and its revision."""
@@ -67,7 +67,7 @@ class SessionState:
 
     @property
     def version(self) -> Version:
-        """Another one for each configuration, and for a session under an id that was used before."""
+        """Value that differs for each configuration, and for a new session under a reused id."""
         return self.created_at, self.revision
 
     @property
@@ -76,7 +76,7 @@ class SessionState:
         return self.queue_messages + self.pinned_messages + self.archived_messages
 
     def queue(self, accounting: Accounting) -> Queue:
-        """Running totals of the queue, in the form of the flush planner."""
+        """Return the running totals of the queue for the flush planner."""
         tokens = total_tokens(self.queue_content, self.queue_reference, self.queue_messages, accounting)
         return Queue(tokens=tokens, messages=self.queue_messages, newest_turn=self.newest_turn)
 
@@ -151,13 +151,13 @@ class Writing:
             {"scope": scope, "hash": key, "data": data.replace("\x00", "\ufffd")}
             for (scope, key), data in sorted(self._contents.items())
         ]
-        # What is stored under a hash already is the same text.
+        # The text already stored under a hash is the same text.
         self.database.insert_if_new(self.connection, content_table, rows)
         self._contents = {}
 
     def save(self) -> None:
         """Write the collected rows and events, then the session's row."""
-        # 1. Words before the events that name them. Sorted by scope and hash (`flush_contents`): a user's words are
+        # 1. Texts before the events that name them. Sorted by scope and hash (`flush_contents`): a user's texts are
         #    shared by sessions, whose transactions would otherwise wait for each other's rows in a circle.
         self.flush_contents()
         # 2. Events in the order they were recorded. Their ids are positions of the log, given under the session's lock,
@@ -188,13 +188,13 @@ def writing(
         NotFoundError: there is no such session, or it was deleted.
     """
     with database.write(patience=patience) as connection:
-        # 1. Made in the same transaction as its first change: no session is ever seen without one. Of two processes
-        #    that make it at once the second finds it there.
+        # 1. Created in the same transaction as its first change, so that no session is seen without one. Of two
+        #    processes that create it at once, the second finds it there.
         if create is not None:
             create_session(database, connection, create)
-        # 2. The session's row is locked before any other row of it is read or written. Whoever changes the
-        #    session begins with this lock, so none has one of its rows while it waits for another. SQLite has locked
-        #    the whole file by now.
+        # 2. The session's row is locked before any other row of it is read or written. Every writer begins with this
+        #    lock, so none holds one of the session's rows while it waits for another. SQLite has locked the whole file
+        #    by now.
         session = read_session(connection, session_id, lock=not database.is_sqlite)
         if session is None or session.deleted_at is not None:
             raise NotFoundError("This session does not exist any more. Nothing was stored.")
@@ -202,22 +202,22 @@ def writing(
         transaction = Writing(database, connection, session, clock())
         yield transaction
         transaction.save()
-        # 4. Last, as it is remembered in this process: what failed before is not taken for stored.
+        # 4. Last, as this process remembers it: after a failure above it must not count as stored.
         if session.deleted_at is None:
             note_agent(database, connection, session_id, transaction.now)
 
 
 def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:
-    """Return the session's row, with `lock` held against other writers until the transaction ends."""
+    """Return the session's row, None if there is none; `lock` keeps other writers out until the transaction ends."""
     row = connection.execute(_LOCKED if lock else _BY_ID, {"id": session_id}).one_or_none()
     return SessionState(*row) if row else None
 
 
 def read_existing(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState:
-    """Return a session's row, for one that exists; `lock`: see `read_session`.
+    """Return the row of an existing session; `lock`: see `read_session`.
 
     Raises:
-        NotFoundError: there is none, or it was deleted.
+        NotFoundError: there is no such session, or it was deleted.
     """
     state = read_session(connection, session_id, lock=lock)
     if state is None or state.deleted_at is not None:
@@ -234,14 +234,14 @@ def read_sessions(connection: Connection, *, user_id: str | None = None) -> list
 
 
 def read_opened(connection: Connection) -> dict[str, str]:
-    """Return the file that each session opened from one follows, by session."""
+    """Return the place of the file that each session opened from one follows, as JSON, by session id."""
     s = session_table.c
     query = select(s.id, s.opened_from).where(s.opened_from.is_not(None), s.deleted_at.is_(None)).order_by(s.id)
     return {row.id: row.opened_from for row in connection.execute(query)}
 
 
 def create_session(database: Database, connection: Connection, state: SessionState) -> None:
-    """Insert a session unless it is there already."""
+    """Insert a session unless it exists already."""
     database.insert_if_new(connection, session_table, [dataclasses.asdict(state)])
 
 

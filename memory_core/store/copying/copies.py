@@ -25,7 +25,7 @@ def _storable(text: str) -> str:
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Number = Annotated[int, Field(ge=1, le=2**62)]
-"""Id of a fact, stored unit, delivery, entity or relation."""
+"""Id of a fact, stored turn, delivery, entity or relation."""
 Seq = Annotated[int, Field(ge=1, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Words = Annotated[str, AfterValidator(_storable)]
@@ -60,7 +60,7 @@ class _Copy(BaseModel):
         frozen=True,
         ser_json_bytes="base64",
         val_json_bytes="base64",
-        defer_build=True,  # until the first bundle: a start of the app should not wait for it
+        defer_build=True,  # until the first bundle, so that the app starts sooner
     )
 
 
@@ -167,7 +167,7 @@ class FactCopy(_Copy):
 
 
 class EntityCopy(_Copy):
-    """See `EntityRow`. Graphs are the session's."""
+    """See `EntityRow`. Graphs belong to a session."""
 
     id: Number
     block: Words
@@ -329,7 +329,7 @@ def moved(rows: Rows, seconds: float) -> Rows:
 def _moved(copy: Copy, seconds: float) -> Copy:
     later: dict[str, Any] = {}
     for name, old in copy:
-        # All columns with times are named so.
+        # All columns with times have such names.
         if name == "at" or name.endswith("_at"):
             later[name] = old if old is None else old + seconds
         elif isinstance(old, tuple) and old and isinstance(old[0], _Copy):

@@ -26,7 +26,7 @@ _HASH = re.compile(r"(?=([0-9a-f]{32}))")
 
 
 def hashes_in(data: str) -> set[str]:
-    """Everything in an event's text that may be a hash of words, also within a ref."""
+    """Return everything in an event's JSON that may be the hash of a text, also within refs."""
     return set(_HASH.findall(data))
 
 
@@ -51,7 +51,7 @@ def _marks(part: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
 
 
 def _walk(hint: Any) -> Walk | None:
-    """Walk for stored values of a type; None for a type without references."""
+    """Return a walk for stored values of a type; None for a type without references."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
         return _named(inner[1])
@@ -72,7 +72,7 @@ def _walk(hint: Any) -> Walk | None:
 
 
 def _named(means: Any) -> Walk:
-    """Walk for a reference type of `memory_core.events`, by its annotation."""
+    """Return a walk for a reference type of `memory_core.events`, by its annotation."""
     if means == "refs":
         return lambda value, to: {**value, "refs": list(_refs(value["refs"], to)), **_marks(value, to)}
     if isinstance(means, str):
@@ -99,7 +99,7 @@ def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, An
 
 
 def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
-    """Everything an event refers to by id."""
+    """Return everything that an event refers to by id."""
     things: set[tuple[Thing, int]] = set()
 
     def note(thing: Thing, number: int) -> int:
@@ -111,7 +111,7 @@ def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
 
 
 def numbered(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
-    """Everything that has its number from an event on."""
+    """Return the things whose ids an event assigns."""
     name = KINDS[kind].gives
     return referred(kind, {name: data[name]}) if name is not None else set()
 

@@ -1,7 +1,7 @@
 """Copy one session's rows out of a database and into one, as database-independent values (see `copies`).
 
 Reading takes everything of one session, and the facts of its user that the session learned or showed. Storing makes a
-session of its own, with new ids for facts, stored units, deliveries, entities and relations, consistently in rows and
+session of its own, with new ids for facts, stored turns, deliveries, entities and relations, consistently in rows and
 events.
 """
 
@@ -229,7 +229,7 @@ def _read_words(
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
-    """Return the hashes of finds that were suppressed or decided otherwise: texts that no fact may have."""
+    """Return the hashes of found facts that were held back or decided otherwise: only events may have these texts."""
     return {event.data["content"] for event in events if event.kind in (FactHeldBack.kind, FactDecided.kind)}
 
 
@@ -239,11 +239,11 @@ Values = dict[str, Any]
 """Values of one table row, by column."""
 
 Heard = Callable[[Sequence[VectorCopy]], Mapping[int, str]]
-"""Metadata of stored units (see `VectorRow.heard`) by id, for some units about to be stored."""
+"""Metadata of stored turns (see `VectorRow.heard`) by id, for some turns about to be stored."""
 
 
 def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tuple[Table, Values]]:
-    """Table rows for one copy; rows with an id keep it."""
+    """Yield the table rows of one copy; rows with an id keep it."""
     values = copy.model_dump(exclude={"owner", "texts", "revisions", "sources"})
     of_session = getattr(copy, "owner", "session") == "session"
     scope = session_scope(session_id) if of_session else user_scope(str(user_id))
@@ -341,7 +341,7 @@ def insert_rows(
     `shared`: the rows come from this database and the user is the same, so facts of the user keep their ids. Otherwise
     facts the user does not have are added if `user_facts` is set.
 
-    `heard` supplies metadata of stored units, which rows do not contain: metadata from a bundle is not trusted.
+    `heard` supplies metadata of stored turns, which rows do not contain: metadata from a bundle is not trusted.
     """
     database, state = pieces.database, _state(rows.session, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]
@@ -389,7 +389,7 @@ _RowsOf = Callable[[Iterable[Any], Table], Iterator[Values]]
 
 
 def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: _RowsOf) -> dict[Table, list[Values]]:
-    """Insert facts of a user under their reserved ids, with their words and those of the log."""
+    """Return the rows to insert for new facts of the user, by table: under their reserved ids, with their texts."""
     if not facts:
         return {}
     needed = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(_own_events(rows.events, numbers))
@@ -418,14 +418,14 @@ def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str
     query = select(f.block, f.key, f.content, f.id).where(f.scope == user_scope(user_id))
     matching = connection.execute(
         query.order_by(f.state == "active", f.id)
-    )  # of several with these words the last counts: the active one
+    )  # of several with the same text the last counts: the active one
     here = {_same(block, key, content): number for block, key, content, number in matching}
     same = {fact.id: _same(fact.block, fact.key, fact.content) for fact in users}
     return {id: here[known_id] for id, known_id in same.items() if known_id in here}
 
 
 def _same(block: str, key: str | None, content: str) -> tuple[str, bool, str]:
-    """Return the identity of a fact within its block: the key, or without one the words."""
+    """Return the identity of a fact within its block: its key, or without a key its text."""
     return block, key is not None, content if key is None else key
 
 
@@ -439,9 +439,9 @@ def _number_everything(
     heard: Heard,
     session_id: str,
 ) -> None:
-    """Insert rows with ids; reserve an unused id for what only events refer to, and for what is inserted later."""
+    """Insert rows with ids; reserve unused ids for things that only events refer to, or that are inserted later."""
     named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
-    # The log also names what was erased since: such ids are reserved, so that they never name something else.
+    # The log also names things erased since: their ids are reserved, so that they never name anything else.
     for event in rows.events:
         for thing, number in referred(event.kind, event.data):
             named[thing].add(number)
@@ -504,7 +504,7 @@ def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named
 
 
 def _first_of_each(numbered: Iterable[tuple[int, Values]]) -> Iterator[tuple[int, Values]]:
-    """Keep the first of several values with one id: the row itself, if there is one."""
+    """Yield the first of several values with one id: the row itself, if there is one."""
     last = None
     for number, values in numbered:
         if number != last:
@@ -519,7 +519,7 @@ def _as_json(values: Sequence[str]) -> str:
 def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
     """Yield the events with ids of this database, without those about facts that are not stored here.
 
-    Those facts have their history elsewhere; a second copy of it would contradict the first.
+    Facts stored elsewhere have their history there; a second copy of it would contradict the first.
     """
     elsewhere = {*numbers.known, *numbers.unwanted}
     for event in events:

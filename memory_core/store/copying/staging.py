@@ -67,7 +67,7 @@ _WRONG = {
 }
 """Queries for invalid rows, by the sentence about them.
 
-What ended a relation, or what an entity was merged into, may have been erased since: then the log alone has it.
+The relation that ended another, or the target of a merge, may have been erased since: then only the log has it.
 """
 
 _MESSAGE_TEXTS = """
@@ -82,7 +82,7 @@ _MESSAGE_TEXTS = """
 
 @cache
 def _engine() -> Engine:
-    """Engine in which each connection is its own database. Shared, so that statements are compiled once."""
+    """Return an engine in which each connection is its own database. Shared, so that statements are compiled once."""
 
     def connect() -> sqlite3.Connection:
         # An empty name is SQLite's for a temporary database, which spills to disk and is deleted when it is closed.
@@ -92,7 +92,7 @@ def _engine() -> Engine:
 
 
 class NotUniqueError(Exception):
-    """Raised for a row with the key of another. `number` is its index among those added, from 0."""
+    """Raised for a row that has the key of another row. `number` is its index among the added rows, from 0."""
 
     def __init__(self, number: int, columns: str) -> None:
         super().__init__(columns)
@@ -132,16 +132,16 @@ class Staging:
                 self._connection.execute(insert(table), [values for _, values in numbered])
             except IntegrityError as error:
                 stored = self._connection.execute(select(func.count()).select_from(table)).scalar_one()
-                # SQLite names the columns only in words: "UNIQUE constraint failed: mi_block.name".
+                # SQLite names the columns only in its message: "UNIQUE constraint failed: mi_block.name".
                 columns = str(error.orig).partition(": ")[2].replace(f"{table.name}.", "")
-                failed = numbered[stored - self._stored[table]]  # those ahead of it are stored
+                failed = numbered[stored - self._stored[table]]  # the rows before it are stored
                 raise NotUniqueError(failed[0], columns) from error
             except OperationalError as error:
                 raise StoreError(f"There is no room for a temporary file to open it in ({error.orig}).") from error
             self._stored[table] += len(numbered)
 
     def wrong(self) -> str | None:
-        """First inconsistency found, as the rest of a sentence; None if there is none."""
+        """Return the first inconsistency found, as the rest of a sentence; None if there is none."""
         for what, query in _WRONG.items():
             for (row,) in self._connection.execute(text(f"{query} LIMIT 1")):
                 return what.format(row)
@@ -161,8 +161,8 @@ class Staging:
         return None
 
     def rows(self) -> Rows:
-        """Return all rows, read from here at each iteration."""
-        # All the user's facts, as only those of the bundle are here.
+        """Return all rows; each iteration reads them from this database."""
+        # All the user's facts: only those of the bundle are in this database.
         return read_rows(self._connection, self.session(), whole_user=True)
 
     def session(self) -> SessionState:
@@ -182,10 +182,10 @@ class Staging:
         return read_texts(self._connection, session_scope(_ID), [key]).get(key)
 
     def message_texts(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and text of every present or former message, as far as texts are kept."""
+        """Yield the number and text of every present or former message whose text is stored."""
         yield from self._connection.execute(text(_MESSAGE_TEXTS), execution_options={"yield_per": 500})
 
     def messages(self, seqs: Collection[int]) -> dict[int, StoredMessage]:
-        """Present messages by number."""
+        """Return the present messages with these numbers, by number."""
         found_messages = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
         return {message.seq: message for message in found_messages}

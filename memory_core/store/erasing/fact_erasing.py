@@ -1,4 +1,4 @@
-"""Erase facts with their words, and with the texts of events about them."""
+"""Erase facts with their texts, and with the texts of events about them."""
 
 import json
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 ERASED = "(erased)"
-"""Replaces a sentence in the log that may have quoted erased words."""
+"""Replacement for a sentence in the log that may have quoted erased text."""
 
 _OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
 _ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
-"""Kinds of events that contain a sentence."""
+"""Kinds of events that contain a sentence: a reason, or an error."""
 
 
 def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, actor: Actor = "engine") -> None:
-    """Delete facts and their words; a tombstone stays in the log.
+    """Delete facts and their texts; a tombstone stays in the log.
 
-    Texts suppressed as similar to one of them go too, and log sentences that may quote them.
+    Also erased: texts that were held back as similar to one of them, and sentences of the log that may quote them.
     """
-    # So that texts of this transaction are found below.
+    # So that texts stored in this transaction are found below.
     w.flush_contents()
     ids = [fact.id for fact in facts]
-    # 1. Hashes of all that the facts ever said, by scope, and the texts, to find them quoted in the log.
+    # 1. Hashes of all texts that the facts ever had, by scope, and the texts, to find them quoted in the log.
     hashes: dict[str, set[str]] = {}
     for fact in facts:
         table = fact_revision_table
@@ -38,10 +38,10 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         hashes.setdefault(fact.scope, set()).update(key for row in rows for key in row if key)
         hashes[fact.scope] |= {content_hash(fact.key)} if fact.key else set()
     texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
-    # 2. Words of others that repeat them: suppressed finds, decided finds and remarks of models.
+    # 2. Other texts that repeat them: found facts that were held back or decided, and remarks of models.
     for (scope, block), group in _by_block(facts).items():
         held = _held_back(w, scope, block)
-        if undone:  # as if it had never been added: earlier suppressed finds stay
+        if undone:  # as if never added: texts held back earlier stay
             hashes[scope] -= held.keys()
             continue
         here = {fact.id for fact in group}
@@ -56,7 +56,7 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
             w.connection.execute(delete(table).where(table.c[column].in_(chunk)))
     for scope, gone in hashes.items():
         erase_unneeded(w, scope, gone)
-    # 4. Tombstones, so that readers of the log know that the words are gone and not lost.
+    # 4. Tombstones, so that readers of the log know that the texts were erased and are not missing by a fault.
     w.record(*(FactErased(fact=fact.id, block=fact.block, undone=undone) for fact in facts), actor=actor)
 
 
@@ -68,7 +68,7 @@ def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
 
 
 def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
-    """Return the hashes of suppressed finds, with the rejected facts that each resembles."""
+    """Return the hashes of found facts that were held back, with the rejected facts that each resembles."""
     result: dict[str, set[int]] = {}
     for record in read_scope_events(w.connection, scope, block, (FactHeldBack.kind,)):
         if isinstance(record.event, FactHeldBack):
@@ -77,7 +77,7 @@ def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
 
 
 def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str]:
-    """Return the hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
+    """Return the hashes of found facts that led to one of these facts, changed it, ended it or repeated it."""
     result: set[str] = set()
     last: dict[str, str] = {}
     # Oldest first, and by session: logs of several sessions may alternate.
@@ -112,7 +112,7 @@ def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: 
     where = scope_sessions(scope) & (table.c.block == block) & table.c.kind.in_((*_OF_FACTS, *_ERRORS))
     for position, kind, text in w.connection.execute(select(table.c.id, table.c.kind, table.c.data).where(where)).all():
         data = json.loads(text)
-        # One event may be about several facts, a change set say.
+        # One event may be about several facts, such as a change set.
         about = {data.get("fact"), *(fact for fact, *_ in data.get("facts", ()))} if kind in _OF_FACTS else set()
         words = "reason" if kind in _OF_FACTS else "error"
         if data.get(words) and (about & ids or any(quoted in data[words] for quoted in texts)):

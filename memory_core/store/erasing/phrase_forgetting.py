@@ -1,4 +1,4 @@
-"""Find what says a phrase, or belongs to a chosen message or fact, in a session's rows; erase it in one transaction."""
+"""Find a session's rows that say a phrase, or belong to a chosen message or fact, and erase them in one transaction."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -52,7 +52,7 @@ WORDS_SHOWN = 300
 
 @dataclass(frozen=True)
 class _Place:
-    """A session's rows, and the hashes of its texts that say what is to be forgotten."""
+    """A session, and the hashes of its texts that contain the text to be forgotten."""
 
     connection: Connection
     session_id: str
@@ -64,12 +64,12 @@ class _Place:
 def read_impact(
     connection: Connection, session_id: str, user_id: str | None, cache: MessageCache, target: Target
 ) -> Impact:
-    """Return everything in a session, and among its user's facts, that says it or was learned from it alone.
+    """Return everything of a session and its user's facts that contains the target or was learned from it alone.
 
-    `counted` adds the numbers.
+    The impact has no counts of stored turns and prompts yet: see `counted`.
     """
     scopes = (session_scope(session_id), *([user_scope(user_id)] if user_id is not None else []))
-    # Every text once, by hash: rows are then compared by hash. The user's texts too, as their facts are erased with it.
+    # Every text is searched once; rows are then compared by hash. Also the user's, as their facts are erased too.
     texts = connection.execute(select(_c.hash, _c.data).where(_c.scope.in_(scopes)))
     saying = frozenset(row.hash for row in texts if _says_in(row.data, target))
     place = _Place(connection, session_id, scopes, target, saying)
@@ -87,7 +87,7 @@ def read_impact(
 
 
 def counted(connection: Connection, session_id: str, impact: Impact) -> Impact:
-    """Return an impact with its numbers, without the entities that a relation needs which is left alone."""
+    """Return an impact with its counts, without entities that a remaining relation needs."""
     relations = set(impact.ids("relation"))
     entities = impact.ids("entity")
     needed = _needed(connection, entities, relations)
@@ -98,7 +98,7 @@ def counted(connection: Connection, session_id: str, impact: Impact) -> Impact:
 
 
 def _needed(connection: Connection, entities: Sequence[int], relations: Collection[int]) -> set[int]:
-    """Return those of the entities that other relations name."""
+    """Return the ends of all relations other than `relations` that name one of the entities."""
     needed: set[int] = set()
     for chunk in chunks(entities):
         ends = select(_r.id, _r.subject, _r.object).where(_r.subject.in_(chunk) | _r.object.in_(chunk))
@@ -108,7 +108,7 @@ def _needed(connection: Connection, entities: Sequence[int], relations: Collecti
 
 
 def _says_in(data: str, target: Target) -> bool:
-    """Return whether a stored text, or one in its JSON, says it."""
+    """Return whether a stored text, or a text in its JSON, contains the target."""
     return any(target.said_in(text) for text in texts_in(data))
 
 
@@ -124,7 +124,7 @@ def _messages(place: _Place, seqs: Sequence[int], cache: MessageCache) -> Iterat
 def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
     past, source = fact_revision_table.c, fact_source_table.c
     of_scope = select(fact_table.c.id).where(fact_table.c.scope.in_(place.scopes))
-    # Any version counts: a fact that said it before would bring the words back by an undo.
+    # Any version counts: undo would bring back the text of a former one.
     rows = place.connection.execute(select(past.fact_id, past.content, past.metadata).where(past.fact_id.in_(of_scope)))
     saying = {id for id, *hashes in rows if place.saying.intersection(hashes)}
     keys = select(fact_table.c.id, fact_table.c.key).where(fact_table.c.scope.in_(place.scopes))
@@ -136,14 +136,14 @@ def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
     ):
         sources.setdefault(id, set()).add((session, seq))
     saying |= set(place.target.facts)
-    # All its sources go. Facts without any source are not in `sources` and stay.
+    # All sources of these are erased. Facts without any source are not in `sources` and stay.
     alone = {id for id, places in sources.items() if places <= gone}
     for fact in read_by_ids(place.connection, sorted(saying | alone)):
         if fact.id in saying:
             why: Why = "says it" if place.target.said_in(fact.text) else "said it before"
             why = "chosen" if fact.id in place.target.facts else why
             yield Affected("fact", fact.id, fact.text, why, fact.turn)
-        # What a person wrote was not learned from the messages.
+        # A fact that a person wrote was not learned from the messages.
         elif fact.origin != "written":
             yield Affected("fact", fact.id, fact.text, "learned from it alone", fact.turn)
 
@@ -178,9 +178,9 @@ def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
             continue
         going.add(row.id)
         yield Affected("relation", row.id, text, why, row.turn)
-    # Found entities that no other relation names go with them.
+    # Found entities that no other relation names are erased with the relations.
     lonely = {id for id, _ in lonely_entities(place.connection, scope, going)}
-    # Those that were lonely before are not touched by this.
+    # Entities that had no relation before are left alone.
     lonely -= {id for id, _ in lonely_entities(place.connection, scope, ())}
     for entity in entities:
         if entity.id in named:
@@ -190,7 +190,7 @@ def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
 
 
 def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
-    """Texts and summaries that say it now or did before, summaries that read one of the messages, and custom fields."""
+    """Yield texts and summaries that say it or did before, summaries that read a listed message, and custom fields."""
     revision = block_revision_table.c
     past = place.connection.execute(
         select(revision.block, revision.content).where(revision.session_id == place.session_id)
@@ -206,7 +206,7 @@ def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
             yield Affected(kind, record.name, text[:WORDS_SHOWN], "said it before")
         elif record.type == "summary" and text and _read_by(place.connection, place.session_id, record) & set(seqs):
             yield Affected("summary", record.name, text[:WORDS_SHOWN], "learned from it alone")
-        # Fields of a custom block are of unknown form: they go as a whole.
+        # Fields of a custom block have an unknown form: they are erased as a whole.
         if record.state in place.saying:
             yield Affected("fields", record.name, "fields of a custom block", "says it")
 
@@ -238,12 +238,12 @@ def _probes(stored: str | None) -> list[dict[str, Any]]:
 
 
 def _watched(stored: str | None) -> list[tuple[str, str]]:
-    """Return what is watched, each with its kind: `words` or `ref`."""
+    """Return the watched items, each with its kind: `words` or `ref`."""
     return [(kind, text) for kind, text in json.loads(stored or "[]")]
 
 
 def _elsewhere(place: _Place) -> Iterator[Affected]:
-    # Counted and named, but left: only this session and its user's facts are erased.
+    # Counted and named, but not erased: only this session and its user's facts are.
     others = select(_c.scope, _c.data).where(_c.scope.not_in(place.scopes), _c.scope.like("session:%"))
     counts: dict[str, int] = {}
     for scope, data in place.connection.execute(others):
@@ -277,20 +277,20 @@ def _prompts(connection: Connection, session_id: str, seqs: set[int], facts: Seq
 
 
 def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> None:
-    """Erase what an impact lists, with every text that nothing else needs; the rows of another session stay.
+    """Erase the rows of an impact, with every text that nothing else needs; rows of other sessions stay.
 
-    Facts and relations that were learned from the messages alone go where they are listed; others keep their sources.
-    `stale` tells of a sentence of a summary whether only the erased messages say it: it goes as well.
+    Facts and relations learned from the messages alone are erased if the impact lists them; others keep other sources.
+    `stale` is true for a sentence of a summary that only the erased messages say: it is erased too.
     """
     seqs = impact.ids("message")
-    # Units first: they name messages that are gone afterwards.
+    # Stored turns first: they name messages that no longer exist afterwards.
     vectors = remove_nodes(w, seqs=seqs) if seqs else 0
     drop_sources(w, seqs)
     facts: list[Fact] = read_by_ids(w.connection, impact.ids("fact"))
     erase_facts(w, facts, actor="user")
     drop_relation_sources(w, seqs)
     _erase_graph(w, impact)
-    # Texts lose only the sentences: the rest of a text says other things.
+    # Texts lose only these sentences: the rest of a text says other things.
     for record in read_blocks(w.connection, w.session.id):
         if record.name in (*impact.names("summary"), *impact.names("text")):
             _shorten(w, record, impact.target, stale if record.type == "summary" else None)
@@ -298,7 +298,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
             update_block(w, record.name, state=None)
     if seqs:
         clear_failed_texts(w)
-        # Turns go on counting, as readers of the log begin anew only after everything was removed.
+        # Turns are counted on, as readers of the log begin anew only after everything was removed.
         remove_messages(w, seqs, counts_anew=False)
         remove_empty_deliveries(w)
     if impact.names("recording"):
@@ -310,7 +310,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
     w.save()
     _clear_events(w, impact.target)
     _clear_reasons(w, impact.target)
-    # Once no row needs the words any more, they go from the content store.
+    # Texts that no row needs any more are erased from the content store.
     for scope in {w.session.scope, *(fact.scope for fact in facts)}:
         erase_unneeded(w, scope)
     counts = {"messages": len(seqs), "facts": len(facts), "vectors": vectors}
@@ -319,7 +319,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
 
 
 def _erase_graph(w: Writing, impact: Impact) -> None:
-    """Erase relations and entities, but for the entities that another relation names."""
+    """Erase the relations and entities of an impact, except entities that another relation names."""
     relations = impact.ids("relation")
     entities = set(impact.ids("entity"))
     # The impact may be older than the rows: another relation may name one by now.
@@ -330,7 +330,7 @@ def _erase_graph(w: Writing, impact: Impact) -> None:
 
 
 def _with_blocks(w: Writing, table: Table, ids: Sequence[int]) -> list[tuple[int, str]]:
-    """Return the rows that are still there, by id, each with its block."""
+    """Return the rows that still exist, by id, each with its block."""
     rows: list[tuple[int, str]] = []
     for chunk in chunks(ids):
         present = select(table.c.id, table.c.block).where(table.c.id.in_(chunk))
@@ -350,9 +350,9 @@ def _drop_probes_and_watched(w: Writing, impact: Impact) -> None:
 
 
 def _shorten(w: Writing, record: BlockRecord, target: Target, stale: Callable[[str], bool] | None) -> None:
-    """Take the sentences that say a phrase, or are stale, out of a text, and delete its versions that had them.
+    """Remove the sentences that say a phrase, or are stale, from a text, and delete its versions that had them.
 
-    The constructor's values and the settings lose them too. A program that still gives the old text brings it back.
+    The constructor's values and the settings lose them too. A program that still passes the old text brings it back.
     """
     text = read_texts(w.connection, w.session.scope, [record.text]).get(record.text, "") if record.text else ""
     revision = block_revision_table.c
@@ -375,7 +375,7 @@ def _shorten(w: Writing, record: BlockRecord, target: Target, stale: Callable[[s
 
 
 def _shorter(record: BlockRecord, target: Target) -> dict[str, Any]:
-    """Return a block's constructor and settings without the sentences that say a phrase; only those that had some."""
+    """Return a block's changed columns (`constructor`, `settings`), without the sentences that say a phrase."""
     constructor = json.loads(record.constructor or "{}")
     changed: dict[str, Any] = {}
     if constructor:  # empty for a block that was added in the app
@@ -387,7 +387,7 @@ def _shorter(record: BlockRecord, target: Target) -> dict[str, Any]:
 
 
 def _shorter_settings(settings: dict[str, Any], target: Target) -> dict[str, Any]:
-    """Return settings without the sentences that say a phrase: of texts, as a single word may be a choice or a name."""
+    """Return settings without the sentences that say a phrase; single words stay, as they may be a choice or a name."""
     return {
         name: _shortened(value, target)
         if isinstance(value, str) and name != "name" and (name == "description" or " " in value)
@@ -397,10 +397,10 @@ def _shorter_settings(settings: dict[str, Any], target: Target) -> dict[str, Any
 
 
 def _clear_reasons(w: Writing, target: Target) -> None:
-    """Clear the reasons that a person or an agent gave for changes to the session's facts and that say a phrase."""
+    """Clear reasons that contain a phrase, as given by a person or an agent for changes to the session's facts."""
     past = fact_revision_table.c
     of_session = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
-    # The engine's reasons are codes and no words.
+    # The engine's reasons are codes, not sentences.
     reasons = select(past.fact_id, past.version, past.reason).where(past.fact_id.in_(of_session))
     for id, version, reason in w.connection.execute(reasons.where(past.actor != "engine")).all():
         if reason is not None and target.said_in(reason):
@@ -409,7 +409,7 @@ def _clear_reasons(w: Writing, target: Target) -> None:
 
 
 def _clear_events(w: Writing, target: Target) -> None:
-    """Replace what says a phrase in the free text of this session's events."""
+    """Remove a phrase from the free text of this session's events."""
     event = event_table.c
     kinds = {kind: cls.free_text for kind, cls in KINDS.items() if cls.free_text}
     where = (event.session_id == w.session.id) & event.kind.in_(kinds)
@@ -432,7 +432,7 @@ def _cleared(text: str, target: Target) -> str:
 
 
 def _shortened(text: str, target: Target) -> str:
-    """Return a text without the sentences that say a phrase; of JSON, without those of its texts."""
+    """Return a text without the sentences that say a phrase; in JSON, they are removed from its texts."""
     values = json_in(text)
     if values is None:
         return target.removed_from(text)

@@ -1,4 +1,4 @@
-"""Erase messages and sessions, with their words unless remaining rows need them."""
+"""Erase messages and sessions, with their texts unless remaining rows need them."""
 
 import json
 import uuid
@@ -48,11 +48,11 @@ UNFINISHED = "(unfinished)"
 """Title of a session while it is being stored; a deleted session has none."""
 
 LEFT_AFTER_SECONDS = 3_600
-"""Seconds after hiding a session when its unfinished storing or erasing counts as abandoned."""
+"""Seconds after a session was marked as deleted from which its unfinished storing or erasing counts as abandoned."""
 
 
 def message_seqs(connection: Connection, session_id: str, status: MessageStatus | None) -> list[int]:
-    """Sequence numbers of a session's messages, all or of one status."""
+    """Return the sequence numbers of a session's messages; `status=None` for all."""
     query = select(_m.seq).where(_m.session_id == session_id).order_by(_m.seq)
     if status is not None:
         query = query.where(_m.status == str(status))
@@ -60,9 +60,9 @@ def message_seqs(connection: Connection, session_id: str, status: MessageStatus 
 
 
 def remove_messages(w: Writing, seqs: Sequence[int], *, counts_anew: bool = True) -> None:
-    """Delete messages and update the running totals. `erase_unneeded` erases their words.
+    """Delete messages and update the running totals. `erase_unneeded` erases their texts.
 
-    `counts_anew`: once no message is left, turns are counted from the beginning again.
+    `counts_anew`: turns are counted from 0 again when no message is left.
     """
     for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
@@ -74,12 +74,12 @@ def remove_messages(w: Writing, seqs: Sequence[int], *, counts_anew: bool = True
 
 
 def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory: bool) -> None:
-    """Delete messages and what was learned from them alone; keep what has other sources.
+    """Delete messages of a status (None: all) and what was learned from them alone; keep what has other sources.
 
-    The user's facts stay unless asked for.
+    The user's facts are deleted only with `with_user_memory`.
     """
     seqs = message_seqs(w.connection, w.session.id, status)
-    # Before the messages, in any order: units, facts, relations and summaries name messages by number.
+    # Before the messages, in any order: stored turns, facts, relations and summaries name messages by number.
     vectors = remove_nodes(w, seqs=seqs)
     lonely = [
         fact
@@ -117,7 +117,7 @@ def bury(w: Writing) -> None:
 
 
 def erase_unfinished(pieces: Pieces, session_id: str) -> None:
-    """Erase an incompletely stored session. It was never visible, so no tombstone stays."""
+    """Erase an incompletely stored session. It was never visible, so no tombstone remains."""
     erase_remains(pieces, session_id, whole_log=True)
     with pieces.transaction() as connection:
         connection.execute(delete(session_table).where(session_table.c.id == session_id))
@@ -126,7 +126,7 @@ def erase_unfinished(pieces: Pieces, session_id: str) -> None:
 def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -> None:
     """Erase the remaining rows of a deleted session. Repeatable: a second run continues an interrupted one.
 
-    Its events about the user's facts stay in the log, as those facts do, unless `whole_log` is set.
+    Events about the user's facts stay in the log, as those facts do, unless `whole_log` is set.
     """
     scope, database = session_scope(session_id), pieces.database
     with pieces.transaction() as connection:
@@ -136,7 +136,7 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     # Events about the user's facts stay: the facts live on, and only this log has their history.
     goes = event.block.is_(None) | event.block.not_in(users) | ~event.kind.like("fact%") | whole_log
     facts = select(fact_table.c.id).where(fact_table.c.scope == scope)
-    # Rows that are found through facts or relations go before these.
+    # Rows that are found through facts or relations are erased before them.
     for table in (fact_revision_table, fact_source_table):
         _erase_all(pieces, table, table.c.fact_id.in_(facts))
     relations = select(relation_table.c.id).where(relation_table.c.scope == scope)
@@ -145,19 +145,19 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
         _erase_all(pieces, table, table.c.scope == scope)
     _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
-        # Before the vectors, whose collections are not known afterwards. Counted twice, an index only reads once more.
+        # Before the vectors, which name their collections. If counted twice, an index only reads once more.
         count_gone(database, connection, session_id)
         forget_agent(connection, session_id)
-    # Messages and blocks last: by these an interrupted erasing is found (see `erase_what_was_left`).
+    # Messages and blocks last: `erase_what_was_left` finds an interrupted erasing by them.
     of_session = (vector_table, delivery_table, message_table, block_revision_table, block_table)
     for table in (baseline_table, model_output_table, span_table, *of_session):
         _erase_all(pieces, table, table.c.session_id == session_id)
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
-    """Erase what is left of sessions whose storing or erasing was never finished.
+    """Erase the rows of sessions whose storing or erasing was never finished.
 
-    `before`: seconds since the epoch; sessions marked as deleted later than this may still be in work.
+    `before`: seconds since the epoch; sessions marked as deleted later may still be worked on.
     """
     # These rows are stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
@@ -185,11 +185,11 @@ def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None
 def move_tombstone(w: Writing, end: int) -> None:
     """Rename the remains of an erased session, so that its id can be used again.
 
-    `end` is the last position its log had. It stays taken: readers that followed that log continue behind it.
+    `end` is the last position of its log. It is not used again: readers that followed the log continue behind it.
     """
     new = f"{w.session.id}-{uuid.uuid4().hex}"
     events, sessions = event_table.c.session_id, session_table.c.id
-    # Events that are left are the user's; keys are checked at the commit, when the session has its new id as well.
+    # The remaining events are about the user's facts; keys are checked at the commit, when both have the new id.
     w.connection.execute(update(event_table).where(events == w.session.id).values(session_id=new))
     w.connection.execute(update(session_table).where(sessions == w.session.id).values(id=new))
     w.session.id = new
@@ -214,7 +214,7 @@ def clear_failed_texts(w: Writing) -> None:
 
 
 def _own_facts(w: Writing) -> list[Fact]:
-    """Return the ids of all facts of the session, those of removed blocks included."""
+    """Return all facts of the session, those of removed blocks included."""
     query = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
     return read_by_ids(w.connection, list(w.connection.execute(query).scalars()))
 
