@@ -19,11 +19,11 @@ from memory_core.systems.named import NamedMemory
 from memory_core.tokens import Tokenizer
 
 TOKEN_LIMIT = 3000
-"""LlamaIndex's default."""
+"""LlamaIndex's default, in tokens."""
 
 
 class ChatMemoryBuffer(NamedMemory):
-    """The newest messages that fit under the token limit; the oldest leave first."""
+    """Memory of the newest messages that fit under the token limit; the oldest leave first."""
 
     @classmethod
     def from_defaults(
@@ -36,7 +36,7 @@ class ChatMemoryBuffer(NamedMemory):
         tokenizer_fn: Tokenizer | None = None,
         **settings: Any,
     ) -> Self:
-        """Make the memory, or join it: `chat_store_key` is the session's id. `settings` are for `Memory.from_recipe`.
+        """Create the memory, or open session `chat_store_key`. `settings` are for `Memory.from_recipe`.
 
         Raises:
             ConfigError: a setting is impossible, or a chat store is given.
@@ -45,7 +45,7 @@ class ChatMemoryBuffer(NamedMemory):
 
 
 class ChatSummaryMemoryBuffer(NamedMemory):
-    """Newest messages in full, earlier ones as a running summary, together under the token limit."""
+    """Memory of the newest messages in full and a running summary of earlier ones, together under the token limit."""
 
     @classmethod
     def from_defaults(
@@ -60,7 +60,7 @@ class ChatSummaryMemoryBuffer(NamedMemory):
         summarize_prompt: None = None,
         **settings: Any,
     ) -> Self:
-        """Make the memory, or join it. `llm` writes the summary; without one, rules shorten it.
+        """Create the memory, or open session `chat_store_key`. `llm` writes the summary; without one, rules shorten it.
 
         Raises:
             ConfigError: a setting is impossible, or a chat store or a prompt is given.

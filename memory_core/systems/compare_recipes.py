@@ -17,27 +17,27 @@ from memory_core.memory import Memory
 from memory_core.planning.context_plan import turns_of
 
 MAX_TURNS = 300
-"""Turns of a conversation that are tried, the newest; more adds time and no insight."""
+"""Maximum turns of a conversation that are tried, the newest; more adds time and no insight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A recipe on the conversation so far."""
+    """Result of one recipe on the conversation so far."""
 
     recipe: str
     turns: tuple[PlayedTurn, ...]
     calls: int
-    """Calls that a model would have been asked for; the rules made them for nothing."""
+    """Number of model calls that the recipe would have made; in the trial the offline rules did their work."""
     call_tokens: int
-    """Tokens of messages it would have read in them, its instructions left out."""
+    """Tokens of messages that the model would have read in these calls, without its instructions."""
     prompt: Context | None
     """Next prompt under the recipe; None where it cannot be tried."""
     error: str | None = None
-    """Sentence on why it cannot be tried, or learned less than it would."""
+    """Sentence that says why it cannot be tried, or learned less than it would."""
 
     @property
     def average(self) -> int:
-        """Tokens of a prompt, on average over the turns."""
+        """Average tokens of a prompt over the turns."""
         return average(self.turns)
 
 
@@ -51,7 +51,7 @@ def compare_recipes(
     """Try each recipe on the conversation so far, as the session would be after switching to it.
 
     At most the newest 300 turns are tried. `progress` is called with the turns done and their total; once
-    `cancelled`, finished results are returned. A recipe that cannot be tried says why.
+    `cancelled`, finished results are returned. A recipe that cannot be tried has an `error`.
     """
     memory.session.refresh()
     # Whole turns, so that the first one played has its question.
@@ -66,7 +66,7 @@ def compare_recipes(
 
         try:
             played = player.play(script, variant_after_switch(memory, key), progress=tell, cancelled=cancelled)
-        # One impossible recipe must not take the others' results away.
+        # An impossible recipe must not take the others' results away.
         except MemoryInspectorError as error:
             trials.append(Trial(key, (), 0, 0, None, str(error)))
             continue

@@ -5,8 +5,8 @@
     memory.add("I prefer dark mode in every app.")
     [hit.fact.text for hit in memory.search("which theme?")]
 
-A thin layer over `Memory` with one facts block that decides: each new fact is compared with its nearest and added,
-updates one, deletes one, or changes nothing; every decision is an event, every version is kept.
+A thin layer over `Memory` with one facts block that decides: each new fact is compared with the nearest known facts,
+and is added, updates one, deletes one, or changes nothing. Every decision is an event, every version is kept.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,15 +39,15 @@ class Change:
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
     id: int | None
-    """Id of the fact; None if another one of the same batch says as much."""
+    """Id of the fact; None if another found fact of the same batch says the same."""
     text: str
-    """The fact's words: of a deleted one, its last."""
+    """The fact's text; of a deleted fact, its last."""
     previous: str | None = None
-    """Words before an update."""
+    """Text before an update; None for other events."""
 
 
 class ConsolidatingMemory:
-    """Facts of a user, or without one of a session. With `chat` a model finds them and decides; without, rules do.
+    """Facts of a user, or of a session without a user. With `chat` a model finds them and decides; without, rules do.
 
     >>> memory = ConsolidatingMemory(user_id="ada")
     >>> [change.event for change in memory.add("I like dark mode.")]
@@ -69,7 +69,7 @@ class ConsolidatingMemory:
         services: Services | None = None,
         **settings: Any,
     ) -> None:
-        """Make a session, or join it if it exists in the database.
+        """Create a session, or open it if it exists in the database.
 
         `categories` are the names that facts are put under; `settings` are those of `MemoryConfig`.
 
@@ -92,14 +92,14 @@ class ConsolidatingMemory:
 
     @classmethod
     def over(cls, memory: Memory, block: str | None = None) -> "ConsolidatingMemory":
-        """Return the same over an existing memory: one of its facts blocks, by default the first that decides.
+        """Wrap one of the facts blocks of an existing memory, by default the first that decides.
 
         Raises:
-            NotFoundError: there is no such block, or none of facts.
+            NotFoundError: there is no such block, or no facts block at all.
             ConfigError: the block holds no facts.
         """
         facts = [attached for attached in memory.blocks if attached.kind == "facts"]
-        # One that only adds would answer to these names too, but without decisions.
+        # A block that only adds would have these methods too, but no decisions.
         facts.sort(key=lambda attached: attached.settings["on_change"] != "decide")
         if block is None and not facts:
             raise NotFoundError("This memory has no block that holds facts.")
@@ -111,7 +111,7 @@ class ConsolidatingMemory:
 
     def _take(self, memory: Memory, block: str) -> None:
         self.memory = memory
-        """The engine behind: its contexts, events, settings and screens."""
+        """The `Memory` behind this object, with its contexts, events and settings."""
         self.block = block
 
     @property
@@ -124,11 +124,11 @@ class ConsolidatingMemory:
     def add(self, messages: Messages, *, infer: bool = True, categories: Sequence[str] | None = None) -> list[Change]:
         """Learn from messages now, and return the outcome of each found fact.
 
-        They become a turn of the session, so that every fact names the words it came from. `infer=False` keeps each
-        message as a fact in its own words instead, and compares nothing. `categories`: those to put these facts
-        under, instead of the block's.
+        They become a turn of the session, so that every fact names its source. `infer=False` keeps each message as a
+        fact in its own words instead, and compares nothing. `categories`: those to put these facts under, instead of
+        the block's.
 
-        A block that does not learn each turn (`deliver_on`) learns when its time comes, and nothing has changed yet.
+        A block that does not learn each turn (`deliver_on`) learns later; the result is then empty.
 
         Raises:
             MessageError: there is no text, or a message cannot be stored.
@@ -140,7 +140,7 @@ class ConsolidatingMemory:
             raise MessageError("There is no text to learn from.")
         if not infer:
             return [change for message in given_messages for change in self._keep(message, categories)]
-        # What this call changed is read from the log behind this position.
+        # The changes of this call are read from the log after this position.
         before = self.memory.session.status().position
         receipt = self.memory.put_messages(given_messages, end_turn=True)
         served = receipt.served.get(self.block)
@@ -154,11 +154,11 @@ class ConsolidatingMemory:
         return changes
 
     def update(self, id: int, text: str) -> Fact:
-        """Give a fact other words.
+        """Reword a fact, and return it.
 
         Raises:
             NotFoundError: there is no such fact.
-            MessageError: there are no words, or another fact has them already.
+            MessageError: the text is empty, or another fact has it already.
         """
         fact = self.get(id)
         # The same words again are no change, and no version.
@@ -167,7 +167,7 @@ class ConsolidatingMemory:
         return self.get(id)
 
     def delete(self, id: int) -> None:
-        """Put a fact away: it is found no more, and its history stays.
+        """Retire a fact: searches no longer find it, and its history stays.
 
         Raises:
             NotFoundError: there is no such fact.
@@ -175,7 +175,7 @@ class ConsolidatingMemory:
         self._desk().apply(curation.retire([self.get(id)], DELETED))
 
     def delete_all(self) -> int:
-        """Put all facts away, in one step that can be undone; how many there were."""
+        """Retire all facts, in one step that can be undone; return their number."""
         facts = self.get_all()
         if facts:
             self._desk().apply(curation.retire(facts, DELETED))
@@ -202,10 +202,10 @@ class ConsolidatingMemory:
         )
 
     def get(self, id: int) -> Fact:
-        """Return a fact that is known now.
+        """Return an active fact.
 
         Raises:
-            NotFoundError: there is none of this id.
+            NotFoundError: no active fact has this id.
         """
         return self._fact(id, self.memory.facts.read(self.block))
 
@@ -216,7 +216,7 @@ class ConsolidatingMemory:
         filters: Mapping[str, Any] | None = None,
         limit: int | None = None,
     ) -> list[Fact]:
-        """All facts that are known now, oldest first, or the first `limit` of those that the filters let through.
+        """Return the active facts that pass the filters, oldest first; at most `limit`.
 
         Raises:
             ConfigError: a filter is unknown.
@@ -224,7 +224,7 @@ class ConsolidatingMemory:
         wanted = dict(filters or {})
         if categories is not None:
             wanted["category"] = list(categories)
-        # A filter by state asks for facts that were put away, too.
+        # A filter by state asks for retired facts, too.
         states = None if "state" in wanted else ("active",)
         return [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)][:limit]
 
@@ -232,7 +232,7 @@ class ConsolidatingMemory:
         """Return all states of a fact, oldest first, with author and reason of each change; deleted facts too.
 
         Raises:
-            NotFoundError: there never was one of this id, or it was erased.
+            NotFoundError: no fact ever had this id, or it was erased.
         """
         return self.memory.facts.history(self._fact(id, self.memory.facts.read(self.block, states=None)))
 
@@ -249,7 +249,7 @@ class ConsolidatingMemory:
         return found_fact
 
     def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
-        """Return a message as a fact in its own words, unless a fact has them already."""
+        """Store a message as a fact in its own words, unless a fact has them already; return the outcome."""
         text = " ".join(message_text(message).split())
         # Instructions to the model are no facts about the user.
         if not text or message.role is MessageRole.SYSTEM:
@@ -271,9 +271,9 @@ class ConsolidatingMemory:
             self._desk().apply(curation.together("label", *steps))
 
     def _changes(self, records: Sequence[EventRecord], seqs: set[int]) -> list[Change]:
-        """Decisions on the facts found in these messages, in order."""
+        """Return the outcomes for the facts found in these messages, in order."""
         events = [record.event for record in records]
-        # All words in one read: a long run decides on hundreds of facts.
+        # All texts in one read: a long run decides on hundreds of facts.
         hashes = [e.content for e in events if decides_on_fact(e) or adds_fact(e)]
         hashes += [text for e in events if rewords_fact(e) for text in (e.before, e.after)]
         words = self.memory.log.texts(hashes)

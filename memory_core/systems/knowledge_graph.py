@@ -1,4 +1,4 @@
-"""The names of MCP's reference memory server (`KnowledgeGraphManager`) over a graph block and a facts block.
+"""Methods of MCP's reference memory server (`KnowledgeGraphManager`), over a graph block and a facts block.
 
 Relations are in the graph. Observations and types of entities are facts, as the graph has few types and also holds
 entities that are only named in a relation. Names that differ in case or in a leading "the" are one entity.
@@ -27,7 +27,7 @@ GRAPH, OBSERVATIONS = "Relations", "Observations"
 """Names of the blocks."""
 
 _NAME, _TYPE, _OBSERVED = "entity", "entityType", "observation"
-"""Keys of the facts' metadata, which holds the exact words, as a fact's text is tidied."""
+"""Keys of the facts' metadata, which holds the original text, as blanks in a fact's text are normalised."""
 
 Row = Mapping[str, Any]
 """An entity, relation or observation as the server's tools write it."""
@@ -39,12 +39,12 @@ class KnowledgeGraph:
     def __init__(
         self, session_id: str = "knowledge-graph", *, database_uri: str | None = None, **settings: Any
     ) -> None:
-        """`settings` are those of `Memory.from_defaults`."""
+        """Create or open the session; `settings` are those of `Memory.from_defaults`."""
         made = recipe("graph").made()
         blocks = [*made.blocks, FactExtractionMemoryBlock(name=OBSERVATIONS, priority=2)]
         all_settings = {"title": "Knowledge graph", "memory_blocks": blocks, **made.settings, **settings}
         self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **all_settings)
-        """The engine behind: its events, its changes with their undo, its screens."""
+        """The `Memory` behind this object, with its events, settings, and changes with their undo."""
         self._both = self.memory.blocks.graph_and_facts(GRAPH, OBSERVATIONS)
 
     # -- changing ---------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class KnowledgeGraph:
                 observed = state.observed(name)
                 if observed is None:
                     raise NotFoundError(f"Entity with name {name} not found")
-                # Compared with what this very call adds, too, as one entity may be listed twice.
+                # Also compared with what this call adds, as one entity may be listed twice.
                 added = [content for content in dict.fromkeys(observation["contents"]) if content not in observed]
                 state.observe(name, added)
                 results.append({"entityName": name, "addedObservations": added})
@@ -165,11 +165,11 @@ class KnowledgeGraph:
     # -- reading ----------------------------------------------------------------------------------
 
     def read_graph(self) -> dict[str, list[Row]]:
-        """Everything: `entities` and `relations`."""
+        """Return the whole graph: `entities` and `relations`."""
         return self._shown(_State(*self._both.read()))
 
     def search_nodes(self, query: str) -> dict[str, list[Row]]:
-        """Entities whose name, type or observations hold the query, ignoring case, and relations that touch them."""
+        """Return entities whose name, type or observations contain the query, in any case, and their relations."""
         sought, state = query.lower(), _State(*self._both.read())
         ids = {
             id
@@ -196,7 +196,7 @@ class KnowledgeGraph:
             # One end is enough, so that an opened node shows its neighbours.
             if only is None or {relation.subject, relation.object} & rows.keys()
         ]
-        # Read by the agent: a trace tells what it was shown.
+        # Recorded as read by the agent, so that a trace can show it.
         given_facts = [fact for id in rows for fact in state.facts_of(id)]
         self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given_facts, query=query)])
         return {"entities": list(rows.values()), "relations": relations}
@@ -215,7 +215,7 @@ class _State:
     kept: dict[str, Kept | None] = field(init=False, default_factory=dict)
     _new: dict[int, list[str]] = field(init=False, default_factory=dict)
     _last: dict[str, int] = field(init=False, default_factory=dict)
-    """The highest number that an observation of this entity, by key, ever had."""
+    """Highest number that an observation of an entity ever had, by the entity's key."""
 
     def __post_init__(self) -> None:
         self.draft = Draft(self.graph)
@@ -259,7 +259,7 @@ class _State:
         self.kept[key_of([name])] = Kept(_is_a(name, type), {_NAME: name, _TYPE: type}, category=_NAME, topics=(name,))
 
     def observe(self, name: str, contents: Iterable[str]) -> None:
-        """Add an observation of an existing entity."""
+        """Add observations of an existing entity."""
         owner = key_of([name])
         for content in contents:
             self._last[owner] = self._last.get(owner, 0) + 1
@@ -278,7 +278,7 @@ def _is(name: str, observation: str) -> str:
 
 
 def _as_kept(text: str) -> str:
-    """Return the words as facts keep them."""
+    """Return a text as facts store it: storable characters, single blanks."""
     return " ".join(storable(text)[0].split())
 
 
@@ -286,14 +286,14 @@ def _type_of(fact: Fact) -> str:
     """Return an entity's type: as learned, or as a person has reworded it since."""
     name, type = fact.metadata[_NAME], str(fact.metadata[_TYPE])
     reworded = re.fullmatch(r".*\((.*)\)", fact.text)
-    # The words of the type win only if a person changed them; tidying alone is no rewording.
+    # The type in the text wins only if a person changed it; tidying alone is no rewording.
     return reworded[1] if reworded and fact.text != _as_kept(_is_a(name, type)) else type
 
 
 def _observed(fact: Fact) -> str:
     """Return an observation: as stored, or as a person has reworded it since."""
     name, observation = fact.metadata[_NAME], str(fact.metadata[_OBSERVED])
-    # A person's words win over those that the agent stored.
+    # A person's rewording wins over what the agent stored.
     same = fact.text == _as_kept(_is(name, observation))
     return observation if same else fact.text.removeprefix(f"{_as_kept(name)}:").strip()
 

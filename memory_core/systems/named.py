@@ -12,9 +12,9 @@ class NamedMemory:
     """A memory under another library's name."""
 
     def __init__(self, memory: Memory) -> None:
-        """Over a memory that is made for it; `from_defaults` makes one."""
+        """Wrap a memory that was made for it; `from_defaults` creates one."""
         self.memory = memory
-        """The engine behind: its events, settings and screens."""
+        """The `Memory` behind this object, with its events and settings."""
 
     @property
     def session_id(self) -> str:
@@ -49,14 +49,14 @@ class NamedMemory:
             StoreError: the database cannot be reached.
             VectorIndexError: as for `reset`; the messages are set.
         """
-        # LlamaIndex's `set` is the whole memory, so that what was archived before must not stay.
+        # LlamaIndex's `set` replaces the whole memory, so messages archived before must not stay.
         return self.memory.set(messages, archive=True)
 
     def reset(self) -> None:
-        """Forget everything: messages and their words, vectors in the database and in the index.
+        """Erase everything: messages with their texts, vectors in the database and in the index.
 
         Raises:
-            VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
+            VectorIndexError: everything was erased, except copies of vectors in an index that cannot be reached.
         """
         self.memory.reset()
 

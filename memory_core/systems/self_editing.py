@@ -27,7 +27,7 @@ class SelfEditingMemory:
     """An agent's memory with the tools to edit it.
 
     Args:
-        chat: the model that answers and calls the tools; None: the one that `OPENAI_...` names in the environment,
+        chat: the model that answers and calls the tools; None: the one that `OPENAI_...` variables name,
             else the offline rules, which are no language model and edit by fixed patterns.
         settings: parameters of the recipe (`human`, `persona`, `limit` in characters) and what
             `Memory.from_recipe` takes.
@@ -56,7 +56,7 @@ class SelfEditingMemory:
         """Return the text of a core block.
 
         Raises:
-            NotFoundError: there is none of this label that the agent may edit.
+            NotFoundError: no core block that the agent may edit has this label.
         """
         if label not in self.blocks:
             raise NotFoundError(f'There is no core block "{label}": there are {", ".join(self.blocks) or "none"}.')
@@ -66,7 +66,7 @@ class SelfEditingMemory:
         """Send a message to the agent; return its answer after its tool calls. `on_text` receives streamed text.
 
         Raises:
-            ModelError: the model failed; your words and what its tools did are stored.
+            ModelError: the model failed; the user's message and the edits of its tools are stored.
         """
         # One id for the turn, from which the ids of all its messages derive.
         turn = uuid.uuid4().hex
@@ -74,5 +74,5 @@ class SelfEditingMemory:
         return loop.reply(self.memory, self.chat, turn, loop.Watch(text=on_text)).text
 
     async def areply(self, text: str) -> str:
-        """`reply`, in a worker thread."""
+        """Run `reply` in a worker thread."""
         return await asyncio.to_thread(self.reply, text)

@@ -32,7 +32,7 @@ RetrievalMethod = Literal["last_n", "first_n", "semantic"]
 Messages = str | ChatMessage | Sequence[ChatMessage]
 
 FITTING = 20
-"""Memories that a semantic search gives at most, where no limit is given."""
+"""Maximum memories of a semantic search without a `limit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class MemoryAct:
     """Outcome for one fact found about the user."""
 
     act: Literal["add", "update", "delete", "none", "refuse"]
-    """`none`: known already; `refuse`: proposed by the model, and impossible."""
+    """`none`: known already; `refuse`: proposed by the model, but invalid."""
     text: str
-    """Text of the fact, or why it was refused; empty where the words were erased since."""
+    """Text of the fact, or the reason of a refusal; empty if the text was erased since."""
     memory: int | None
-    """Id of the memory that was added, updated, deleted or said again."""
+    """Id of the memory that was added, updated, deleted or said again; None if there is none."""
     rule: str
     """Rule that decided; `model` if a model did."""
 
@@ -52,9 +52,9 @@ class MemoryAct:
 class UserMemories:
     """Memories of one user, seen from one session; never those of another user.
 
-    A run is a turn: a user message and what answers it. Only the user's own words are learned. With `chat` a model
-    learns: one look at each run, one more where what it finds is near something known, one for the session's summary;
-    without it rules do, offline.
+    A run is a turn: a user message and the answer to it. Only the user's own words are learned. With `chat` a model
+    learns, with one call for each run, one more if a found fact is near a known one, and one for the session's
+    summary. Without it the offline rules learn.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class UserMemories:
         summaries: bool = True,
         **settings: Any,
     ) -> None:
-        """Make a session of the user, or join it if it exists in the database.
+        """Create a session of the user, or open it if it exists in the database.
 
-        `enabled` switches learning and reading in this session; None: as it was left, on at first. `summaries`: does
-        the session keep a summary? `settings` are those of `MemoryConfig`.
+        `enabled` switches learning and reading in this session; None leaves it as it is, on at first. `summaries`: True
+        if the session keeps a summary. `settings` are those of `MemoryConfig`.
 
         Raises:
             ConfigError: there is no user, the session is another user's, or a setting is impossible.
@@ -90,7 +90,7 @@ class UserMemories:
             summaries=summaries,
             **settings,
         )
-        """The engine behind: its contexts, events, settings and screens."""
+        """The `Memory` behind this object, with its contexts, events and settings."""
         # Joining a session must not switch on what a person switched off.
         if enabled is not None and enabled != self.enabled:
             self.enabled = enabled
@@ -105,7 +105,7 @@ class UserMemories:
 
     @property
     def enabled(self) -> bool:
-        """Switch memory off: nothing is learned from this session, and no memory is read in it.
+        """True if memory is on. If off, nothing is learned from this session, and no memory is read in it.
 
         Stored memories stay, and can be deleted.
         """
@@ -126,7 +126,7 @@ class UserMemories:
         A failing model never makes a run fail: deliveries stay due (`memory.deliveries()`).
 
         Raises:
-            MessageError: it has no user message or several, or cannot be stored.
+            MessageError: the run has no user message or several, or cannot be stored.
             StoreError: the database cannot be reached.
         """
         run = _messages(messages)
@@ -141,7 +141,7 @@ class UserMemories:
     def get_messages_from_last_n_runs(
         self, n: int | None = None, skip_role: MessageRole | str | None = None
     ) -> list[ChatMessage]:
-        """Messages of the newest `n` runs of this session (None: all), oldest first, without those of one role.
+        """Return the messages of the newest `n` runs (None: all), oldest first, without those of the role `skip_role`.
 
         Messages in quarantine are left out.
 
@@ -154,7 +154,7 @@ class UserMemories:
         withheld = self.memory.session.withheld().seqs(self.memory.session_id)
         stored = [message for message in self.memory.session.messages() if message.seq not in withheld]
         runs = sorted({message.turn for message in stored if message.turn})
-        # System messages are of no turn, and of no run.
+        # System messages belong to no turn, and thus to no run.
         wanted = set(runs if n is None else runs[-n:])
         return [
             independent(stored_message.message)
@@ -171,10 +171,10 @@ class UserMemories:
     def search_user_memories(
         self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod = "last_n"
     ) -> list[Fact]:
-        """Return memories of the user; none while switched off.
+        """Return memories of the user; empty while memory is switched off.
 
-        `last_n` and `first_n`: those changed last or first, oldest first. `semantic`: those that fit `query`, best
-        first, without a `limit` at most 20.
+        `last_n` and `first_n`: the `limit` memories changed last or first, oldest first. `semantic`: those that fit
+        `query`, best first, at most 20 without a `limit`.
 
         Raises:
             ConfigError: there is no such method, `limit` is below 1, or `semantic` has no query.
@@ -202,7 +202,7 @@ class UserMemories:
         """Add a memory in exactly these words.
 
         Raises:
-            MessageError: there are no words, or another memory has them already.
+            MessageError: the text is empty, or another memory has it already.
             ConfigError: user memories are switched off.
         """
         self._check_on()
@@ -212,20 +212,20 @@ class UserMemories:
     def replace_user_memory(
         self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "user"
     ) -> Fact:
-        """Give a memory other words, and other topics unless they are None. It can be undone.
+        """Replace a memory's text, and its topics unless they are None. It can be undone.
 
-        Where a person must approve what an agent writes, the memory stays and the returned one waits beside it.
+        Where a person must approve an agent's edits, the memory stays, and the returned one waits for approval.
 
         Raises:
             NotFoundError: the user has no such memory.
-            MessageError: there are no words, or another memory has them already.
+            MessageError: the text is empty, or another memory has it already.
             ConfigError: user memories are switched off.
         """
         self._check_on()
         fact = self._memory(id)
         # The same words again are no change, and no version.
         changes = [curation.edit(fact, text)] if " ".join(text.split()) != fact.text else []
-        # Words and topics in one change, so that one undo takes both back.
+        # Text and topics in one change, so that one undo takes both back.
         wished = fact.topics if topics is None else tuple(topics)
         if wished != fact.topics:
             changes.append(curation.label([fact], topics=wished))
@@ -235,9 +235,9 @@ class UserMemories:
         return fact
 
     def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "user") -> None:
-        """Retire a memory: it is in no context and no search, and can be restored.
+        """Retire a memory: no prompt and no search has it, and it can be restored.
 
-        `erase` deletes it with its words.
+        `erase` deletes it with its text instead.
 
         Raises:
             NotFoundError: the user has no such memory.
@@ -264,7 +264,7 @@ class UserMemories:
         if not any(message.role is MessageRole.USER for message in run):
             raise MessageError("only the user's own words become memories: there is no user message here")
         name = self._facts.name
-        # What this call decided is read from the log behind this position.
+        # The decisions of this call are read from the log after this position.
         before = self.memory.session.status().position
         receipt = self.memory.put_messages(run, end_turn=True)
         # The run is stored by now: only learning can have failed, and it is tried again later.
@@ -276,7 +276,7 @@ class UserMemories:
     # -- the session's summary --------------------------------------------------------------------
 
     def create_session_summary(self) -> str:
-        """Rewrite the session's summary from its runs, and return it. It is kept current after every run, too.
+        """Rewrite the session's summary from its runs, and return it. Every run updates it, too.
 
         Raises:
             NotFoundError: there is no run yet, or the session keeps no summary.
@@ -367,11 +367,11 @@ def _check_learned(served: Served | None) -> None:
 
 
 def _acts(records: Iterable[EventRecord], seqs: set[int]) -> list[MemoryAct]:
-    """Decisions on the facts found in these messages, in order; `text` is still the hash of the words."""
+    """Return the decisions on the facts found in these messages, in order; `text` is still a hash."""
     acts: list[MemoryAct] = []
     for event in (record.event for record in records):
         if isinstance(event, ProposalRefused):
-            # One event tells of all refusals with the same reason.
+            # One event counts all refusals with the same reason.
             acts += [MemoryAct("refuse", event.reason, None, "model")] * event.number
         elif decides_on_fact(event) and seqs & set(expand(event.sources)):
             acts.append(MemoryAct(event.decision, event.content, event.fact, event.rule))

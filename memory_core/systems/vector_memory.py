@@ -5,8 +5,8 @@
     memory.put(ChatMessage(role="assistant", content="Noted: the blue drawer."))
     memory.get("Where is my passport?")  # both messages
 
-The newest turn is the queue, and everything before it has its vectors. So a turn is embedded once, when the next one
-begins; until then only if it is asked about, and again only if it has grown.
+The queue holds the newest turn; earlier turns have vectors. A turn is embedded when the next one begins. Before that
+it is embedded only for a search, and again only if it has grown.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from memory_core.systems.named import NamedMemory
 from memory_core.vectors.vector_index import VectorIndex
 
 TOP_K = 2
-"""Default number of turns a question brings back, as in the reference."""
+"""Default number of turns that a question recalls, as in LlamaIndex."""
 
 BLOCK = "Earlier turns"
 
@@ -31,11 +31,11 @@ class VectorMemory(NamedMemory):
     """Conversation whose turns are found by meaning and by keywords.
 
     A user message and the replies to it are one turn, stored and found together. System messages are instructions and
-    no turns: they come first in every answer. A user message begins a turn.
+    no turns: they come first in every result. A user message begins a turn.
 
-    What differs from LlamaIndex's object of that name: there a system message is a unit like any other and may not be
-    found; turns come back best first instead of in order of time; `get_all` raises; every reply embeds its whole turn
-    again; and after `reset` the last turn comes back with the next reply.
+    LlamaIndex's object of that name differs: a system message is stored like any other and may not be found; turns
+    are returned best first instead of in order of time; `get_all` raises; every reply embeds its whole turn again;
+    and after `reset` the last turn returns with the next reply.
     """
 
     @classmethod
@@ -53,11 +53,11 @@ class VectorMemory(NamedMemory):
         services: Services | None = None,
         **settings: Any,
     ) -> "VectorMemory":
-        """Make a vector memory, or join it if the session exists in the database.
+        """Create a vector memory, or open it if the session exists in the database.
 
-        `top_k` turns come back at most (None: 2); LlamaIndex's `retriever_kwargs={"similarity_top_k": 2}` says the
-        same. `similarity_threshold` is the least score, 0 to 1. Without `vector_store` and `embed_model` those of
-        `services` are used, without a database it lives in this process. `settings` are those of `MemoryConfig`.
+        At most `top_k` turns are recalled (None: 2), as with LlamaIndex's `retriever_kwargs={"similarity_top_k": 2}`.
+        `similarity_threshold` is the least score, 0 to 1. Without `vector_store` and `embed_model` those of `services`
+        are used, without a database it lives in this process. `settings` are those of `MemoryConfig`.
 
         Raises:
             ConfigError: a setting is impossible.
@@ -92,9 +92,9 @@ class VectorMemory(NamedMemory):
     def get(self, input: str | None = None) -> list[ChatMessage]:
         """Return the system messages, each once, then the turns that fit `input` best, whole and in order of time.
 
-        Without words to search for: the system messages alone. Changes nothing and records nothing.
+        Without words to search for, only the system messages. Changes nothing and records nothing.
         """
-        # Instructions are no turns, so that no search brings them.
+        # System messages are instructions, which no search returns.
         system = self.memory.session.messages(role=MessageRole.SYSTEM)
         once = {stored.message.to_json(): stored.message for stored in system}
         turns = self.memory.retrieval.recall(input or "")
