@@ -4,9 +4,9 @@ A forked process must not inherit threads that do not exist in it, locks that no
 two processes would read from.
 
 A server that loads the application before it forks (gunicorn's `preload_app`) creates such processes. What is
-registered here is recreated in the child on first use; the parent's stays as it is. A child may use the local embedding
-model that its parent had loaded, but onnxruntime ends such a process with an error when it unloads the model at exit:
-load it after the fork, and make no put or get before.
+registered here is recreated in the child on first use; the parent's object remains. A child may use the local
+embedding model that its parent had loaded, but onnxruntime ends such a process with an error when it unloads the
+model at exit: load it after the fork, and make no put or get before.
 """
 
 import gc
@@ -40,7 +40,7 @@ def per_process(make: Callable[[], Made]) -> Callable[[], Made]:
 def once(make: Callable[[], Made]) -> Callable[[], Made]:
     """Wrap a slow function without arguments so that it is called once, whichever threads ask; forks share the result.
 
-    One that raised is called again.
+    A function that raised is called again.
     """
     made, lock = cache(make), Lock()
 
@@ -65,7 +65,7 @@ def is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # It runs, and is another user's.
+    # It runs, as another user's process.
     except PermissionError:
         return True
     return True
@@ -140,7 +140,7 @@ def keep_loaded() -> None:
     Streamlit runs a full collection after every run of a script or a fragment. Over the modules that the app loads it
     takes some 0.15 s, a hundred times the cost of looking for news in another process.
     """
-    # What was frozen before may be garbage by now: collected once, then all of the rest is left alone.
+    # Objects frozen before may be garbage by now: these are collected once, then all the rest is left alone.
     gc.unfreeze()
     gc.collect()
     gc.freeze()

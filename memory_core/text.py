@@ -18,14 +18,14 @@ def _listed(names: str) -> frozenset[str]:
 
 
 _HALF = re.compile(r"[\ud800-\udfff]")
-"""An unpaired UTF-16 surrogate, as JSON may contain it; it is not text in any encoding."""
+"""A UTF-16 surrogate, as JSON may contain it unpaired; alone it is not text in any encoding."""
 
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Kana and Han, as the inside of a character class: they are written without spaces, so each counts as a word."""
 
 _PAIRED = re.compile(f"[{UNSPACED}]")
 _FREQUENT = frozenset("我你的了是在吗呢什么哪里几个有のはがをにでとですかまいしたてるなもどこ何")
-"""Characters of grammar and of questions."""
+"""Characters of grammar and of questions: too frequent to be search terms by themselves."""
 _HANGUL = re.compile("[\uac00-\ud7af]+")
 
 STOP_WORDS = _listed(
@@ -111,8 +111,8 @@ def stems(text: str, *, stop: bool = True) -> list[str]:
 def keyword_terms(stemmed: Sequence[str]) -> Sequence[str]:
     """Return stems as keyword search counts them: Chinese, Japanese and Korean in overlapping pairs of characters.
 
-    No rule tells where their words end, and pairs find most of them. Single characters count too, except the most
-    frequent: without them one question in eight of our own finds nothing.
+    No rule says where their words end, but pairs match most of them. Single characters count too, except the most
+    frequent: without them one in eight of our own questions finds nothing.
 
     >>> keyword_terms(["我", "住", "在", "porto", "서울에"])
     ['我住', '住在', '住', 'porto', '서울', '울에']
@@ -136,7 +136,7 @@ def _pairs(run: str) -> list[str]:
 
 
 def similarity(a: str, b: str) -> float:
-    """Similarity of two short statements, 0 to 1; 1 if they have the same stems in any order. Symmetric.
+    """Return the similarity of two short statements, 0 to 1; 1 if they have the same stems in any order. Symmetric.
 
     `2 · shared / (a + b)`, the Dice coefficient of the two bags of stems, where a content word weighs 1 and a stop word
     0.25, times one factor:
@@ -149,7 +149,7 @@ def similarity(a: str, b: str) -> float:
     Weights and factors were chosen by hand so that 0.85 separates duplicates from the rest.
     """
     first, second = _statement(a), _statement(b)
-    # Without any word the two are compared as they stand: "?!" is equal to itself alone.
+    # Without any word the two are compared as text: "?!" equals only itself.
     if first.bag == second.bag:
         return 1.0 if first.bag or first.bare == second.bare else 0.0
     shared = _weight(first.bag & second.bag)
@@ -208,7 +208,7 @@ class _Statement:
 
 @lru_cache(maxsize=4096)
 def _statement(text: str) -> _Statement:
-    """The parsed features of a text; cached, because comparing all pairs of a list parses each text repeatedly."""
+    """Return the features of a text; cached, because comparing all pairs of a list parses each text repeatedly."""
     return _Statement(text)
 
 
@@ -219,7 +219,7 @@ def _weight(bag: Counter[str]) -> float:
 def _cased_words(text: str) -> Iterator[str]:
     for match in _word_pattern().finditer(unicodedata.normalize("NFKC", text).replace("’", "'")):
         word = match.group()
-        # Only where groups of three digits tell thousands; "1,5" stays a decimal.
+        # Only groups of three digits mark thousands; "1,5" stays a decimal.
         yield word.replace(",", "") if match.lastgroup == "thousands" else word
 
 
@@ -257,7 +257,7 @@ def _stemmer() -> tuple[Any, Lock]:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """Pattern of one word. Every alternative consumes what it has examined, so matching is linear."""
+    """Return the pattern of one word. Every alternative consumes what it has examined, so matching is linear."""
     # `\w` lacks combining marks, without which Hindi or Thai words fall apart: 65,536 look-ups, about 5 ms, once.
     marks = "".join(chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
     letter = rf"(?:(?![{UNSPACED}_])[\w{marks}])"
@@ -270,7 +270,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 
 def whole_characters(text: str) -> str:
-    """`text` with surrogate pairs joined into characters; U+FFFD for each unpaired surrogate.
+    """Return `text` with surrogate pairs joined into characters; U+FFFD for each unpaired surrogate.
 
     >>> whole_characters("\\ud83d\\ude00 \\ud83d") == "\\U0001f600 \\ufffd"
     True
@@ -282,36 +282,36 @@ def whole_characters(text: str) -> str:
 
 
 class Characters:
-    """Accumulates a streamed text whose pieces may be split in the middle of a character."""
+    """Joiner of a streamed text whose pieces may be split in the middle of a character."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """The complete characters up to this piece; an unpaired surrogate at its end is kept for the next piece."""
+        """Return the complete characters up to this piece; a high surrogate at its end is kept for the next piece."""
         text = self._half + piece
         # Only a high surrogate waits for its other half; a low one can no longer become a character.
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return whole_characters(text[: len(text) - len(self._half)])
 
     def rest(self) -> str:
-        """Any remainder at the end of the text."""
+        """Return the remainder at the end of the text: U+FFFD for half a character, else nothing."""
         half, self._half = self._half, ""
         return whole_characters(half)
 
 
 def listed(words: Iterable[str]) -> str:
-    """`a, b and c`."""
+    """Join words into a list: `a, b and c`."""
     result = list(words)
     return " and ".join([", ".join(result[:-1]), result[-1]] if len(result) > 1 else result)
 
 
 def shortened(text: str, most: int) -> str:
-    """Truncate a text to this many characters."""
+    """Truncate a text to `most` characters, the last of which is then an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def told_apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers with as many decimals as tell them apart, at least two: `0.28` and `0.31`, `0.309` and `0.310`."""
+    """Format two numbers with the decimals that distinguish them, at least two: `0.28`, `0.31`; `0.309`, `0.310`."""
     places = next(n for n in (2, 3, 4, 9) if n == 9 or f"{one:.{n}f}" != f"{other:.{n}f}")
     return f"{one:.{places}f}", f"{other:.{places}f}"

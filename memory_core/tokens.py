@@ -22,7 +22,7 @@ Tokenizer = Callable[[str], Sequence[Any]]
 Accounting = Literal["content", "reference", "billed"]
 
 DEFAULT_ENCODING = "cl100k_base"
-"""The reference's default encoding (GPT-3.5, GPT-4); `o200k_base` (GPT-4o and later) ships as well."""
+"""LlamaIndex's default encoding (GPT-3.5, GPT-4); `o200k_base` (GPT-4o and later) ships as well."""
 
 MESSAGE_OVERHEAD = 4
 """Tokens an endpoint adds per message: 3 for its frame and 1 for the role (OpenAI cookbook,
@@ -32,7 +32,7 @@ IMAGE_TOKENS = 256
 AUDIO_TOKENS = 256
 VIDEO_TOKENS = 256
 DOCUMENT_TOKENS = 2048
-"""The reference's flat estimates, in tokens per part."""
+"""LlamaIndex's flat estimates, in tokens per part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def total_tokens(content: int, reference: int, messages: int, accounting: Accoun
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts tokens with one tokenizer; `id` names it, so that stored counts of two tokenizers are never mixed.
+    """Counter of tokens with one tokenizer; `id` names it, so that stored counts of two tokenizers are never mixed.
 
     >>> TokenCounter(str.split, id="words").text("two words")
     2
@@ -73,7 +73,7 @@ class TokenCounter:
     document_tokens: int = DOCUMENT_TOKENS
 
     def with_estimates(self, *, image: int, audio: int, video: int, document: int) -> "TokenCounter":
-        """Return the same tokenizer with other flat estimates, which become part of the id."""
+        """Return a counter with the same tokenizer and other estimates (tokens per part), which change its id."""
         estimates = (image, audio, video, document)
         if estimates == (self.image_tokens, self.audio_tokens, self.video_tokens, self.document_tokens):
             return self
@@ -118,7 +118,7 @@ class TokenCounter:
 
 
 def default_counter(encoding: str = DEFAULT_ENCODING) -> TokenCounter:
-    """Exact counter for a tiktoken encoding; works offline, since the encoding's file ships with a package.
+    """Return the exact counter for a tiktoken encoding; works offline, as the encoding's file ships with a package.
 
     Raises:
         ValueError: tiktoken knows no such encoding.
@@ -136,7 +136,7 @@ def is_encoding(name: str) -> bool:
 
 
 def counter_for(tokenizer_fn: Tokenizer | None, *, encoding: str = DEFAULT_ENCODING) -> TokenCounter:
-    """Return the counter for a caller's own tokenizer function, or the default one.
+    """Return the counter for a caller's own tokenizer function (None: that of `encoding`).
 
     The id of a function is its module and qualified name: stored counts remain valid while that stays the same.
     """
@@ -200,7 +200,7 @@ MAX_REPORTED = 2**53
 
 
 def reported(value: Any) -> int | None:
-    """Token count as reported by an endpoint, possibly as 12.0 or "12"; None if it is not a valid count.
+    """Return a token count reported by an endpoint, possibly as 12.0 or "12"; None if it is not a valid count.
 
     >>> [reported(value) for value in (12, 12.0, "12", "12.0", 12.5, -1, True, None, "many")]
     [12, 12, 12, 12, None, None, None, None, None]
