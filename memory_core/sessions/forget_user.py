@@ -41,7 +41,7 @@ class UserData:
     user_id: str
     sessions: tuple[Status, ...]
     facts: tuple[str, ...]
-    """Texts, in every state, of the facts that the user's sessions share."""
+    """Texts of the facts, in any state, that the user's sessions share."""
     searched: tuple[str, ...] = ()
     """Texts to search files for, to find what is left: the longest of the user's messages and facts."""
 
