@@ -22,10 +22,10 @@ READS = 6
 """Searches that are named below a record, the newest first."""
 
 NAMED = 3
-"""Records that are named in a sentence."""
+"""Maximum number of records named in a sentence."""
 
 MAX_COMPARED = 20_000
-"""Characters of a record that are compared word by word; a longer one is shown as it is."""
+"""Maximum characters of a record that is compared word by word; a longer one is shown whole."""
 
 ROWS = 14
 
@@ -34,11 +34,11 @@ _TABLE = "stores__records"
 _HOW = {"create": "created", "update": "updated", "upsert": "written"}
 
 WordsOf = Callable[[str | None], str]
-"""The words under a hash, or what stands where there are none."""
+"""Function that returns the text stored under a hash, or a note such as `(erased)`."""
 
 
 def draw(view: View) -> None:
-    """Draw what the agent's spans tell of its memory up to this moment."""
+    """Draw the records of the agent's memory, as its spans reported them up to this moment."""
     stores = stores_of(view.history.upto(view.position))
     if not stores:
         text = (
@@ -115,7 +115,7 @@ def _words_of(view: View, store: Store) -> WordsOf:
 
 
 def _draw_notes(store: Store) -> None:
-    """Draw records that were never found, and questions that found nothing."""
+    """Draw the number of records that were never found, and of questions that found nothing."""
     notes = []
     if store.deleted is not None:
         notes.append(f":orange[The store was deleted in turn {tokens(store.deleted.turn)}.]")

@@ -93,7 +93,7 @@ def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
 def change_dialog(session_id: str, name: str, change: Change) -> None:
     """Confirm a change, with a preview of the next prompt."""
     memory = engine().open(session_id)
-    # What it was when the dialog opened: if another tab changes it meanwhile, saving is refused.
+    # The value when the dialog opened: if another tab changes it meanwhile, saving is refused.
     before = memory.blocks.settings(name).get(change.setting)
     st.markdown(f"**{plain(name)}**: {plain(change.says.lower())}?")
     st.markdown(change.means)
@@ -157,7 +157,7 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     for field in fields:
         if field.group and field.group not in folds:
             folds[field.group] = st.expander(field.group)
-        # Only fields drawn before are known here, so a field stands after the one it depends on.
+        # Only fields drawn before are known here, so a field must follow the one it depends on.
         if field.when is None or drawer.chosen().get(field.when[0]) == field.when[1]:
             with folds[field.group] if field.group else nullcontext():
                 _draw(attached.kind, field, drawer)

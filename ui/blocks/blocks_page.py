@@ -63,7 +63,7 @@ def draw(view: View) -> None:
     # The address names a picked recipe, which this view does not show.
     write_link(None)
     drawer = _draw(view)
-    # A run opens one dialog at most: the one asked for is returned, and opened once the page is drawn.
+    # A run opens at most one dialog: it is returned, and opened after the page is drawn.
     if drawer is not None:
         drawer()
 
@@ -74,7 +74,7 @@ def _draw(view: View) -> Drawer | None:
     standings = _then(view, built) if view.past else _now(view, built)
     if not standings:
         return _empty(view)
-    # The order of cutting is a setting too, so a past turn is shown by the settings of then.
+    # The order of cutting is a setting too, so a past turn is drawn with the settings of that turn.
     config = view.history.config_at(view.position) if view.past else view.memory.session.config
     priorities = {shown.name: shown.priority for shown in standings}
     order = cut_order(priorities, config.truncation_order)
@@ -125,7 +125,7 @@ def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
 
 def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
     past = view.history.blocks_at(view.position)
-    # Words may be erased since, so a text can be missing.
+    # Texts may have been erased since, so one can be missing.
     texts = view.memory.log.texts(block.text for block in past if block.text)
     log = view.history.upto(view.position)
     return [
@@ -194,7 +194,7 @@ def _empty(view: View) -> Drawer | None:
     if attachment is not None and attachment.source == "file":
         empty("No blocks.", "The store holds none.", icon="view_agenda")
         return None
-    if attachment is not None:  # its memory is its own, and so is what it is made of
+    if attachment is not None:  # its memory is not made of blocks
         agent_stores.draw(view)
         return None
     if view.past:
@@ -274,7 +274,7 @@ def _holds(view: View, card: Card, shown: Standing) -> None:
     without = view.effects.without(card.name)
     whole = view.effects.of_text(past) if past is not None and past.kind in WITH_TEXT else None
     whole = whole or next((effect for effect in without if effect.stage.rule in AWAY), None)
-    if card.kind == "summary" and shown.text:  # of a new version, what the prompt's version said too is in the prompt
+    if card.kind == "summary" and shown.text:  # sentences that the prompt's older version had too count as sent
         between = " "
         held = [(sentence, view.effects.of(ref) or whole) for sentence, ref in shown_sentences(shown.text)]
     else:
@@ -320,7 +320,7 @@ def _actions(view: View, card: Card, shown: Standing) -> Drawer | None:
 
 
 def _shows_versions(view: View, card: Card) -> bool:
-    """Tell whether a read-only block has versions to look at: those of its store."""
+    """Return whether a block of an attached session has versions to browse, from its store."""
     return view.attached and view.turn is None and card.kind in WITH_TEXT
 
 

@@ -46,7 +46,7 @@ def edit_dialog(session_id: str, name: str) -> None:
         return
     key = f"edit_{session_id}_{name}"
     box = f"blocks__{key}_text"
-    # A text that was typed and not saved outlives the dialog and the tab.
+    # Unsaved text outlives the dialog and the tab.
     unsaved = engine().unsaved.at(_place(session_id, name))
     if unsaved is None:
         opened = draft(key, box, Draft(attached.record.revision))
@@ -57,7 +57,7 @@ def edit_dialog(session_id: str, name: str) -> None:
         st.rerun()
     st.session_state.setdefault(box, current if unsaved is None else unsaved.value)
     st.markdown(f"**{plain(name)}**")
-    place = st.container()  # a conflict is said above the text
+    place = st.container()  # messages, such as a conflict, are drawn above the text
     give_while_typing()
     text = str(
         st.text_area(
@@ -74,7 +74,7 @@ def edit_dialog(session_id: str, name: str) -> None:
         st.markdown(f":small[{characters_used(len(text), limit)}{over}. The agent edits this text too.]")
     if text != current:
         draw_effect(memory, texts={name: text})
-    # The typed text is the stored one again: nothing is left to keep.
+    # The typed text equals the stored one again: no draft is left to keep.
     elif unsaved is not None:
         engine().unsaved.forget(_place(session_id, name))
     if opened.problem is not None:

@@ -60,7 +60,7 @@ _PRIORITY, _PLACE = "priority_", "place_"
 
 
 def _by_name(sort: str, fields: Mapping[str, int]) -> dict[str, int]:
-    """Numbers of one kind of field, by block."""
+    """Return the values of the fields whose names begin with `sort`, by block."""
     return {field.removeprefix(sort): int(number) for field, number in fields.items() if field.startswith(sort)}
 
 
@@ -97,7 +97,7 @@ def _draw_rows(drawer: Drawer, names: list[str], kinds: Mapping[str, str], trunc
         row[2].number_input(
             f"Place of {plain(name)} in the prompt",
             min_value=1,
-            max_value=max(len(names), drawer.chosen()[_PLACE + name]),  # of a draft: there were more
+            max_value=max(len(names), drawer.chosen()[_PLACE + name]),  # a draft may hold a larger place
             step=1,
             value=None,
             placeholder=drawer.stays(_PLACE + name),
@@ -108,7 +108,7 @@ def _draw_rows(drawer: Drawer, names: list[str], kinds: Mapping[str, str], trunc
 
 
 def _ordered(names: list[str], at: Mapping[str, int], priorities: Mapping[str, int]) -> list[str]:
-    """Blocks ordered by their new places; a moved block precedes the one whose place it takes."""
+    """Return the blocks by their new places: a block moved up precedes the one there, a block moved down follows it."""
 
     def rank(name: str) -> tuple[float, int]:
         moved = priorities[name] - at[name]
@@ -131,7 +131,7 @@ def _apply(session_id: str, drawer: Drawer, names: list[str]) -> Done:
     before = {name: opened[name] for name in changed}
     parts = [f"priority of {short(name)} {tokens(before[name])} → {tokens(changed[name])}" for name in changed]
     parts += ["another order in the prompt"] if order is not None else []
-    # The mapping of what was opened is in the order of the prompt of then.
+    # `opened` lists the blocks in the order that the prompt had when the dialog opened.
     back = partial(_take_back, session_id, before, {**opened, **changed}, None if order is None else tuple(opened))
     return f"From the next turn: {listed(parts)}.", back
 
@@ -139,7 +139,7 @@ def _apply(session_id: str, drawer: Drawer, names: list[str]) -> Done:
 def _take_back(
     session_id: str, before: Mapping[str, int], after: Mapping[str, Any], order: tuple[str, ...] | None
 ) -> None:
-    # With a block added or removed since, the former order is not one of the present blocks.
+    # If a block was added or removed since, the former order does not fit the present blocks.
     if set(after) != set(_priorities(engine().open(session_id))):
         raise ConflictError("The blocks were changed since.")
     _configure(session_id, before, order, opened=after)

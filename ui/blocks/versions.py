@@ -57,7 +57,7 @@ def draw_versions(
     `key` identifies the dialog's draft, `box` the text widget if the dialog has one.
     """
     by_number = {revision.revision: revision for revision in revisions}
-    # Only the log tells what a version of a summary read and lost.
+    # Only the log records what a version of a summary read and lost.
     logged = {at.revision: at for at in memory.blocks.summary(attached.name).revisions()} if _sums_up(attached) else {}
     latest = attached.record.revision
     numbers = sorted(by_number, reverse=True)
@@ -77,7 +77,7 @@ def draw_versions(
         _draw_origin(logged[number])
     if chosen.note:
         st.markdown(f":small[:gray[{plain(chosen.note)}]]")
-    # The text of an attached agent is its own and cannot be set from here.
+    # An attached agent's text cannot be changed from here.
     if chosen.text != current and not memory.log.history().attached:
         st.button(
             f"Restore version {number}",
@@ -157,7 +157,7 @@ def _restore(session_id: str, name: str, earlier: int, revision: int, key: str, 
         keep_draft(key, replace(open_draft(key) or Draft(revision), problem=str(error), message=None))
         return
     sentence = f"Restored version {earlier} of {short(name)}."
-    # The dialog may hold typed words, which are offered again after the restored text took their place.
+    # Unsaved text in the dialog is kept, and offered again beside the restored text.
     typed = None if box is None else str(st.session_state.get(box, ""))
     keep_draft(key, Draft(restored, message=sentence, mine=None if typed == stored.get(revision) else typed))
     if box is not None:
