@@ -17,7 +17,7 @@ from ui.tab.model import Chosen, chosen_model
 from ui.tab.view import View
 
 ABOVE, SCRUBBER, GUIDE, PLAYER, STOP, AGENT, INPUT = 127, 49, 78, 54, 37, 56, 102
-"""Pixels of the window reserved for the header, and for each of the others if it is drawn, so that player and input
+"""Pixels of the window reserved for the header, and for each other element that is drawn, so that player and input
 stay above the fold."""
 
 NARROW = 150
@@ -41,7 +41,7 @@ def draw(view: View) -> None:
     except ConfigError as error:
         st.error(plain(str(error)))
     memory, running, read_only = view.memory, view.running, view.read_only
-    agents = read_only is not None and read_only.because == "agent"  # its conversation goes on, without words from here
+    agents = read_only is not None and read_only.because == "agent"  # an agent writes here, so the input is disabled
     recording = memory.session.recording(upto=view.last_seq)
     with st.container():  # always drawn, so that what follows keeps its place, and the conversation its scroll position
         guided = not read_only and draw_guide(view, recording)

@@ -46,13 +46,13 @@ AVATARS = {
 }
 
 _ASKED_AGAIN = state.ByPlace("chat_asked_again", 0)
-"""The turn of a session whose answer is asked for again; 0: none."""
+"""Turn whose answer is asked for again, by session; 0 if none."""
 
 SUMMARY_KINDS = ("flush_planned", "fact_added", "relation_added", "context_built", "tool_called")
 
 
 def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], None]) -> None:
-    """Draw the newest messages at this moment; `ending` draws pending ones, above the last turn's line.
+    """Draw the newest messages at this moment; `ending` draws pending messages, above the last turn's line.
 
     A message that was just sent appears as soon as it is stored, before its turn has a prompt.
     """
@@ -98,7 +98,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
 
 
 def _turn_line(view: View, turn: int, summary: Summary, *, asks_again: bool) -> None:
-    """Draw what a turn did, and with `asks_again` the way to ask for its answer without an item of its prompt."""
+    """Draw the summary line of a turn; `asks_again` adds the button to ask again without an item of its prompt."""
     session_id, past = view.memory.session_id, view.history.turns.get(turn)
     opened = _ASKED_AGAIN.at(session_id) == turn
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -196,7 +196,7 @@ def draw_message(stored: StoredMessage) -> None:
 
 
 def _spoken(stored: StoredMessage) -> DeltaGenerator:
-    """The place of one message: static/keys.js reads from it which message *Follow* means."""
+    """Return the container of one message; static/keys.js reads from its key which message *Follow* means."""
     return st.container(key=f"chat__said_{stored.seq}")
 
 

@@ -1,7 +1,7 @@
 """A one-sentence introduction and three steps for a first visit, above the chat of the demo until it is closed.
 
-A step can be pressed whenever it is drawn: what it shows is played first, if it has not happened yet. It is done when
-its page has shown what it promises, however the user got there. Completed steps are stored in the app's folder, so that
+Pressing a step first plays the demo up to the turn that it shows, unless it was played before. A step is done once its
+page has shown that turn, however the user got there. Completed steps are stored in the app's folder, so that
 a reload or another browser finds them done; a reset of the demo begins the guide again.
 """
 
@@ -103,7 +103,7 @@ def last_cut(history: History) -> int | None:
 
 
 def arrived(page: str, view: View) -> None:
-    """Mark as done the step whose promise this page shows. Called by the frame on every run."""
+    """Mark the guide's step for this page as done. Called by the frame on every run."""
     if view.memory.session_id != DEMO_SESSION or view.latest_turn <= RECORDED_TURNS:
         return
     if page == "context" and view.then is not None and view.then.cut_tokens:

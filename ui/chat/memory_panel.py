@@ -58,7 +58,7 @@ def draw_prompt(view: View) -> None:
 
 
 def _draw_store(view: View) -> None:
-    """A store tells what it holds, and no prompt."""
+    """Draw the size of the queue and of the archive of an opened store, which has no prompts."""
     heading("In the store")
     now = view.status_then
     st.markdown(
@@ -68,7 +68,7 @@ def _draw_store(view: View) -> None:
 
 
 def _draw_seen(event: ContextBuilt | None) -> None:
-    """An attached agent's prompt has no limit that is known here, and its queue is its own."""
+    """Draw the size of an attached agent's prompt; its limit and its queue are not known here."""
     heading("Prompt")
     if event is None:
         st.markdown(":small[:gray[None was seen yet.]]")
@@ -81,7 +81,7 @@ def _draw_seen(event: ContextBuilt | None) -> None:
 
 
 def draw_story(view: View, *, minus: int) -> None:
-    """Draw what memory did in the shown turn, up to this moment; `minus`: pixels of the window left for the rest."""
+    """Draw what memory did in the shown turn, up to this moment; `minus`: pixels of the window that the rest takes."""
     memory, turn = view.memory, view.shown_turn
     # Up to this moment: inside a turn, later events have not happened yet.
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]

@@ -113,14 +113,14 @@ def draw_player(view: View, recording: Recording | None) -> None:
 
 
 def next_message(memory: Memory, position: int) -> None:
-    """Play the next turn, or the rest of one that was stopped in. Once for each state of the log."""
+    """Play the next turn, or the rest of an interrupted turn; at most once for each position of the log."""
     # A double click asks for the same job twice, and it runs once.
     job_id = f"{chat_turns.STEP}{memory.session_id}-{position}"
     start(memory.session_id, job_id, lambda job: chat_turns.play(job, memory, turns=1, pace=1), chosen_model())
 
 
 def _play(memory: Memory, pace: float | None = None, reveal: Reveal | None = None) -> None:
-    """Play at a given pace, or at the chosen one; a running playback changes to it, one stopped at `reveal` goes on."""
+    """Play at `pace` (None: the chosen speed), from `reveal` if it stopped there; a running playback changes pace."""
     session_id = memory.session_id
     speed = _chosen_pace() if pace is None else pace
     # The first turns of the demo were played before it was opened, so stages count as first only after them.
@@ -167,7 +167,7 @@ def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
             key="chat__input",
             max_chars=MAX_CHARACTERS,
             on_submit=_send,
-            # The id makes a message that is sent twice, as after a lost connection, be stored once.
+            # With this id, a message sent twice, as after a lost connection, is stored once.
             args=(memory, chosen, st.session_state.setdefault(_DRAFT, uuid.uuid4().hex)),
         )
         if answering:
@@ -175,7 +175,7 @@ def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
 
 
 def draw_no_input() -> None:
-    """Draw the input of a session that is left to its agent; the whole reason stands in the header."""
+    """Draw a disabled input for a session that is left to its agent; the header gives the full reason."""
     st.chat_input("An agent works here: take over to write", key="chat__no_input", disabled=True)
 
 
@@ -219,7 +219,7 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
 
 
 def start(session_id: str, job_id: str, work: Callable[[Job], object], chosen: Chosen) -> None:
-    """Start work for the session, unless other work is running for it. What was reported before is out of date."""
+    """Dismiss the last message and start work for the session, unless other work is running for it."""
     toasts.dismiss()
     engine().start(session_id, job_id, work, browser_model=chosen.pasted)
 

@@ -67,5 +67,5 @@ def _draw_reply(memory: Memory, job: Job) -> None:
 
 
 def _reply_text(steps: list[StoredMessage]) -> int:
-    """Number of characters said along with tool calls; they are drawn with the calls."""
+    """Number of characters of the text stored with tool calls, which is drawn with the calls."""
     return sum(len(stored.message.content or "") for stored in steps if stored.message.role is MessageRole.ASSISTANT)

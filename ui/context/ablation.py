@@ -1,5 +1,5 @@
-"""Did this memory matter? A prompt asked again without one item, or with other words in it: on Context, and in Chat
-below the answer that it led to."""
+"""The form *Did this memory matter?*, on Context and below an answer in Chat: ask again without an item of the prompt,
+or with the item reworded."""
 
 import json
 import uuid
@@ -26,11 +26,11 @@ LOOK_SECONDS = 0.3
 MOST_CHARACTERS = 4_000
 
 _ASKED = state.ByPlace[str]("context_ablation", "")
-"""Key of what was asked last in this tab, by session, prompt, item and words."""
+"""Id of the job asked last in this tab, by session, prompt, item, words and model."""
 
 
 def draw(view: View, sent: Prompt) -> None:
-    """Draw the form under its title, to be opened."""
+    """Draw the form in a closed expander."""
     box = st.expander(TITLE, key="context__matter", icon=ICON, on_change="rerun")
     # The form plans the prompt anew, so it is drawn only while it is open.
     if box.open:
@@ -73,7 +73,7 @@ def _label(part: str, entry: Entry) -> str:
 
 
 def _draw_words(sent: Prompt, entry: Entry) -> str | None:
-    """Other words for the item; None: it is left out."""
+    """Draw the choice, and return the text that replaces the item; None if it is left out."""
     if entry.ref.kind not in EDITABLE:
         return None
     key = f"{sent.record.position}_{entry.ref}"
@@ -120,7 +120,7 @@ def _draw_asking(
 
 
 def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> None:
-    """Ask in the background; what is asked again is answered again, as models answer otherwise each time."""
+    """Ask in the background. Asking again calls the model again, because its answers vary."""
     # A new key each time: a job that has ended is not started again under its own.
     key = f"matter/{uuid.uuid4().hex}"
     # Kept by this tab alone: answers are stored nowhere.
@@ -140,7 +140,7 @@ def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> Non
 @st.fragment(run_every=LOOK_SECONDS)
 def _follow(job: Job) -> None:
     if job.done:
-        # The answers stand outside of this fragment, so the whole page is drawn again.
+        # The answers are outside this fragment, so the whole page is drawn again.
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":shimmer[{plain(job.progress[-1]) if job.progress else 'Asking'}]", width="content")

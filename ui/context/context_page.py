@@ -35,10 +35,10 @@ SHOW = "show"
 _SHOWN = "context__show"
 
 SEARCHES = 300
-"""Searches, the newest, among which those of a prompt are looked for."""
+"""Number of the newest searches among which those for a prompt are looked up."""
 
 LEFT_OUT = 6
-"""Maximum number of messages that are named beside a prompt they are not in; the newest."""
+"""Maximum number of messages or results listed that are not in a prompt."""
 
 CODE_PIXELS = 360
 BILL_PIXELS = 470
@@ -71,7 +71,7 @@ def draw(view: View) -> None:
 
 
 def _chosen(contexts: tuple[EventRecord, ...]) -> EventRecord:
-    """The last context of the turn, unless another one is selected beside the figure's title."""
+    """Return the last prompt of the turn, unless another one is selected beside the figure's title."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         heading("Requested and sent", width="content")
         if len(contexts) == 1:
@@ -139,7 +139,7 @@ def _draw_cuts(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
 
 
 def _draw_left_out(view: View, sent: Prompt) -> None:
-    """Draw what was said up to an attached agent's prompt and is not in it. Why, only the agent knows."""
+    """Draw the earlier messages that are not in an attached agent's prompt; the agent's reason is not known."""
     _draw_unsent(view, sent)
     in_prompt = set(places_of(sent.built))
     earlier = [r.event for r in view.history.upto(sent.record.position) if r.event.kind == "message_added"]
@@ -159,7 +159,7 @@ def _draw_left_out(view: View, sent: Prompt) -> None:
 
 
 def _draw_unsent(view: View, sent: Prompt) -> None:
-    """Draw what searches of the agent's memory found for this prompt and it has not."""
+    """Draw the results of searches of the agent's memory that are not in this prompt."""
     # A long log may have many searches; those of a prompt are among the newest before it.
     searches = [r for r in view.history.upto(view.position) if r.kind == MemorySearched.kind][-SEARCHES:]
     omitted = view.memory.trace.omitted_results(searches, upto=view.position, prompt=sent.record).values()
@@ -266,7 +266,7 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 
 
 def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
-    """Sentence on the prefix two prompts share: as sent, and with memory in the other of system and user message."""
+    """Return a sentence on the prefix that two prompts share, as sent and with memory in the other message."""
     memory = view.memory
     # The other place for memory, to show what a prompt cache would save there.
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM

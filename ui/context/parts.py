@@ -26,7 +26,7 @@ PAGE = 20
 """Entries of a part drawn per page."""
 
 NOT_SENT = 8
-"""Lines of what a block did not ask for; the rest is counted."""
+"""Maximum number of items listed that a block did not request; the rest is counted."""
 
 PAGER_PIXELS = 300
 
@@ -45,7 +45,7 @@ def draw_parts(
 ) -> None:
     """Draw all parts, the queue first; those that were cut are expanded.
 
-    `effects`: those on this prompt; `words`: of what it has not.
+    `effects`: what is in this prompt and why the rest is not; `words`: returns the texts of items that are not.
     """
     for part in sent.parts:
         # Losses are what people look for, so these parts start expanded.
@@ -98,7 +98,7 @@ def _follow(entry: Entry, effects: Effects) -> None:
 
 
 def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
-    """Draw what the block keeps, or its search found, and did not ask for. What was cut is struck among the entries."""
+    """Draw items that the block holds, or its search found, but did not request; cut items are among the entries."""
     not_sent = [effect for effect in effects.without(part.name) if effect.stage.name == "found"]
     if not_sent:
         title = "Found, and not sent" if part.kind == "vector" else "Kept, and not sent"
@@ -109,7 +109,7 @@ def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
     """The entries of one page: cut ones first, then those that were included."""
-    # Cut ones are what people look for, and could stand on a later page otherwise.
+    # Cut entries are what people look for, and could be on a later page otherwise.
     entries = [*part.left_out, *part.included]
     if len(entries) <= PAGE:
         return entries
@@ -152,7 +152,7 @@ def _draw_words(part: PromptPart, entry: Entry) -> None:
 
 
 _OPENED = {"fact": ("facts", "fact"), "relation": ("graph", "relation")}
-"""For each kind of reference: the page where a person can open what it names, and that page's parameter."""
+"""Page and URL parameter that open a reference, by its kind."""
 
 
 def _draw_opened(part: PromptPart, entry: Entry, effects: Effects, *, read_only: bool) -> None:

@@ -1,6 +1,6 @@
-"""Any word of a prompt leads to where its sentence came from, by a click or by keys: the places that take one.
+"""Clickable words of a prompt: a click, or a key, follows a word's sentence to where it came from.
 
-What is followed is a sentence of an entry of the prompt, so that a copy in another part is another carrier of the same.
+The sentence of one entry is followed; a copy of it in another part of the prompt is a different carrier.
 """
 
 from typing import Any
@@ -14,18 +14,18 @@ from ui.tab import nav
 HINT = "Click a word to trace it (F)"
 
 _SELF_CONTAINED = ("fact", "relation")
-"""Kinds of entries that say one thing: all of it is followed."""
+"""Kinds of entries that are followed as a whole, not sentence by sentence."""
 
 _watch = st.components.v2.component("prompt-words", js=(nav.STATIC / "prompt.js").read_text(encoding="utf-8"))
 
 
 def words_of(part: str, ref: Ref, **options: Any) -> DeltaGenerator:
-    """The place of an entry's words; `part` tells parts with the same entry apart, in hex digits."""
+    """Return the container of an entry's words; `part`: hex digits that tell apart parts with the same entry."""
     return st.container(key=f"context__said_{part}_{ref}", gap=None, **options)
 
 
 def listen() -> None:
-    """Take a click on a word, or the key that stands for it."""
+    """Open the trace of a word that was clicked, or chosen by key."""
     with st.container(key="context__pointing"):
         heard = _watch(key="context-prompt-words", on_follow_change=lambda: None)
     if heard.follow:
@@ -35,7 +35,7 @@ def listen() -> None:
 
 
 def followed(asked: Any) -> dict[str, Any]:
-    """URL parameters that follow what a browser asks for; none if it asks for nothing that there can be."""
+    """Return the URL parameters that follow the browser's request; empty if its reference is invalid."""
     ref, words, word = (str(asked.get(name) or "").strip() for name in ("ref", "words", "word"))
     # A browser may send anything, so only the form of a ref is trusted.
     if not is_target(ref):
