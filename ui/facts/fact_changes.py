@@ -114,7 +114,7 @@ def listed(desk: Desk) -> list[AppliedChangeSet]:
 
 
 def _imported(desk: Desk, facts: Sequence[int]) -> str:
-    """`Imported 227 facts, 3 of them wait under Review.`"""
+    """Return the message on an import: `Imported 227 facts, 3 of them wait under Review.`"""
     # Counted after the import: whether a fact waits depends on all others, those of the same file included.
     waiting = len({fact.id for fact in desk.curation.review().facts}.intersection(facts))
     waits = f", {tokens(waiting)} of them {'wait' if waiting > 1 else 'waits'} under Review" if waiting else ""

@@ -70,7 +70,7 @@ def import_dialog(desk: Desk) -> None:
         return
     _preview(plan)
     if plan.change is not None:
-        # An import can pass `max_facts`, and the next flush would then condense what was just imported: said before it.
+        # An import can exceed `max_facts`, and the next flush would condense the imported facts: warned of here.
         added = [step for step in plan.change.steps if isinstance(step, New)]
         draw_limit(desk.memory, desk.block, desk.curation.limit_effect(added), key="facts__import")
     with st.container(horizontal=True):

@@ -45,7 +45,7 @@ STATE_PIXELS, CHIP_PIXELS, REASON_PIXELS = 150, 104, 174
 """Width in pixels of the state column: two chips in a row, one chip each, and with reasons for greyed rows."""
 
 FACT_PIXELS = 300
-"""Least width in pixels of the words; what has no room beside them is scrolled to inside the table."""
+"""Minimum width in pixels of the column Fact; the table scrolls to columns that do not fit beside it."""
 
 MAX_LABELS = 16
 """Maximum number of categories or topics in the filter."""
@@ -145,7 +145,7 @@ def draw_list(
 
 
 def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]:
-    """Return a row of the table; `columns` says which of those are shown that may say the same everywhere."""
+    """Return a row of the table; a column that is False in `columns` is left out."""
     values = {
         "State": state,
         "Fact": row.text,
@@ -158,7 +158,7 @@ def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]
 
 
 def _states(row: Row, effect: Effect | None) -> list[str]:
-    """State column of a row: why it is not in the prompt shown, and its present state unless that says the same."""
+    """Return the chips of a row: why it is not in the prompt shown, and its state unless the reason names it."""
     labels = chips(row)
     # Without a prompt no effect is known, and only the present labels are shown.
     if effect is None or effect.shown:

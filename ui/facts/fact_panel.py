@@ -45,7 +45,7 @@ LONGEST_TITLE = 160
 LONGEST_METADATA = 4_000
 """Characters shown of a fact's metadata."""
 METADATA_LINES = 6
-"""Lines of metadata above which they scroll."""
+"""Number of lines above which metadata scrolls."""
 SHOWN_SOURCES = 2
 SHOWN_SELECTED = 8
 FIELD_PIXELS = 80
@@ -77,7 +77,7 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
 
 
 def _probes(view: View, desk: Desk, row: Row) -> list[Probe]:
-    """Probes of a fact: of its words, and of the first message of this session that it was learned from."""
+    """Return probes for a fact: for its text, and for the first message of this session that it was learned from."""
     turn, here = max(1, view.shown_turn), desk.memory.session_id
     seqs = [source.seq for source in sources_of(desk, row.id) if source.session_id == here]
     return [*probing.of_words(row.text, turn), *probing.of_messages(seqs[:1], turn)]
@@ -164,7 +164,7 @@ def _states(row: Row) -> None:
 
 
 def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
-    """Draw a fact's category and topics, with a way to change them."""
+    """Draw a fact's category and topics, with a popover to change them."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
         # A category that is also a topic is shown once, as the topic.
         if row.category and row.category not in row.topics:
@@ -199,7 +199,7 @@ def _draw_given(fact: Fact | RebuiltFact | None) -> None:
 
 
 def _label(desk: Desk, fact: Fact, mark: str) -> None:
-    # The fact's own first, as it is the field's value; then those set for the block, then those in use.
+    # The fact's own category first, as the field's value; then those set for the block, then those in use.
     categories = [fact.category, *desk.categories, *categories_count(desk.rows)]
     topics = [*fact.topics, *topics_count(desk.rows)]
     keys = f"facts__category_{mark}", f"facts__topics_{mark}"

@@ -80,7 +80,7 @@ class Desk:
 
     @property
     def curation(self) -> Curation:
-        """Desk that changes the facts. Raises `NotFoundError` if the block was removed."""
+        """The engine's interface for changing the facts. Raises `NotFoundError` if the block was removed."""
         return self.memory.facts.desk(self.block)
 
     @property
@@ -120,11 +120,11 @@ def read_desk(view: View, block: str) -> Desk:
     memory, session_id = view.memory, view.memory.session_id
     curation = memory.facts.desk(block)
     facts = curation.facts()
-    # Another session of the user may change or confirm a shared fact, of which this log's position tells nothing.
+    # Another session of the user may change or confirm a shared fact, which does not move this log's position.
     versions = tuple((fact.id, fact.version, fact.confirmed_at) for fact in facts)
     cache = _cache(memory, block)
     position = view.history.position
-    # The position is part of the version: contradictions, and what a person looked at, stand in the log alone.
+    # The position is part of the version: contradictions, and what a person reviewed, are only in the log.
     review = cache.value("review", (versions, position), curation.review)
     roles = cache.value("roles", position, lambda: roles_of(view.history.records))
     # Only events since the last drawing are counted, as a log can have many thousands.
@@ -237,7 +237,7 @@ def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
 
 
 def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:
-    """Kind of a fact's source. `roles` are those of this session's messages, by number."""
+    """Kind of a fact's source. `roles`: roles of this session's messages, by number."""
     # How it was made comes before who said it: a condensed fact may have sources, too.
     if origin == "written":
         return "person"
@@ -262,7 +262,7 @@ def _here(sources: Sequence[tuple[str, int]], session_id: str) -> bool:
 
 def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
     memory, position = view.memory, view.position
-    # 1. Only events that make or change facts, of this session and, for a shared block, of the user's others.
+    # 1. Only events that make or change facts, of this session and, for a shared block, of the user's other sessions.
     records = [record for record in view.history.upto(position) if record.kind in FACT_KINDS]
     blocks = {past.name: past for past in view.history.blocks_at(position)}
     if block in blocks and blocks[block].settings.get("scope") == "user":

@@ -97,7 +97,7 @@ def is_new(asked: int, place: ListPosition) -> bool:
 
 
 def take_link(place: ListPosition) -> int | None:
-    """Id of the fact the URL asks for; only once for each change of the URL."""
+    """Return the id of the fact the URL asks for, once for each change of the URL; otherwise None."""
     asked = asked_fact()
     if asked is None or not is_new(asked, place):
         return None

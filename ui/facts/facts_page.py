@@ -214,7 +214,7 @@ def _more(desk: Desk, offered: Sequence[str]) -> None:
     if chosen == "Still true?":
         fact_tab.change(desk.place, view="check")
         fact_tab.redraw(desk.place)
-        # The view's own control is drawn already in this run, with the view of before.
+        # The control of the views is drawn already in this run, with the previous view.
         st.rerun()
     elif chosen == "Changes":
         changes_dialog(partial(fact_changes.listed, desk), partial(fact_changes.undo, desk))

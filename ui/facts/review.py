@@ -94,7 +94,7 @@ def _card(desk: Desk, fact: Fact, waiting: int) -> None:
             if others:
                 draw_choices(desk, fact, others, keys=True)
             _actions(desk, fact, contradicts=bool(others), mergeable=nearest is not None)
-        # Where facts contradict, each choice has told its effect already.
+        # Where facts contradict each other, each choice shows its effect already.
         if not others:
             _effect(desk, fact)
 
@@ -210,7 +210,7 @@ def _held_back(desk: Desk) -> None:
 
 
 def why_held(held: SuppressedFact, now: float) -> str:
-    """`Held back: you rejected a near copy on 12 May (0.95).`"""
+    """Return the reason for holding a find back: `Held back: you rejected a near copy on 12 May (0.95).`"""
     when = ago(held.near.updated_at, now)
     when = f"on {when}" if when[0].isdigit() and not when.endswith("ago") else when
     return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'

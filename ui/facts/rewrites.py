@@ -22,12 +22,12 @@ LONGEST = 160
 
 
 def headline(rewrite: Rewrite) -> str:
-    """`31 facts became 24 in turn 28`"""
+    """Return the title of a condensing: `31 facts became 24 in turn 28`"""
     return f"{tokens(rewrite.before)} facts became {tokens(rewrite.after)} in turn {tokens(rewrite.turn)}"
 
 
 def sums(rewrite: Rewrite) -> str:
-    """`kept 20 · merged 9 → 4 · dropped 2 · unsupported 0`"""
+    """Return the totals of a condensing: `kept 20 · merged 9 → 4 · dropped 2 · unsupported 0`"""
     into = len(rewrite.merged)
     merged = sum(len(merge.sources) for merge in rewrite.merged)
     unsupported = sum(line.unsupported for line in _written(rewrite))
@@ -45,7 +45,7 @@ def lost(rewrite: Rewrite) -> list[Fact]:
 
 
 def draw_rewrites(desk: Desk) -> None:
-    """Draw all condensings, newest first, as loss diffs."""
+    """Draw the newest condensings, each with the facts it dropped, merged and wrote."""
     if not desk.rewrites:
         block = next((a for a in desk.memory.blocks if a.name == desk.block), None)
         # 50 is the default of `max_facts`, for a block that was removed.

@@ -15,7 +15,7 @@ from ui.parts.components import empty
 
 LONGEST = 300
 _AGE = "check_after"
-"""Name of the chosen age among what the tab remembers."""
+"""Name under which the tab remembers the chosen age."""
 
 
 def chosen_age(place: fact_tab.ListPosition) -> str:
@@ -24,7 +24,7 @@ def chosen_age(place: fact_tab.ListPosition) -> str:
 
 
 def draw_check(desk: Desk) -> None:
-    """Draw the choice of an age, and the fact of that age to look at first."""
+    """Draw the choice of an age, and the first fact not confirmed for that long."""
     key = fact_tab.key(desk.place, "check_after")
     st.segmented_control(
         "Not confirmed for",

@@ -46,7 +46,7 @@ def reactivate(desk: Desk, relation: Relation) -> None:
 
 
 def retire(desk: Desk, relation: Relation) -> None:
-    # A retired relation is in no list any more, so that its panel would be about nothing.
+    # A retired relation is in no list any more, so its panel is closed.
     if apply(desk, lambda graph: graph.retire([relation])) is not None:
         graph_tab.look(desk.place, relation=None)
 

@@ -21,7 +21,7 @@ from ui.graph.graph_snapshot import Desk
 from ui.parts.components import closing_button, error_inside
 
 LIKELY = 0.7
-"""Similarity of names from which on an entity is preselected for merging."""
+"""Minimum similarity of names, 0 to 1, of an entity that is preselected for merging."""
 
 OFFERED = 200
 """Maximum number of entities offered for merging, the most similar ones."""

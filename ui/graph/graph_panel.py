@@ -184,7 +184,7 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
                 args=(desk, relation),
             )
         nav.follow_link(Ref.of("relation", relation.id), "Follow")
-        # A menu reports the chosen label, which is led back to the entity.
+        # A menu reports the chosen label, which is mapped back to the entity.
         names = {id: short(graph.name(id)) for id in (relation.subject, relation.object)}
         if len(set(names.values())) < len(names):
             names = {id: f"{graph.name(id)} ({id})" for id in names}

@@ -86,7 +86,7 @@ def past_graph(view: View, block: str) -> Graph:
     past = PastGraph()
     for record in view.history.upto(view.position):
         past.apply(record)
-    # 2. Read all of these texts with one query. What was erased since has none.
+    # 2. Read all of these texts with one query; erased texts are missing.
     hashes = {hash for entity in past.entities.values() for hash in (entity.name, *entity.aliases)}
     hashes |= {relation.predicate for relation in past.relations.values()}
     words = view.memory.log.texts(hashes)
