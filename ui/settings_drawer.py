@@ -168,7 +168,7 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
 
 
 def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> None:
-    """Show what is wrong or odd about the configuration, each with a button for a change that mends it here."""
+    """Show the problems of the configuration, each with a button if this drawer has a field that fixes it."""
     from memory_core.lab.linting import findings  # with all of the lab, which the first page does without
     from memory_core.lab.variants import Change, variant_of
 
@@ -194,7 +194,7 @@ def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> Non
 
 
 def _has_field(change: "Change") -> bool:
-    """Can the change be made here, to the last digit?"""
+    """Return whether a field of this drawer can hold exactly the new value."""
     name, value = change.setting, change.after
     # A share of 62.5 % has no field value: the button would set another one than it names.
     return name in _FIELDS and _meant(name, _shown(name, value)) == value
@@ -244,5 +244,5 @@ def _apply(session_id: str, drawer: Drawer) -> Done:
 
 
 def _take_back(session_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    # What was set is expected to be stored still; a later change by somebody else is not undone.
+    # Refused unless the changed values are still stored: a later change by somebody else is not undone.
     engine().open(session_id).configure(opened=after, **before)

@@ -86,7 +86,7 @@ def _pages() -> list[Target]:
 
 
 def _trace(memory: Memory | None, words: str) -> Iterator[Target]:
-    """Following the words themselves, wherever they are or are not."""
+    """Yield the target that traces the words themselves, found or not."""
     if memory is not None and len(words.strip()) >= MIN_LETTERS and turn_asked(words) is None:
         yield Target("Trace", f"Where did it go? “{words.strip()}”", "trace", query=nav.followed(words.strip()))
 
@@ -94,7 +94,7 @@ def _trace(memory: Memory | None, words: str) -> Iterator[Target]:
 def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
     number = turn_asked(words)
     if memory is not None and number is not None and 1 <= number <= (latest := memory.session.status().turns):
-        # The latest turn has no number in links, so that they stay with what comes.
+        # Links to the latest turn carry no number, so that they follow new turns.
         shown = None if number == latest else number
         yield Target("Turn", f"Turn {tokens(number)}: chat", "chat", shown)
         yield Target("Turn", f"Turn {tokens(number)}: prompt", "context", shown)

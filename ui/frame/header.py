@@ -1,4 +1,4 @@
-"""The frame around every page: the header with its turn picker, and one way to open what a page draws.
+"""The frame around every page: the header with its turn picker, and the function that opens and draws a page.
 
 One clock drives all pages: the turn in the header. A page of the past shows that turn read-only.
 """

@@ -14,7 +14,7 @@ from ui.tab import drawing, state
 from ui.tab.services import engine
 
 PATIENCE_SECONDS = 15.0
-"""Time limit, in seconds, for a model's first word; a slower one is unpleasant to talk to."""
+"""Time limit, in seconds, for the first word of a model's answer."""
 
 LOOK_SECONDS = 0.3
 NAME_CHARACTERS = 60

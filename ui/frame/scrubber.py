@@ -1,6 +1,6 @@
 """The scrubber below the header: all turns on one track, with ▼ at flushes and ✂ where something was cut.
 
-It drives the one clock of all pages: by dragging, with ← and →, and with Shift by single steps inside a turn. The
+It sets the turn of all pages, by dragging or with ← and →; with Shift, it moves by single steps inside a turn. The
 browser numbers its requests, so quick keystrokes add up, and an older answer does not override a newer request.
 """
 
@@ -81,8 +81,8 @@ def steps_of(history: History) -> Mapping[int, Sequence[int]]:
 
 
 def place_of(view: View, turn: int | None, step: int | None) -> tuple[int | None, int | None]:
-    """The turn (None: the latest) and the log position for a request of the browser: a step of a turn by its number, or
-    (None) the end of the turn, which includes its last step."""
+    """Return the turn (None: the latest) and the log position (None: the end of the turn) that the browser requests;
+    `step` counts from 1, and the last step of a turn is its end."""
     if turn is None:
         return None, None
     # The request comes from the browser, which may have seen another state of the session.

@@ -23,7 +23,7 @@ STATUS_CHARACTERS = 40
 
 
 def select_session() -> Mapping[str, Status] | None:
-    """Decide which session this run shows; return all by id, or None if the database cannot be reached."""
+    """Decide which session this run shows; return all sessions by id, or None if the database cannot be reached."""
     try:
         shared = engine()
         ensure_demo(shared)
@@ -55,7 +55,7 @@ def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:
 
 
 def _titles(sessions: Sequence[Status]) -> dict[str, str]:
-    """Display title of each session in the picker, numbered if another one has the same."""
+    """Return the display title of each session by id, numbered if another session has the same title."""
     shown: dict[str, str] = {}
     uses: Counter[str] = Counter()
     for status in sessions:

@@ -18,7 +18,7 @@ MAX_SECONDS = 1.0
 """Maximum seconds for which elements are held after a user's action; a slower page appears as it is drawn."""
 
 MAX_FOLLOWED_SECONDS = 10.0
-"""Maximum seconds for which elements are held when the page only follows: what it still shows is consistent."""
+"""Maximum seconds for which elements are held when the page only follows new events: the old page is consistent."""
 
 SETTLE_SECONDS = 0.03
 """Delay, in seconds, between unchanged and changed elements, so that the browser draws the former first."""
@@ -34,7 +34,7 @@ Drawn = Mapping[tuple[int, ...], str]
 
 
 def again() -> NoReturn:
-    """Rerun the page because its session has new events; not caused by a user's action."""
+    """Rerun the page because its session has new events, not because of a user's action."""
     st.session_state[_FOLLOWED] = True
     st.rerun()
 

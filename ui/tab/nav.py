@@ -64,7 +64,7 @@ MENU: Mapping[str, Mapping[str, str]] = {
 """The pages by group, named as their files, each with its icon."""
 
 TITLES: Mapping[str, str] = {"trace": "Where did it go?"}
-"""Titles of pages that are not their file's name."""
+"""Titles of pages that differ from their file's name."""
 
 
 def title(page: str) -> str:
@@ -107,20 +107,20 @@ def link(
 
 
 FOLLOW = "follow"
-"""URL parameter of *Where did it go?* that names what is followed by id, as events do: `?follow=m7`."""
+"""URL parameter of *Where did it go?* with the id of the item to follow, as in events: `?follow=m7`."""
 
 WORDS = "words"
-"""URL parameter of the same page with a phrase that is followed; beside `follow`, the words of it that matter."""
+"""URL parameter of *Where did it go?* with a phrase to follow; beside `follow`, the part of the item that matters."""
 
 WORD = "word"
-"""URL parameter of the same page with the word that was clicked."""
+"""URL parameter of *Where did it go?* with the word that was clicked."""
 
 MAX_WORDS = 300
 """Maximum characters of a phrase in a URL."""
 
 
 def followed(target: str) -> dict[str, str]:
-    """URL parameters that follow something: a `Ref`, or a phrase.
+    """Return the URL parameters that follow an item, by its `Ref`, or a phrase.
 
     >>> from memory_core.events import Ref
     >>> followed(Ref.of("fact", 7)), followed("allergic to nuts")
@@ -133,7 +133,7 @@ def followed(target: str) -> dict[str, str]:
 
 
 def follow_link(target: str, label: str = ":small[Follow]", *, help: str | None = None) -> None:
-    """A link that follows something to the shown turn's prompt. `label` and `help`, its tooltip, are markdown."""
+    """Draw a link to the trace of an item or a phrase. `label` and `help`, its tooltip, are markdown."""
     query: dict[str, Any] = followed(target)
     link("trace", label, icon=":material/route:", help=help, **query)
 
@@ -146,7 +146,7 @@ def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoR
 def address(turn: int | EllipsisType | None = ..., query: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """URL parameters of a link: the session, the current turn unless another is given, and `query`."""
     shown = state.selected_turn() if turn is ... else turn
-    # The address is asked where the tab has not selected a session yet.
+    # The URL counts while the tab has not selected a session yet.
     session_id = state.selected_session() or st.query_params.get(state.SESSION)
     # A step belongs to its turn: a link to another turn leads to that turn's end.
     step = state.selected_step() if turn is ... else None

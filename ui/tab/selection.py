@@ -18,7 +18,7 @@ BEHIND_SECONDS = 1.5
 """Seconds after writing within which a new address may not have reached the browser."""
 
 _LONGEST_NUMBER = 10
-"""Digits from which on a number in an address is refused in an address."""
+"""Number of digits from which on a number in an address is refused."""
 
 _WRITTEN = "_written_link"
 _UNKNOWN = "_unknown_turn"
@@ -100,7 +100,7 @@ def take(existing: Sequence[str]) -> None:
     asked = Link(*(st.query_params.get(name) for name in (state.SESSION, state.TURN, state.STEP)))
     now = time.monotonic()
     link = decide(shown, asked, _cause(), written=written.link, earlier=written.earlier(now), existing=existing)
-    # Said once for a session that was shown and is gone; otherwise for one that the address names in vain.
+    # The session that was shown and is gone; otherwise the one in the address, which may not exist.
     missing = shown.session if shown is not None and shown.session not in existing else asked.session
     if missing is not None and missing not in existing:
         state.say("warning", "This session was deleted elsewhere, or never existed. Showing another one.")

@@ -38,7 +38,7 @@ class ByPlace(Generic[State]):
     """Page state by place, a session or one of its blocks: one frozen value each, kept while other pages are drawn."""
 
     def __init__(self, name: str, begun: State) -> None:
-        """`begun`: what is remembered of a place that was not looked at yet."""
+        """`begun`: state of a place that was not visited yet."""
         self._name, self._begun = name, begun
 
     def at(self, place: Hashable) -> State:
@@ -49,7 +49,7 @@ class ByPlace(Generic[State]):
         st.session_state[self._name] = {**st.session_state.get(self._name, {}), place: value}
 
     def change(self, place: Hashable, /, **changes: Any) -> None:
-        """Other values in some fields; what is not named stays."""
+        """Change the named fields of a place's state; the others stay."""
         before: Any = self.at(place)
         self.put(place, replace(before, **changes))
 
@@ -78,14 +78,14 @@ def say(kind: Literal["error", "warning", "info"], text: str) -> None:
 
 
 def take_notice() -> Notice | None:
-    """The sentence to show; it is returned once."""
+    """Return the message to show, once; None if there is none."""
     notice: Notice | None = st.session_state.pop(_NOTICE, None)
     st.session_state[_SHOWN] = notice
     return notice
 
 
 def keep_notice() -> None:
-    """Keep the current sentence for another drawing, which is not due to a user's action but to new events."""
+    """Keep the current message for a redraw that is due to new events, not to a user's action."""
     shown: Notice | None = st.session_state.get(_SHOWN)
     if shown is not None:
         # A newer notice, said since that drawing, is not replaced.
@@ -127,7 +127,7 @@ def saw_graph(exists: bool) -> None:
 
 
 def earlier_messages() -> int:
-    """Number of messages drawn beyond the usual."""
+    """Number of earlier messages drawn in addition to the initial ones."""
     return int(st.session_state.get(_EARLIER, 0))
 
 

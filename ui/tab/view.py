@@ -99,7 +99,7 @@ class View:
     @cached_property
     def then(self) -> TurnRecord | None:
         """The shown turn up to this moment; None before the first."""
-        # The shared record serves where the turn is shown to its end; only a moment inside it is counted anew.
+        # The shared record is used if the turn is shown to its end; only a moment inside it is counted anew.
         record = self.history.turns.get(self.shown_turn)
         if record is None or record.last_position <= self.position:
             return record
@@ -117,14 +117,14 @@ class View:
 
     @cached_property
     def contexts(self) -> tuple[EventRecord, ...]:
-        """The contexts that the shown turn had at this moment, otherwise those of the last turn before it with any."""
+        """Prompts of the shown turn up to this moment; if none, those of the last earlier turn that has one."""
         # Newest first. A turn has none until its prompt is built.
         turns = (self.then, *(self.history.turns.get(number) for number in range(self.shown_turn - 1, 0, -1)))
         return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
 
     @cached_property
     def effects(self) -> Effects:
-        """Return what is in the last of `contexts`, and for the rest of the session's memory why it is not."""
+        """Return what is in the shown prompt, and why the rest of the session's memory is not."""
         return self.memory.trace.effects(turn=self.shown_turn, upto=self.position)
 
     @cached_property
@@ -196,8 +196,8 @@ def opened(session_id: str) -> View:
     view = View(memory, memory.log.history(), memory.session.status(), None, running, seen=seen)
     turn, step = state.selected_turn(), state.selected_step()
     if step is not None and (turn != turn_at(view.history, step) or step >= view.history.position_at(turn)):
-        step = None  # of a turn that was left, or at its end
-    # The latest turn at its end is the present, and not a page of the past; a turn that does not exist is that too.
+        step = None  # the step belongs to another turn, or is the end of this one
+    # The latest turn at its end, or a turn that does not exist, is shown as the present.
     if turn is not None and (turn < view.latest_turn or step is not None):
         return replace(view, turn=turn, step=step)
     return view
