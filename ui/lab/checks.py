@@ -1,4 +1,4 @@
-"""The Lab's Tests: what is watched, turn by turn, the probes, and what goes wrong under a configuration."""
+"""The view Tests of the Lab: watched phrases turn by turn, probes, and problems of a configuration."""
 
 import streamlit as st
 
@@ -36,7 +36,7 @@ def draw(
     probes: tuple[Probe, ...],
 ) -> None:
     """Draw the three kinds of tests."""
-    # Reading facts and texts for it is worth it only where something is still empty.
+    # The example is read only where a list is still empty.
     example = _example(view) if not probes or not results[OWN].presences else ""
     _draw_watched(view, position, tried, variant, results, example)
     draw_probes(view, results, probes, example)
@@ -44,7 +44,7 @@ def draw(
 
 
 def draw_summary(result: Result) -> None:
-    """Say in a word how many findings there are; a click shows them."""
+    """Draw a button with the number of findings; a click shows them. Nothing if there are none."""
     if result.findings:
         st.button(
             f":{_SEVERITIES[result.findings[0].severity]} {count(len(result.findings), 'check')}",
@@ -57,7 +57,7 @@ def draw_summary(result: Result) -> None:
 
 
 def _example(view: View) -> str:
-    """Return words of this session to begin with: its oldest fact, or the beginning of its first message of a user."""
+    """Return an example phrase: the session's oldest fact, else the start of its first user message; empty if none."""
     for block in view.memory.blocks:
         # A fact is a whole sentence, and so a better example than the beginning of a message.
         facts = view.memory.facts.read(block.name) if block.kind == "facts" else []
@@ -102,7 +102,7 @@ def _draw_watched(
 
 
 def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phrases: list[str]) -> None:
-    """Draw the smallest limit that keeps what is watched, searched for when somebody asks."""
+    """Draw the smallest token limit that keeps what is watched, or the button that searches for it."""
     memory = view.memory
     job = playing.limit_job(memory, position, variant, phrases)
     # 1. Not asked for, cancelled or failed: each limit that is tried is a whole play, so a person decides.
@@ -136,7 +136,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
 
 
 def _draw_findings(session_id: str, name: str, result: Result) -> None:
-    """Draw what goes wrong under a configuration, each with what would mend it, to be tried at once."""
+    """Draw the problems of a configuration, each with a button that tries its fix."""
     heading(f"Checks of {plain(name)}")
     if not result.findings:
         st.markdown(":small[:gray[Nothing is wrong or odd.]]")
@@ -155,7 +155,7 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
 
 
 def _try_label(finding: Finding) -> str:
-    """Return what a click tries; blocks that get the same value of one setting are named once, together."""
+    """Return the label of a fix; blocks that get the same value of one setting are named together."""
     blocks: dict[tuple[str, object], list[str]] = {}
     for change in finding.changes:
         # From the right, as a block's name may hold dots.

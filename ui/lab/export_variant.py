@@ -1,4 +1,4 @@
-"""Taking a tried configuration along: into the session, as a file, or as Python for this engine or LlamaIndex."""
+"""Use a tried configuration in the session, or export it as a file or as Python for this engine or LlamaIndex."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ _PYTHON = "text/x-python"
 
 
 def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None]) -> None:
-    """Draw what can be done with a configuration that was tried."""
+    """Draw the buttons that use or export a tried configuration."""
     memory, read_only = view.memory, view.read_only
     # Whole blocks come or go with a recipe: only the switch on Blocks plans what becomes of what they hold.
     blocks = any(isinstance(value, StoredBlock) for change in changes for value in (change.before, change.after))

@@ -22,7 +22,7 @@ from ui.lab.tried_variants import Tried
 from ui.parts.components import limits
 
 LEAST_LIMIT = 50
-"""Tokens: below it no prompt holds more than its question."""
+"""Smallest token limit that can be tried; below it a prompt holds only its question."""
 
 _ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
 _PRIORITY = Field("priority", "Priority", "0 is never cut; of the others, the largest number is cut first.", "whole")
@@ -30,12 +30,12 @@ _ENABLED = Field("enabled", "In use", "Off: it receives nothing and is in no pro
 
 
 def chip(change: Change) -> str:
-    """A change in a few words, markdown: `Token limit 1,200 → 800`."""
+    """Return a change in a few words, as markdown: `Token limit 1,200 → 800`."""
     return plain(described(change))
 
 
 def described(change: Change) -> str:
-    """The same as plain text."""
+    """Return a change in a few words, as plain text: `Token limit 1,200 → 800`."""
     place, _, setting = change.setting.rpartition(".")
     if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):
         return change.words
@@ -53,7 +53,7 @@ def value_named(knob: str, value: Any) -> str:
 
 
 def draw(memory: Memory, tried: Tried) -> None:
-    """The settings of one tried configuration."""
+    """Draw the settings of a tried configuration as fields."""
     session_id = memory.session_id
     try:
         own_config = tried_variants.own_variant(memory)
@@ -98,7 +98,7 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
 
 
 def struck_words(memory: Memory, position: int) -> str:
-    """A struck event in a few words, plain text."""
+    """Return a struck event in a few words, as plain text."""
     # The position may be of an event that a reset has erased.
     record = next(iter(memory.log.history().after(position - 1)[:1]), None)
     unchanged = record is not None and record.position == position
@@ -106,7 +106,7 @@ def struck_words(memory: Memory, position: int) -> str:
 
 
 def named(place: str, setting: str) -> str:
-    """A setting in words, with its block: `Facts: priority`."""
+    """Return a setting in words, with its block: `Facts: priority`."""
     name = SETTINGS.get(setting, setting.replace("_", " ")).removeprefix("the ")
     return f"{short(place)}: {name}" if place else name[:1].upper() + name[1:]
 

@@ -30,11 +30,11 @@ from ui.tab.view import View, latest_moment, memory_of, turn_at
 VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep"}
 
 AUTOMATIC_TURNS = 60
-"""Turns up to which a changed setting is played at once; a longer conversation is played when it is asked for."""
+"""Maximum turns of a conversation that is played at once after a change; a longer one is played on request."""
 
 
 def draw(view: View) -> None:
-    """Draw the page; it tells of the whole session, and of the prompts of the shown turn."""
+    """Draw the page: results for the whole session, and the prompts of the shown turn."""
     memory = view.memory
     if not view.history.turns:
         empty(
@@ -46,7 +46,7 @@ def draw(view: View) -> None:
     # 1. The address is taken before it is written, so that a reloaded tab gets back what it tried.
     tried_variants.take_address(memory.session_id)
     tried_variants.write_address(memory.session_id)
-    # The moment is held while things are tried: all columns tell of the same conversation.
+    # The position is held while things are tried, so that all columns are about the same conversation.
     now = tried_variants.hold(memory.session_id, latest_moment(view.history, view.running))
     try:
         # 2. All configurations; an impossible value is said once, and its fields stay to be corrected.
@@ -78,7 +78,7 @@ def draw(view: View) -> None:
             return
         if chosen == "compare" or now.current.struck or tried_variants.changes(memory, now.current):
             _draw_tried(memory, now)
-        # 4. What was played by rules, or what a model made of the same, if that is wanted.
+        # 4. Results played by rules, or those played with a model if they were chosen.
         results = _played(view, now, variants, probes)
         if results is None:
             return
@@ -96,7 +96,7 @@ def _upto(now: Desk) -> int:
 
 
 def _draw_news(view: View, now: Desk) -> None:
-    """Say what came after all this was tried. It is not tried again by itself: each new turn would begin it anew."""
+    """Draw what came since the trial, and the button that tries it too: a new turn alone restarts nothing."""
     newest = latest_moment(view.history, view.running)
     if newest == now.upto:
         return
@@ -161,11 +161,11 @@ def _draw_tabs(session_id: str, now: Desk) -> None:
 
 
 def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[Probe, ...]) -> dict[str, Result] | None:
-    """The results of all configurations; None while they are on their way, or before they were asked for."""
+    """Return the results of all configurations by name; None while they are played, or before they are requested."""
     memory, position = view.memory, _upto(now)
     phrases = playing.phrases_of(memory)
     results = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
-    # A result from before something was watched does not tell of it.
+    # A result is incomplete if a phrase or a probe was added since.
     done = {name: result for name, result in results.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
@@ -199,7 +199,7 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     return None
 
 
-# -- what came of it ---------------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------
 
 
 def _without(memory: Memory, now: Desk) -> list[str]:
@@ -208,7 +208,7 @@ def _without(memory: Memory, now: Desk) -> list[str]:
 
 
 def _draw_tried(memory: Memory, now: Desk) -> None:
-    """Say what the two configurations are that the page compares."""
+    """Draw the names of the two compared configurations, with their changes."""
     changes = map(knobs.chip, tried_variants.changes(memory, now.current))
     chips = " · ".join([*changes, *map(plain, _without(memory, now))]) or "no change yet"
     st.markdown(f"**A** this session  \n**{plain(now.current.name)}** {chips}")
@@ -271,7 +271,7 @@ def _row(name: str, result: Result) -> dict[str, Any]:
 
 
 def _draw_divergence(view: View, name: str, own_result: Result, other: Result) -> bool:
-    """Say in which turn two configurations first differ, and why; return whether they never do."""
+    """Draw in which turn two configurations first differ, and why; return True if they never differ."""
     difference = divergence(own_result.played, other.played, (OWN, name))
     if difference is None:
         st.markdown(f"**The prompts of A and {plain(name)} are the same in every turn.**")
@@ -313,7 +313,7 @@ def _draw_prompts(view: View, name: str, own_result: Result, other: Result) -> N
 
 @error_noticed
 def _apply(session_id: str, changes: tuple[Change, ...]) -> None:
-    """Change the session's settings and its blocks' as they were tried."""
+    """Apply the tried changes to the settings of the session and of its blocks."""
     before = _set(session_id, changes)
     toasts.done(f"From the next turn: {count(len(changes), 'setting')} changed.", undo=before, session_id=session_id)
 

@@ -1,4 +1,4 @@
-"""An estimate of a configuration, drawn while its play is on its way: what only the play can tell is hatched."""
+"""The estimate of a configuration, drawn until its play ends; turns that only the play can compute are hatched."""
 
 import json
 import threading
@@ -23,16 +23,16 @@ from ui.tab.services import engine
 from ui.tab.view import View
 
 MAX_CELLS = 200
-"""Turns of a strip, the newest: as many as that of a play."""
+"""Maximum number of turns in a strip, the newest; as many as in the strip of a play."""
 
 MAX_KEPT = 8
-"""Plans that are kept of one session, the latest used."""
+"""Maximum number of cached plans of one session; the latest used stay."""
 
 AT_ONCE_SECONDS = 0.1
 """Seconds that a drawing waits for plans; those of a long session come after the rest of the page."""
 
 PLANNED_SECONDS = 2.0
-"""Interval between looks at a plan: Streamlit collects garbage after each, over all that the plan is made of."""
+"""Interval, in seconds, between checks of a plan: after each, Streamlit collects garbage over all of its data."""
 
 
 class _Kept:
@@ -40,7 +40,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        """Held while the planner is made, which takes its time."""
+        """Held while the planner is made, which can take a second."""
         self.position = -1
         self.planner: Replanner | None = None
         self.carriers: dict[str, frozenset[Ref]] = {}
@@ -48,7 +48,7 @@ class _Kept:
 
 
 def planner_of(memory: Memory, position: int) -> Replanner:
-    """The planner of a session as of a position of its log; 1 s to make for 10,000 messages, then kept."""
+    """Return the planner of a session at a log position; made in 1 s for 10,000 messages, then cached."""
     cache = _cache(memory)
     with cache.lock:
         if cache.planner is None or cache.position != position:
@@ -58,13 +58,13 @@ def planner_of(memory: Memory, position: int) -> Replanner:
 
 
 def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
-    """Return the carriers of each watched phrase; none for a phrase that cannot be followed."""
+    """Return the carriers of each watched phrase; an empty set for a phrase that cannot be followed."""
     cache = _cache(memory)
     for phrase in phrases:
         if phrase not in cache.carriers:
             try:
                 cache.carriers[phrase] = memory.trace.carriers(phrase)
-            # An empty phrase, or a thing that was erased: it is in no prompt, and no reason to plan nothing.
+            # An empty phrase, or an erased item: it is in no prompt, and must not stop the planning.
             except MemoryInspectorError:
                 cache.carriers[phrase] = frozenset()
     return [cache.carriers.get(phrase, frozenset()) for phrase in phrases]
@@ -73,9 +73,9 @@ def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
 def draw(
     view: View, position: int, variants: dict[str, Variant], phrases: list[str], *, at_once: bool, plays: bool
 ) -> None:
-    """Draw the plans of some configurations, up to a position of the log: their numbers, and a strip for each watched
-    phrase. Those of a long session take some seconds, and come after the rest of the page unless `at_once`. `plays`:
-    they are being played meanwhile."""
+    """Draw the plans of configurations up to a log position: their numbers, and a strip for each watched phrase.
+
+    Plans of a long session take seconds and are drawn after the page, unless `at_once`. `plays`: plays run too."""
     memory, cache = view.memory, _cache(view.memory)
     # The watched phrases are part of the key, since a plan says of each prompt whether it holds them.
     keys = {name: json.dumps([playing.key_of(position, variant), phrases]) for name, variant in variants.items()}
@@ -108,7 +108,7 @@ def draw(
 
 
 def _steps_aside() -> bool:
-    """Between two prompts, let those go first who draw: who only calculates is interrupted every 5 ms at most."""
+    """Let threads that draw run first, between two prompts; return False, as planning is not cancelled."""
     time.sleep(0.0001)
     return False
 

@@ -1,5 +1,5 @@
-"""Plays in the background, and their results, shared by all tabs that try the same: one job a configuration by rules,
-one for all configurations with a model."""
+"""Background plays and their results, shared by all tabs: one job for each configuration played by rules, one job for
+all configurations played with a model."""
 
 import json
 import threading
@@ -29,26 +29,26 @@ from memory_inspector.wording.formatting import count, tokens
 from ui.tab.services import engine
 
 MAX_KEPT = 8
-"""Played sessions that are kept for one session, the latest used: each holds the conversation once more in memory."""
+"""Maximum number of cached plays of one session, the latest used; each holds the whole conversation in memory."""
 
 LOOK_SECONDS = 0.3
 """Interval, in seconds, between updates of the progress on the page."""
 
 
 class StoppedError(MemoryInspectorError):
-    """A person cancelled a play; nothing of it is kept."""
+    """A play, a count or a search was stopped, or its result is no longer cached."""
 
 
 @dataclass
 class Result:
-    """A configuration, played."""
+    """The result of playing one configuration."""
 
     played: Played
     outcome: Outcome
     seconds: float
     """Seconds that the play took."""
     calls_made: int = 0
-    """Calls of a model that were made for it; what was answered before is none."""
+    """Model calls made for the play; answers reused from earlier plays do not count."""
     cost: float | None = None
     """US dollars of these calls; None where a price is not known."""
     findings: tuple[Finding, ...] = ()
@@ -63,7 +63,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class PlayRequest:
-    """A request to play a configuration with a model, and what to measure afterwards."""
+    """A request to play configurations, and what to measure in their prompts."""
 
     memory: Memory
     position: int
@@ -73,14 +73,14 @@ class PlayRequest:
 
 
 class _Kept:
-    """The results of one session, and what was embedded for them."""
+    """Cached results of one session, with the player that holds the embedded texts."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.player: Player | None = None
         self.results = LruCache[Result](MAX_KEPT)
         self.evicted: Counter[str] = Counter()
-        """Times that the result of a finished job was evicted, by what was asked."""
+        """Number of times that the result of a finished job was evicted, by request."""
         self.paid = 0
         """Calls that plays made with models in this process."""
 
@@ -97,16 +97,16 @@ def phrases_of(memory: Memory) -> list[str]:
 
 
 def result(memory: Memory, position: int, variant: Variant, model: str = "") -> Result | None:
-    """A configuration as played up to a position of the session's log, with a model or by rules; None if it was not."""
+    """Return the result of a configuration at a log position, played with a model or by rules; None if not cached."""
     return _cache(memory).results.get(key_of(position, variant, model))
 
 
 def job_of(
     memory: Memory, position: int, variant: Variant, phrases: Sequence[str], probes: Sequence[Probe], model: str = ""
 ) -> Job:
-    """The job that plays a configuration and looks at what is watched; started if it is not there yet.
+    """Return the job that plays a configuration and measures phrases and probes; started if there is none.
 
-    What was played with a model is only looked at.
+    A play with a model is only measured here, and not started.
     """
     key = key_of(position, variant, model)
     asked = json.dumps([memory.session_id, key, [*phrases], [str(probe) for probe in probes]])
@@ -121,12 +121,12 @@ def job_of(
 
 
 def count_job(request: PlayRequest, model: str) -> Job | None:
-    """The job that counts the calls of a play with a model, as JSON by name; another after each such play."""
+    """Return the job whose text is the counted model calls of a play, as JSON by configuration; None if not started."""
     return engine().reading(_count_key(request, model))
 
 
 def count_calls(request: PlayRequest, model: str) -> None:
-    """Count them in the background, also where that was cancelled before."""
+    """Count the model calls of a play in the background; a cancelled count starts again."""
     memory = request.memory
 
     def work(job: Job) -> None:
@@ -154,7 +154,7 @@ def _count_key(request: PlayRequest, model: str) -> str:
 
 
 def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: int) -> Job:
-    """Play configurations one after another with a model, in at most so many calls: equal stages are asked once."""
+    """Play configurations one after another with a model, in at most `calls` calls; equal stages are asked once."""
 
     def work(job: Job) -> None:
         # One for all configurations, so that the agreed number of calls is for them together.
@@ -173,7 +173,7 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
 
 
 def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
-    """Probes that ask for each phrase in every prompt from the turn on in which it was first said."""
+    """Return a probe for each phrase: it is in every prompt from the turn in which it was first said."""
     probes: list[Probe] = []
     for phrase in phrases:
         turns = [message.turn for message in memory.trace(phrase).said]
@@ -183,12 +183,12 @@ def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
 
 
 def limit_job(memory: Memory, position: int, variant: Variant, phrases: Sequence[str]) -> Job | None:
-    """The search for the smallest limit of a configuration that keeps phrases, running or done."""
+    """Return the search for the smallest limit that keeps the phrases, running or done; None if not started."""
     return engine().reading(_limit_key(memory, position, variant, phrases))
 
 
 def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequence[str]) -> None:
-    """Search for it in the background."""
+    """Search for the smallest token limit that keeps the phrases in the prompts, in the background."""
 
     def work(job: Job) -> None:
         player, probes = player_of(memory), keeping(memory, phrases)
@@ -226,7 +226,7 @@ def player_of(memory: Memory) -> Player:
 
 
 def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: PlayedModel | None = None) -> None:
-    """Play a configuration unless its result is kept, by rules or `by` a model; look at its prompts."""
+    """Play a configuration unless its result is cached, by rules or `by` a model; measure phrases and probes."""
     memory, cache, key = request.memory, _cache(request.memory), key_of(request.position, variant, model)
     # 1. Play, unless an equal configuration was played before, under whatever name.
     result = cache.results.get(key)
@@ -265,7 +265,7 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
             costs = [call.cost for call in made if call.cost is not None]
             result.calls_made, result.cost = len(made), sum(costs) if len(costs) == len(made) else None
             result.outcome = replace(result.outcome, calls=len(played.memory.events(kinds=(ModelCalled.kind,))))
-    # 3. What is watched and probed, as far as the kept result does not tell of it yet.
+    # 3. The phrases and probes that the cached result does not cover yet.
     for phrase in request.phrases:
         if phrase not in result.presences:
             job.add_progress(f"Looking for “{phrase[:40]}” in the prompts of {variant.name}")

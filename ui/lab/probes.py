@@ -1,4 +1,4 @@
-"""Probes on the page: a grid of probes and configurations, the reason of each failure, and a form for another."""
+"""Probes on the page: a grid of probes and configurations, the reason of each failure, and a form to add one."""
 
 import streamlit as st
 from pydantic import ValidationError
@@ -33,7 +33,7 @@ _KINDS = {
 
 
 def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...], example: str) -> None:
-    """Draw the grid, what failed and why, and what can be done with probes; `example` is a phrase for the first."""
+    """Draw the grid, the failures with reasons, and the buttons; `example`: phrase of a first probe, empty if none."""
     heading("Probes", " :small[:gray[Assertions on every prompt.]]")
     if probes:
         rows = [_row(probe, results) for probe in probes]
@@ -136,7 +136,7 @@ _FIELDS: dict[str, tuple[type[Probe], tuple[str, ...]]] = {
 
 
 def _add(session_id: str) -> None:
-    """Keep the probe that the form holds at the click: what was typed last may not have been drawn yet."""
+    """Store the probe in the form, read at the click: the last keystrokes may not have been drawn yet."""
     kind, fields = _FIELDS[st.session_state[f"{_FORM}expect"]]
     values = {name: st.session_state[f"{_FORM}{name}"] for name in fields}
     if "messages" in values:

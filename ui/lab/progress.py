@@ -1,4 +1,4 @@
-"""Progress of the Lab's jobs, with a button that cancels them; the page is drawn again when it has ended."""
+"""Progress of the Lab's jobs, with a button that cancels them; the page is drawn again when all have ended."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,8 +13,8 @@ from ui.lab.playing import LOOK_SECONDS
 def follow(
     jobs: Sequence[Job], key: str = "lab__cancel", stopped: Callable[[], object] = lambda: None, *, holds: bool = False
 ) -> None:
-    """Show how far some jobs are. `stopped` is called when they are cancelled; `holds`: one that failed is begun again
-    only when somebody asks."""
+    """Show the progress of jobs. `stopped` is called when they are cancelled; with `holds`, a failed job starts again
+    only when a button is pressed."""
     if all(job.done for job in jobs):
         problem = next((job.error for job in jobs if job.error is not None), None)
         # A job that failed and is begun again by the page itself would fail again, and again.
@@ -28,7 +28,7 @@ def follow(
 
 
 def draw(jobs: Sequence[Job], key: str, stopped: Callable[[], object] = lambda: None) -> None:
-    """Draw how far the first job is that has not ended."""
+    """Draw the progress of the first job that has not ended."""
     job = next((job for job in jobs if not job.done), jobs[-1])
     with st.container(horizontal=True, vertical_alignment="center"):
         words = plain(job.progress[-1]) if job.progress else "Reading the conversation"

@@ -1,7 +1,7 @@
-"""A sweep on the page: two settings with their values, a heat map of what they come to, a click that tries a cell.
+"""A sweep on the page: two settings with their values, a heat map of the results, a click that tries a cell.
 
-It opens as 4 × 4 around the present values. Every cell is planned at once; what a plan cannot know is played for some
-seconds, nearest to the present values first, the rest when somebody asks. Each cell is filled in as it comes.
+It opens as 4 × 4 around the present values. Every cell is planned at once; cells that a plan cannot compute are
+played for some seconds, nearest to the present values first, the rest on request. Each is drawn once it is known.
 """
 
 import json
@@ -43,16 +43,16 @@ from ui.tab.services import engine
 from ui.tab.view import View
 
 MAX_KEPT = 4
-"""Sweeps that are kept for one session, the latest used."""
+"""Maximum number of cached sweeps of one session; the latest used stay."""
 
 FILLED_SECONDS = 1.0
 """Interval, in seconds, at which a map is drawn again while its cells are played."""
 
 MOST_RESULTS = 10
-"""Results of a search that are swept where a block asks for as many as fit."""
+"""Number of results that a sweep starts from where a block requests as many as fit."""
 
 PLAYED_UNASKED_SECONDS = 10.0
-"""Seconds of plays that begin by themselves; the one that is running then is played to its end."""
+"""Seconds for which unknown cells are played without a request; the last play is finished."""
 
 CANCEL = "lab__sweep_cancel"
 MAP, FRONT = "Map", "Front"
@@ -72,14 +72,14 @@ _MEASURES: dict[Measure, str] = {
 _TYPED = state.ByPlace[str]("lab_questions", "")
 """Questions as they were typed, by session."""
 _ASKED = state.ByPlace[str]("lab_sweep", "")
-"""Key of the sweep that was asked for last, by session."""
+"""Key of the last requested sweep, by session."""
 _CHOSEN = state.ByPlace[Any]("lab_sweep_form", None)
 """Values of the form by session and field: the form is drawn only while its view is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A sweep that is asked for: what is tried and watched later is something else."""
+    """A requested sweep, with the configuration, phrases and probes at that time."""
 
     memory: Memory
     position: int
@@ -101,19 +101,19 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Swept:
-    """A sweep as far as it is known."""
+    """A sweep with the cells computed so far."""
 
     sweep: Sweep
     asked: _Asked
     present: tuple[float, float]
-    """The values of both settings that the sweep lies around."""
+    """Present values of both settings, at the centre of the sweep."""
     play_seconds: float | None = None
     """Mean seconds of a play, without the first, which prepares the others."""
     unasked: frozenset[Measure] = frozenset()
-    """Measures whose unknown cells were played by themselves."""
+    """Measures whose unknown cells were played without a request."""
 
     def measured(self, measure: Measure) -> Measure:
-        """A measure that it has, this one if it can be."""
+        """Return `measure` if the sweep has it, otherwise `sent`."""
         asked = self.asked
         return measure if measure in _measures(asked.phrases, asked.probes, asked.questions) else "sent"
 
@@ -127,7 +127,7 @@ def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequen
 
 
 class _Kept:
-    """The sweeps of one session, and the work that is done for each."""
+    """Cached sweeps of one session, and the latest job of each."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -136,7 +136,7 @@ class _Kept:
         """Latest job of each sweep, running or done, by key."""
 
     def begin(self, key: str, work: Callable[[Job], object]) -> None:
-        """Do something for a sweep in the background, unless something is being done for it."""
+        """Start `work` for a sweep in the background, unless a job of the sweep is running."""
         with self.lock:
             job = self.jobs.get(key)
             # Checked and begun under one lock, so that two tabs do not play the same cells twice.
@@ -154,9 +154,9 @@ class _Kept:
 def draw(
     view: View, position: int, tried: Tried, variant: Variant, phrases: list[str], probes: tuple[Probe, ...]
 ) -> None:
-    """Draw the form, and the last sweep that was asked for; both of the conversation up to a position of the log.
+    """Draw the form and the last requested sweep, of the conversation up to a log position.
 
-    The first one is asked for by opening the page, others by a button.
+    Opening the view requests the first sweep, a button requests others.
     """
     memory = view.memory
     if variant.struck:
@@ -210,7 +210,7 @@ def draw(
 def _draw_choice(
     session_id: str, label: str, field: str, options: Sequence[Any], words: Callable[[Any], str], first: Any = None
 ) -> Any:
-    """Draw a choice that is kept while other views are shown; `first` is what it begins with."""
+    """Draw a choice that is kept while other views are shown; `first`: initial option, None for the first listed."""
     key, place = f"lab__sweep_{field}", (session_id, field)
     chosen = _CHOSEN.at(place)
     # Widgets that are not drawn lose their state, so it is put back each time.
@@ -221,9 +221,9 @@ def _draw_choice(
 
 
 def _draw_questions(session_id: str) -> tuple[Question, ...]:
-    """A list of questions with words of evidence, for the measure of what of it is in their prompts; kept in this tab.
+    """Draw the fields for questions with evidence, kept in this tab, and return the questions for the measure `recall`.
 
-    A list that cannot be read is a sentence, and asks nothing.
+    If a line cannot be read, an error is drawn and nothing is returned.
     """
     key = f"lab__sweep_questions_{session_id}"
     with st.popover("Questions", icon=":material/quiz:", key="lab__sweep_quiz"):
@@ -252,7 +252,7 @@ def _draw_questions(session_id: str) -> tuple[Question, ...]:
 
 
 def _draw_price(memory: Memory) -> float | None:
-    """A model's price, to begin with as the session's own calls were charged; None: nobody has said it."""
+    """Draw and return the price in dollars per million tokens read; None if unknown. First that of the session."""
     price: float | None = st.number_input(
         "$ a million tokens read",
         value=known_price(memory.log.history().records),
@@ -284,7 +284,7 @@ def _values(memory: Memory, variant: Variant) -> dict[str, float]:
 
 
 def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
-    """Return settings that can be swept, each with the values that it begins with: the present one among others."""
+    """Return each setting that can be swept, with its initial values, the present one included."""
     present = _values(memory, variant)
     limit = present["token_limit"]
     bounds = {"token_limit": (LEAST_LIMIT, MAX_TOKENS), "token_flush_size": (1, limit)}
@@ -307,9 +307,9 @@ def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
 def _draw_axis(
     session_id: str, key: str, offered: dict[str, tuple[float, ...]], own_values: dict[str, float], first: str
 ) -> Axis:
-    """Draw one setting with the values it takes.
+    """Draw one axis, a setting with its values, and return it.
 
-    They begin around the present one, and stay so while cells are tried; `own` is the setting before any change.
+    The values begin around the present one and stay while cells are tried; `own_values`: values before any change.
     """
     label = "Across" if key == "x" else "Down"
     setting: str = _draw_choice(session_id, label, key, list(offered), lambda name: named(*_place(name)), first)
@@ -374,9 +374,9 @@ def _ask(asked: _Asked, present: tuple[float, float]) -> None:
 
 
 def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf) -> None:
-    """Play the cells of which a measure is unknown, in the background; each is kept as it comes.
+    """Play the cells whose measure is unknown, in the background; each result is stored at once.
 
-    No other is begun after so many seconds; the first play, which prepares the others, is not counted.
+    After `seconds` no further play begins; the first play, which prepares the others, is not counted.
     """
     cache = _cache(memory)
     swept = cache.sweeps.get(key)
@@ -412,12 +412,12 @@ def _filled(swept: _Swept, *, cell: Cell, play_seconds: float) -> _Swept:
 
 
 def _unknown(sweep_result: Sweep, measure: Measure) -> tuple[Cell, ...]:
-    """Return the cells whose measure only a play would tell; a cost is known with what is read."""
+    """Return the cells whose measure needs a play; for `cost`, those whose tokens read are unknown."""
     return sweep_result.unknown("read" if measure == "cost" else measure)
 
 
 def _about(duration: float) -> str:
-    """Seconds in words, no more exactly than they are known."""
+    """Return a rough duration in words: `about 12 s`, `about 3 minutes`."""
     return f"about {count(round(duration / 60), 'minute')}" if duration >= 90 else f"about {max(1, round(duration))} s"
 
 
@@ -466,12 +466,12 @@ def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None)
 def _draw_found(
     view: View, key: str, running: bool, now: Desk, tried: Tried, measure: Measure, price: float | None
 ) -> None:
-    """Draw a sweep as far as it is known, and offer to play what is not; by itself as long as that is on its way."""
+    """Draw a sweep, with its progress while cells are played, otherwise with a button that plays the unknown ones."""
     memory = view.memory
     cache = _cache(memory)
     swept, job = cache.sweeps.get(key), cache.jobs.get(key)
     if swept is None or running is (job is None or job.done) or tried_variants.desk(memory.session_id) != now:
-        st.rerun()  # the rest of the page hangs on it
+        st.rerun()  # the rest of the page depends on it
     # Prices are applied when the map is drawn: another price needs no new sweep.
     result = swept.sweep if price is None else swept.sweep.priced(price)
     if running and job is not None:

@@ -31,7 +31,7 @@ class Tried:
     knobs: tuple[tuple[str, Any], ...] = ()
     """Changed settings as `Change` names them, with their values."""
     struck: tuple[int, ...] = ()
-    """Events of the log that are taken not to have happened, by position."""
+    """Log positions of the events that are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Desk:
 
     tried: tuple[Tried, ...] = (Tried(NAMES[0]),)
     shown: str = NAMES[0]
-    """The one whose settings and prompts are in sight."""
+    """Name of the configuration whose settings and prompts are shown."""
     asked: bool = False
     """True if the conversation is to be played; until then nothing runs."""
     upto: int | None = None
-    """Position of the log up to which the conversation is tried: what is said later is announced, and waits until
-    somebody asks for it. None: everything there is when it is next drawn."""
+    """Log position up to which the conversation is tried; later turns are announced, and tried on request. None: set to
+    the end of the log at the next drawing."""
 
     @property
     def current(self) -> Tried:
@@ -62,7 +62,7 @@ TRYING = "try"
 """URL parameter of the Lab: what is tried, as JSON."""
 
 MAX_ADDRESS = 1_500
-"""Characters of it; a configuration with a long text of its own is not in the address."""
+"""Maximum characters of this parameter; configurations with long texts are not in the URL."""
 
 
 def desk(session_id: str) -> Desk:
@@ -70,7 +70,7 @@ def desk(session_id: str) -> Desk:
 
 
 def take_address(session_id: str) -> None:
-    """Begin with what the address says was tried, in a tab that was reloaded or followed a link."""
+    """Restore the configurations from the URL, in a tab that was reloaded or opened by a link."""
     asked = st.query_params.get(TRYING)
     # Only where nothing was tried yet in this tab: otherwise the tab's own state is newer than its address.
     if asked and _DESKS.at(session_id) is _BEGUN and (restored := _decoded(asked, session_id)) is not None:
@@ -78,7 +78,7 @@ def take_address(session_id: str) -> None:
 
 
 def write_address(session_id: str) -> None:
-    """Keep what is tried in the address; too much for one is kept in this tab alone."""
+    """Write the configurations to the URL, unless they are too long for it."""
     now = desk(session_id)
     encoded = json.dumps(
         {
@@ -96,7 +96,7 @@ def write_address(session_id: str) -> None:
 
 
 def hold(session_id: str, newest: int) -> Desk:
-    """The desk with the position up to which it tries the conversation; `newest` is that of the log's end."""
+    """Return the desk with `upto` set; `newest`: position of the log's end."""
     held = desk(session_id).upto
     if held is None or held > newest:  # of a session that was emptied since
         _DESKS.change(session_id, upto=newest)
@@ -104,7 +104,7 @@ def hold(session_id: str, newest: int) -> Desk:
 
 
 def _decoded(asked: str, session_id: str) -> Desk | None:
-    """Decode the configurations in an URL; None where it is not valid: people edit URLs."""
+    """Decode the configurations in a URL; None if it is not valid: people edit URLs."""
     try:
         decoded = json.loads(asked)
         if decoded["session"] != session_id:  # another session was chosen since
@@ -133,10 +133,10 @@ def own_variant(memory: Memory) -> Variant:
 
 
 def variant(memory: Memory, tried: Tried) -> Variant:
-    """The configuration that is tried.
+    """Return a tried configuration with all of its settings and blocks.
 
     Raises:
-        ConfigError: a value is impossible, or no longer: the session may have been changed meanwhile.
+        ConfigError: a value is impossible, perhaps since the session was changed.
     """
     # With a recipe: as the session would be after a switch to it, with the blocks that the switch keeps.
     base = own_variant(memory) if tried.recipe is None else variant_after_switch(memory, tried.recipe)
@@ -145,12 +145,12 @@ def variant(memory: Memory, tried: Tried) -> Variant:
 
 
 def changes(memory: Memory, tried: Tried) -> tuple[Change, ...]:
-    """In what it differs from the session's own configuration."""
+    """Return the differences from the session's own configuration."""
     return differences(own_variant(memory), variant(memory, tried))
 
 
 def _plain(knob: str, value: Any) -> Any:
-    """A value as a setting may have it."""
+    """Return a setting's value from a URL. Raises `ValueError` if its type is not allowed."""
     if not isinstance(value, str | int | float | bool | None) or (
         knob.endswith(".text") and not isinstance(value, str)
     ):
@@ -162,7 +162,7 @@ def _plain(knob: str, value: Any) -> Any:
 
 
 def go_on(session_id: str) -> None:
-    """Try the conversation with all that was said since."""
+    """Try the conversation up to the present end of the log."""
     _DESKS.change(session_id, upto=None)
 
 
@@ -175,7 +175,7 @@ def show(session_id: str, name: str) -> None:
 
 
 def add(session_id: str) -> None:
-    """Another configuration, a copy of the one in sight."""
+    """Add a copy of the shown configuration."""
     now = desk(session_id)
     # The first free name: after B was removed, it is given again.
     free = next((name for name in NAMES if name not in {variant.name for variant in now.tried}), None)
@@ -207,14 +207,14 @@ def set_limit(memory: Memory, name: str, limit: int) -> None:
 
 
 def mend(session_id: str, name: str, mending: Sequence[Change]) -> None:
-    """Set what mends a finding; it counts as changed like anything else that is tried."""
+    """Make the changes that fix a finding in a configuration, like any tried setting."""
     chosen = next(chosen for chosen in desk(session_id).tried if chosen.name == name)
     knobs = {**dict(chosen.knobs), **{change.setting: change.after for change in mending}}
     _put(session_id, replace(chosen, knobs=tuple(knobs.items())))
 
 
 def lower_flush_size(session_id: str, name: str, limit: int) -> None:
-    """A flush size above the limit is none: it goes down with it, which is a change of its own."""
+    """Lower the flush size to the token limit if it makes the configuration impossible; counts as a change."""
     chosen = next(chosen for chosen in desk(session_id).tried if chosen.name == name)
     try:
         # Tried out, as the flush size can come from the session, from a recipe or from a knob.
@@ -226,13 +226,13 @@ def lower_flush_size(session_id: str, name: str, limit: int) -> None:
 
 
 def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
-    """Begin with a recipe, None: with the session's own configuration; changed settings are those of another design."""
+    """Begin with a recipe (None: the session's own configuration); changes made before are discarded."""
     # Without the former knobs: they may name blocks that the recipe does not have.
     _put(session_id, Tried(name, recipe))
 
 
 def strike(session_id: str, position: int) -> None:
-    """Strike an event in the configuration in sight, or take that back."""
+    """Strike an event in the shown configuration, or put it back."""
     now = desk(session_id)
     current = now.current
     remaining = tuple(struck for struck in current.struck if struck != position)
@@ -250,10 +250,10 @@ def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bo
 
 
 def struck_in(memory: Memory, records: Iterable[EventRecord]) -> frozenset[int]:
-    """Positions of those of some events that are struck in the configuration in sight."""
+    """Return the positions of the records that are struck in the shown configuration."""
     tried = desk(memory.session_id).current
     if not tried.struck and not tried.knobs:
-        return frozenset()  # most of the time; what people set takes a look at the log for each
+        return frozenset()  # most of the time; the check below may read the log for each record
     return frozenset(
         record.position
         for record in records

@@ -1,4 +1,4 @@
-"""Plays with the model that is connected: what they would call is counted and said first, and may be left."""
+"""Plays with the connected model: their calls are counted and shown before a person starts one."""
 
 import json
 import uuid
@@ -18,7 +18,7 @@ from ui.tab.model import chosen_model
 from ui.tab.services import engine
 
 MAX_CALLS = 10_000
-"""Calls that can be agreed to at once."""
+"""Maximum number of calls that a person can agree to for one play."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class _Wanted:
     """A request of a tab to play with a model."""
 
     model: str = ""
-    """Name of the model whose play is to be shown; none: the rules'."""
+    """Name of the model whose play is shown; empty: the play by rules."""
     job: str = ""
-    """The last play that was started here."""
+    """Key of the last play that this tab started."""
 
 
 _WANTED = state.ByPlace("lab_model", _Wanted())
 
 
 def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
-    """Draw what a play with the connected model would take, or what it took; its results, if they are to be shown.
+    """Draw the cost of a play with the connected model, before or after it; return its results if they are shown.
 
-    `at_once`: calls are counted before anybody asks, as that takes a moment.
+    `at_once`: count the calls without a request, as for a short conversation.
     """
     session_id = request.memory.session_id
     wanted = _WANTED.at(session_id)
@@ -64,7 +64,7 @@ def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
 
 
 def _stored_results(request: PlayRequest, model: str) -> dict[str, Result] | None:
-    """The results of a model, if all configurations were played with it; an empty dict while they are looked at."""
+    """Return a model's results; None if one is missing, an empty dict while phrases and probes are measured."""
     results = {
         name: playing.result(request.memory, request.position, variant, model)
         for name, variant in request.variants.items()
@@ -165,5 +165,5 @@ def _play(request: PlayRequest, model: ChatModel, calls: int) -> None:
 
 
 def _want_rules(session_id: str) -> None:
-    """Show what the rules learn again; what was played is kept."""
+    """Show the play by rules again; the play with the model stays cached."""
     _WANTED.change(session_id, model="")
