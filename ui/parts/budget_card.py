@@ -110,7 +110,7 @@ def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | Non
 
 
 def queue_sentence(status: Status) -> str:
-    """Tokens until the next flush, in words; markdown without quoted words. The queue's size stands above it."""
+    """Tokens until the next flush, in words; markdown without quoted words. The queue's size is drawn above it."""
     line = int(status.history_budget)
     over = status.queue_tokens - line
     if over > 0:

@@ -50,7 +50,7 @@ def drawer_actions(name: str) -> DeltaGenerator:
 
 
 def heading(title: str, about: str = "", *, level: Literal[2, 3] = 2, **options: Any) -> None:
-    """A section's title, markdown, and the text beside it: a heading styled as bold text.
+    """Draw a section's title and the text beside it, both markdown: a heading styled as bold text.
 
     `options` are those of `st.markdown`.
     """
@@ -103,15 +103,15 @@ def closing_button(
     disabled: bool = False,
     key: str | None = None,
 ) -> None:
-    """A button that does one thing, or nothing, and closes the dialog it stands in; see `error_inside`.
+    """Draw a button that calls `on_click`, if any, and closes its dialog; see `error_inside`.
 
-    The write is the callback, which runs once per click; only then is the page redrawn.
+    `on_click` runs once per click, before the page is redrawn.
     """
 
     def close() -> None:
         if on_click is not None:
             on_click(*args)
-        # By a mark, because the action may leave nothing of which the dialog could draw this button again.
+        # A mark closes the dialog, as the action may leave nothing from which it could draw this button again.
         state.close_dialog()
 
     st.button(plain(says), type=kind, on_click=close, disabled=disabled, key=key)

@@ -1,8 +1,8 @@
 """State of an open drawer: the values it was opened with, and the result of saving it.
 
 A drawer's widget keys disappear when it is closed, however that happens; a draft without its widget is left over from
-an earlier opening and is not used again. What was typed last may come after the drawer was closed: a draft that was
-left still takes it, and one that was saved or discarded does not.
+an earlier opening and is not used again. The last keystrokes may arrive after the drawer was closed: an abandoned
+draft still takes them, a saved or discarded one does not.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def forget(key: str, *widgets: str) -> None:
 
 
 def leave() -> None:
-    """Mark every draft as left, because a drawer was closed."""
+    """Mark every draft as abandoned, because a drawer was closed."""
     drafts = _drafts()
     drafts.update({key: replace(draft, abandoned=True) for key, draft in drafts.items()})
 

@@ -126,8 +126,8 @@ class Drawer:
         says: str = "Apply from the next turn",
         state: str = "applied",
     ) -> None:
-        """Show the result of the last save, and draw the buttons. `save` is the one engine call; `state` completes "not
-        yet".
+        """Show the result of the last save, and draw the buttons. `save` is the only engine call; `state` completes "It
+        is not ...".
 
         `save` reads `chosen` or `changes` itself: a click right after a keystroke arrives before the page was redrawn
         with it. If it raises `ConflictError`, the stored values are not those the drawer was opened with.

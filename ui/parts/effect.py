@@ -1,7 +1,7 @@
 """Preview of a change: its effect on the next prompt and on the flush before it, in words and in a drawer.
 
-The sentences hold nobody's words but the names of blocks. They are markdown in which these are escaped; those about
-single facts and relations are plain text: notices and captions escape it.
+The sentences quote only the names of blocks. They are markdown with escaped names; sentences about single facts and
+relations are plain text, which notices and captions escape.
 """
 
 from collections.abc import Collection, Mapping
@@ -36,7 +36,7 @@ _OLDEST = "oldest messages"
 
 
 def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
-    """Sentence on what leaves the queue before that prompt; `budget`: tokens above which it is flushed."""
+    """Return a sentence on what leaves the queue before the next prompt; `budget`: tokens above which it is flushed."""
     if not after.flush:
         ends = " any more" if before.flush else ""
         return f"No flush before it{ends}: queue {tokens(after.queue_tokens)}, flushes above {tokens(budget)}."
@@ -57,7 +57,7 @@ def over_line(after: NextPrompt) -> str | None:
 
 
 def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
-    """Caveat of the figures: words that are unknown yet, and what only a model could predict that blocks learn.
+    """Return the caveat of a preview: the next message is unknown, and so is what blocks will learn before it.
 
     `asked`: the next message is the question being tried.
     """
@@ -78,7 +78,7 @@ def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
 
 def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, *, asked: bool = False) -> str:
     """Markdown: the next prompt before and after a change, the flush before it, and what cannot be predicted."""
-    # A flush is told of only where there is one, with the change or without it.
+    # The flush is described only where there is one, with the change or without it.
     lines = [effect_sentence(before.context, after.context)]
     if before.flush or after.flush:
         lines.append(flush_line(before, after, budget))
@@ -223,12 +223,12 @@ def _signed(change: int) -> str:
 
 
 def shown_when_over(memory: Memory) -> dict[str, Any]:
-    """For looking only: a prompt over the limit is shown with by how much, where the session would refuse it."""
+    """Return settings for a preview: a prompt over the limit is returned, even if the session would refuse it."""
     return {"when_over": "return"} if memory.session.config.when_over == "raise" else {}
 
 
 def next_prompt(memory: Memory) -> NextPrompt | None:
-    """The next prompt as it is, after the flush before it; None when it cannot be built, which its pages say."""
+    """Return the next prompt without a change, after the flush before it; None if it cannot be built."""
     try:
         return memory.preview.next_prompt(shown_when_over(memory))
     except MemoryInspectorError:
@@ -238,9 +238,9 @@ def next_prompt(memory: Memory) -> NextPrompt | None:
 def draw_effect(
     memory: Memory, changes: Mapping[str, Any] | None = None, *, ask: str | None = None, **how: Any
 ) -> bool:
-    """The next prompt now and after the change, as `Memory.next_prompt` takes it; whether it is possible.
+    """Draw the next prompt now and after a change, as `preview.next_prompt` takes it; return whether it is possible.
 
-    The flush that the next message causes is in both. `ask`: that message is this question.
+    Both include the flush that the next message causes. `ask`: a question in place of the next message.
     """
     shown = shown_when_over(memory)
     message = ChatMessage(role="user", content=ask) if ask is not None else None

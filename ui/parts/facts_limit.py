@@ -15,7 +15,7 @@ from ui.tab.services import engine
 from ui.tab.view import View
 
 _ANNOUNCED = "condensing_announced"
-"""Position of the last condensing that this tab announced or met, by session."""
+"""Log position of the last condensing that this tab announced or found, by session."""
 
 
 def limit_line(block: str, effect: LimitEffect) -> str | None:
@@ -66,7 +66,7 @@ def draw_limits(memory: Memory, *, key: str) -> None:
 
 
 def announce(view: View) -> None:
-    """Tell in a toast with Undo what condensing dropped since this tab last looked at the session."""
+    """Show a toast with Undo on what condensing dropped since this tab last drew the session."""
     if view.past:
         return
     memory, seen = view.memory, st.session_state.setdefault(_ANNOUNCED, {})
@@ -85,7 +85,7 @@ def announce(view: View) -> None:
 
 
 def reduced(rewrite: Rewrite) -> str:
-    """`230 facts reduced to 40: 189 dropped.`"""
+    """Return a sentence on a condensing: `230 facts reduced to 40: 189 dropped.`"""
     dropped = f": {tokens(len(rewrite.vanished))} dropped" if rewrite.vanished else ""
     return f"{count(rewrite.before, 'fact')} reduced to {tokens(rewrite.after)}{dropped}."
 
@@ -94,7 +94,7 @@ def undo_condensing(desk: Curation, rewrite: Rewrite) -> None:
     """Restore what a condensing dropped or merged, and retire what it wrote.
 
     Raises:
-        MemoryInspectorError: nothing of it is in effect any more, or something was changed elsewhere.
+        MemoryInspectorError: the condensing was undone before, or a fact was changed elsewhere.
     """
     desk.apply(desk.refuse(rewrite))
 

@@ -80,7 +80,7 @@ def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
 
 
 def start_flush(memory: Memory, position: int, model: Chosen) -> None:
-    """Flush one batch as a job; `position` is that of the log the person looked at."""
+    """Flush one batch as a job; `position`: log position that the person saw."""
 
     def work(job: Job) -> None:
         job.add_progress(f"Learning from what leaves the queue. {handed_to(memory)}")
@@ -91,7 +91,7 @@ def start_flush(memory: Memory, position: int, model: Chosen) -> None:
 
 
 def draw_running(view: View) -> None:
-    """Draw what a running flush does."""
+    """Draw the progress of a running flush; nothing if none runs."""
     if view.running is not None and view.running.id.startswith(_JOB):
         line = view.running.progress[-1] if view.running.progress else "Waiting to flush"
         st.markdown(f":small[:shimmer[{line}]]")

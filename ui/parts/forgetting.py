@@ -1,4 +1,4 @@
-"""The dialogs Quarantine and Forget: what belongs to something, as rows that can be unticked, and what came of it."""
+"""The dialogs Quarantine and Forget: the affected items, as rows that can be unticked, and the result."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ _PHRASE, _DONE = "forget__phrase", "forget__done"
 MAX_CHARACTERS = 500
 TABLE_PIXELS = 320
 ROWS_SHOWN = 6
-"""Most items of a set in quarantine that are listed."""
+"""Maximum number of items listed of a set in quarantine."""
 
 Chosen = str | Ref | Entity
 """A phrase, which can be changed in the dialog, a message or fact, or an entity."""
@@ -43,7 +43,7 @@ def draw_buttons(session_id: str, what: Chosen, key: str) -> None:
 @st.dialog("Quarantine", width="large", icon=":material/block:", on_dismiss="rerun")
 @error_inside
 def quarantine_dialog(session_id: str, what: Chosen) -> None:
-    """Ask what is kept out of all prompts."""
+    """Let the user choose what is kept out of all prompts."""
     memory = engine().open(session_id)
     chosen = _chosen(memory, what)
     impact = _read(lambda: memory.session.quarantine(chosen, preview=True))
@@ -80,7 +80,7 @@ def _quarantine(session_id: str, chosen: Chosen, unticked: list[Affected]) -> No
 
 
 def draw_quarantine(view: View) -> None:
-    """Draw the sets in quarantine, newest first, each with what is in it and a release; nothing if there is none."""
+    """Draw the sets in quarantine, newest first, each with its items and a Release button; nothing if there is none."""
     sets = view.memory.session.quarantined()
     if not sets:
         return
@@ -126,7 +126,7 @@ def draw_count(view: View) -> None:
 @st.dialog("Forget", width="large", icon=":material/delete_forever:", on_dismiss="rerun")
 @error_inside
 def forget_dialog(session_id: str, what: Chosen) -> None:
-    """Ask what is forgotten; afterwards show what a search for it finds."""
+    """Let the user choose what is erased; afterwards show the receipt of a search for it."""
     memory = engine().open(session_id)
     # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
     done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
@@ -167,7 +167,7 @@ def _chosen(memory: Memory, what: Chosen) -> Chosen:
 
 
 def _read(preview: Callable[[], Impact]) -> Impact | None:
-    """Return what would be affected; None, with the reason on screen, where nothing is."""
+    """Return what would be affected; if nothing is, draw the reason and return None."""
     try:
         impact = preview()
     except MemoryInspectorError as error:

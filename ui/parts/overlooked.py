@@ -1,4 +1,4 @@
-"""Findings that nobody looked for, folded at the end of Timeline and Retrieval; each row opens its trace."""
+"""The section Possibly lost at the end of Timeline and Retrieval; each row links to its trace."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from ui.tab import nav
 from ui.tab.view import View
 
 SHOWN = 5
-"""Rows of each kind; the counts are of all."""
+"""Maximum number of rows drawn of each kind; counts include all."""
 
 LONGEST = 90
 
@@ -27,11 +27,11 @@ GATES = {
     "postprocessed": "left out by a postprocessor",
     "no_room": "without room",
 }
-"""Outcomes of candidates that were not granted."""
+"""Wordings of the outcomes of candidates that were not granted."""
 
 
 def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
-    """Draw the section, read once it is unfolded; `searches_only`: what concerns searching stored turns."""
+    """Draw the section, computed only while it is open; `searches_only`: only about searches of stored turns."""
     # Finding these reads the whole log up to the moment: only for somebody who asks.
     opened = st.expander(
         "Possibly lost", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
@@ -79,7 +79,7 @@ def _draw_searches(view: View, searches: tuple[EmptySearch, ...]) -> None:
             if search.best is None:
                 nav.link("retrieval", label, icon=":material/manage_search:", turn=search.turn)
             else:
-                # the best it had: where that was lost
+                # the trace of the best candidate, which shows where it was lost
                 nav.link("trace", label, icon=":material/route:", turn=search.turn, **nav.followed(search.best))
             st.markdown(f":small[:gray[{plain(_why_nothing(search))}]]", width="content")
     _more(len(searches))

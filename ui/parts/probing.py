@@ -1,4 +1,4 @@
-"""Probes from where somebody is: of a phrase, a fact, a message or a block, each kept with the session by one click."""
+"""The menu Probe of a phrase, a fact, a message or a block: one click stores a probe with the session."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,31 +24,31 @@ from ui.tab.view import memory_of
 PROBE_CHARACTERS = 90
 
 MAX_PHRASE = 300
-"""Characters of a probe's phrase; of a longer one, the first."""
+"""Maximum characters of a probe's phrase; a longer phrase is shortened."""
 
 
 def of_words(words: str, turn: int) -> list[Probe]:
-    """Probes of a phrase from a turn on."""
+    """Return the probes that every prompt from a turn on has a phrase, and that none has it; empty for no phrase."""
     # Line breaks of the page it was taken from are no part of the phrase.
     phrase = " ".join(words.split())[:MAX_PHRASE].rstrip()
     if not phrase:
         return []
-    # The wish and its opposite: who found something missing keeps the first, who found a leak the second.
+    # Both directions: the first finds a missing phrase, the second a leaked one.
     return [InPrompt(phrase=phrase, from_turn=turn), NeverInPrompt(phrase=phrase, from_turn=turn)]
 
 
 def of_messages(seqs: Sequence[int], turn: int) -> list[Probe]:
-    """Probes of messages as the evidence of a turn's question, and as what a fact was learned from."""
+    """Return the probes that messages are evidence in a turn's prompt, and that a fact was learned from each."""
     return [*(EvidenceInPrompt(turn=turn, messages=(seq,)) for seq in seqs), *(FactCites(message=seq) for seq in seqs)]
 
 
 def of_block(block: str, tokens: int, turn: int) -> list[Probe]:
-    """A probe that a block never gets less than it has now: more than nothing."""
+    """Return the probe that a block has at least `tokens` tokens in every prompt from a turn on."""
     return [BlockTokens(block=block, at_least=tokens, from_turn=turn)]
 
 
 def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> None:
-    """A menu of probes that can be kept; which they are is asked once it is open."""
+    """Draw a menu of probes to store; `probes` is called once the menu is open."""
     opened = st.popover("Probe", icon=":material/rule:", type="tertiary", key=f"{key}_probe", on_change="rerun")
     if not opened.open:
         return

@@ -1,6 +1,6 @@
-"""The dialog Save as page: which turns, what is replaced in them, and one file of HTML to show to others.
+"""The dialog Save as page: choose turns and replace words in them, then download one HTML file to share.
 
-The words are looked for on the page before it is offered.
+Replacements are tried on the page before it is offered.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ from ui.tab.view import memory_of
 TRACE, TURNS, SESSION = "This trace", "Several turns", "Whole session"
 
 BEFORE = 5
-"""Turns before the shown one that are offered with it."""
+"""Number of turns before the shown one in the preset range."""
 
 MAX_TYPED = 4_000
-"""Characters of the lines that say what is replaced."""
+"""Maximum characters of the replacement lines."""
 
 _LINES = "showing__replace"
 _FIELDS = ("showing__what", "showing__turns", _LINES)
@@ -53,7 +53,7 @@ def forget() -> None:
 def page_dialog(
     session_id: str, target: str | Ref | None = None, turn: int | None = None, upto: int | None = None
 ) -> None:
-    """Offer some turns of a session as one file, with what is followed in each; `turn` is the one that is shown."""
+    """Offer turns of a session as one file, with the trace of `target` in each; `turn`: the turn on screen."""
     memory = memory_of(session_id)
     history = memory.log.history()
     turns = sorted(
@@ -86,7 +86,7 @@ def page_dialog(
 def _draw_choices(
     key: tuple[object, ...], numbers: Sequence[int], shown: int, made: Callable[..., Page], *, traced: bool
 ) -> _Ready | None:
-    """Ask which turns, and which words are replaced in them; return the page once it is asked for.
+    """Draw the fields for turns and replacements; return the page once Make page is pressed.
 
     While something can be typed there is no file: a download at once would miss the last words.
     """
@@ -119,7 +119,7 @@ def _draw_choices(
 
 
 def _draw_file(ready: _Ready, name: str) -> None:
-    """Say what is replaced, and offer the file, which is written when it is asked for."""
+    """Draw what is replaced, and the download of the file, which is written on the click."""
     words, turns = ready.words, ready.turns
     if seen := preview(words, ready.page.texts):
         st.markdown("\n".join(f"- {plain(line)}" for line in seen))
@@ -146,7 +146,7 @@ def _back() -> None:
 
 
 def _draw_turns(turns: Sequence[int], shown: int, *, traced: bool) -> list[int]:
-    """Ask which turns; return them."""
+    """Draw the choice of turns, and return the chosen ones."""
     # Without a followed thing there is no trace, and of a single turn there is no range.
     options = [*([TRACE] if traced else []), *([TURNS] if len(turns) > 1 else []), SESSION]
     what = st.segmented_control("What to save", options, default=options[0] if traced else SESSION, required=True,
@@ -168,10 +168,10 @@ def _draw_turns(turns: Sequence[int], shown: int, *, traced: bool) -> list[int]:
 
 
 def replacements_of(lines: str | None) -> dict[str, str]:
-    """Return each word that is to be replaced with what stands in its place, of lines such as `Teresa = Eva`.
+    """Parse lines such as `Teresa = Eva` into replacements by word.
 
     Raises:
-        FormatError: a word stands in two lines.
+        FormatError: a word is in two lines with different replacements.
     """
     words: dict[str, str] = {}
     for line in (lines or "").splitlines():
@@ -184,7 +184,7 @@ def replacements_of(lines: str | None) -> dict[str, str]:
 
 
 def preview(replacements: Replacements, texts: Iterable[str]) -> list[str]:
-    """Say of each word what takes its place, and how often: `“Ana” by “Eva”: 12 times`."""
+    """Return a line on each replaced word, with the number of times: `“Ana” by “Eva”: 12 times`."""
     times = replacements.count(texts)
     return [
         f"“{word}” by “{other}”: {count(times[word], 'time') if times[word] else 'not on this page'}"

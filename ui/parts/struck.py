@@ -14,7 +14,7 @@ from ui.tab import nav
 from ui.tab.appearance import mode
 
 WordsOf = Callable[[Sequence[Ref]], Mapping[Ref, str]]
-"""The words of what refs name, without those that were erased."""
+"""Function that returns the text of each reference; erased ones are missing."""
 
 DONE = {
     "superseded": "Superseded",
@@ -25,7 +25,7 @@ DONE = {
     "ended": "Ended",
     "erased": "Deleted",
 }
-"""Rules that put a fact or a relation aside, as what was done to it."""
+"""Labels of the rules that put a fact or a relation aside."""
 
 BRIEF = {
     "over_share": "Above the block's share",
@@ -41,16 +41,16 @@ BRIEF = {
     "block_removed": "Block not there",
     "block_failed": "Block not read",
 }
-"""Other rules that keep facts out, with numbers of their stage."""
+"""Labels of other rules that keep facts out of a prompt; numbers are filled in from the stage."""
 
 LONGEST = 90
-"""Characters of one thing in a list."""
+"""Maximum characters of an item in a list."""
 
 
 def struck(words: str, effect: Effect | None) -> str:
-    """Words as markdown: struck through where something else took their place or room, greyed where they were not sent.
+    """Return words as markdown: struck through if something else replaced or displaced them, grey if left out.
 
-    As they are where nothing is told of them, or they are in the prompt.
+    Plain if their effect is not known (None), or if they are in the prompt.
     """
     if effect is None or effect.shown:
         return plain(words)
@@ -58,12 +58,12 @@ def struck(words: str, effect: Effect | None) -> str:
 
 
 def reason(effect: Effect | None) -> str:
-    """Return why it is not in the shown prompt, as a trace says it; empty if it is. Plain text."""
+    """Return why an item is not in the shown prompt, as plain text; empty if it is, or if that is not known (None)."""
     return "" if effect is None or effect.shown else effect.stage.text
 
 
 def brief(stage: Stage) -> str:
-    """Return why it is not in the prompt, in a few words with the rule and its turn or number. Plain text.
+    """Return why an item is not in the prompt, in a few words of plain text: the rule with its turn or number.
 
     >>> brief(Stage("kept", "lost", "Superseded in turn 31 by fact 9.", turn=31, rule="superseded"))
     'Superseded in turn 31'
@@ -77,9 +77,9 @@ def brief(stage: Stage) -> str:
 
 
 def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> None:
-    """A line for each of these, at most so many: its reason as a tooltip, its trace as a link.
+    """Draw a line for each effect, at most `most`, with the reason as a tooltip and a link to the trace.
 
-    What was erased since has no words, and no line.
+    Erased items are left out.
     """
     texts = words([effect.ref for effect in effects[:most]])
     # In the order of the effects; `words` answers without those that were erased.
@@ -101,10 +101,10 @@ def crossed_out(words: str) -> str:
 
 
 def greyed(rows: Sequence[Mapping[str, Any]], places: Collection[int], *columns: str) -> Any:
-    """Rows for a table, whose words in these columns are grey at these places.
+    """Return rows for a table, with the text of `columns` grey in the rows whose numbers are in `places`.
 
-    For 1,000 rows pandas writes a whole page of HTML to say so, 50 ms and more. Streamlit reads no more of it than the
-    rules of the cells, and is given just these.
+    For 1,000 rows pandas would write a whole page of HTML, in 50 ms or more. Streamlit reads only the rules of the
+    cells in it, so it is given just these.
     """
     if not places:
         return rows

@@ -30,7 +30,7 @@ class Toast:
     text: str
     """Unescaped; escaped when it is drawn."""
     session_id: str | None
-    """Shown while this session is selected; None: whichever session is."""
+    """Session while whose selection the toast is shown; None: any session."""
     undo: Callable[[], object] | None
     until: float
     """Monotonic time, in seconds, after which it is not drawn."""
@@ -41,7 +41,7 @@ class Toast:
 def done(text: str, *, undo: Callable[[], object] | None = None, session_id: str | EllipsisType | None = ...) -> None:
     """Show a message about a change on the next drawing. For callbacks; the newest replaces the one before.
 
-    `undo` runs at most once. What prevents it, that the thing changed since, say, it says by raising a
+    `undo` runs at most once. If it is not possible, for example after another change, it raises a
     `MemoryInspectorError`. `session_id`: shown while it is selected; default: the selected one; None: no session.
     """
     _say(text, undo, state.selected_session() if session_id is ... else session_id)

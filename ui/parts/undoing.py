@@ -1,4 +1,4 @@
-"""The drawer that lists what was changed by hand, each with Undo or with why it cannot be undone."""
+"""The drawer that lists changes made by hand, each with Undo, or with the reason why it cannot be undone."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.parts.components import closing_button, error_inside
 
 SHOWN = 30
-"""Change sets that are listed: the newest."""
+"""Maximum number of change sets listed, the newest."""
 
 
 @st.dialog("Changes", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
@@ -29,6 +29,6 @@ def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callabl
 
 
 def about(change: AppliedChangeSet, now: float) -> str:
-    """`Turn 4, a person, 2 minutes ago. Undone.`"""
+    """Return the line below a change: `Turn 4, a person, 2 minutes ago. Undone.`"""
     who = f"Turn {tokens(change.record.turn)}, {MADE_BY.get(change.actor, change.actor)}, {ago(change.record.at, now)}."
     return " ".join(part for part in (who, "Undone." if change.undone else "", change.obstacle) if part)

@@ -37,7 +37,7 @@ _row = st.components.v2.component(
 
 
 def look(view: View) -> None:
-    """Tell in a toast what has dropped out of the prompt since the last look at this session, live."""
+    """Warn in a toast of watched items that dropped out of the prompt since this tab last drew the session."""
     if view.past:
         return
     lost: list[str] = []
@@ -92,7 +92,7 @@ def draw_cells(key: str, name: str, cells: Sequence[tuple[int, str]], view: View
 
 
 def draw_button(view: View, target: str | Ref) -> None:
-    """A button that watches something, or no longer."""
+    """Draw the button that starts or stops watching `target`."""
     watched = target in view.memory.trace.watched
     st.button(
         "Stop watching" if watched else "Watch",
@@ -138,7 +138,7 @@ def _draw_row(view: View, target: str | Ref, number: int) -> None:
 
 
 def _sentence(now: Presence | None, turn: int) -> str:
-    """Return its outcome in the shown turn, and where that changes."""
+    """Return a sentence on the state of a watched item in the shown turn, and on where it changes."""
     shown = now.at(turn) if now is not None else None
     if now is None or shown is None:
         return "Not in this session any more."
@@ -152,7 +152,7 @@ def _sentence(now: Presence | None, turn: int) -> str:
     return f"{sentences.get(shown.state, shown.sentence)}{since}"
 
 
-# -- what is known of it ---------------------------------------------------------------------------
+# -- presence --------------------------------------------------------------------------------------
 
 
 def _last_presence(view: View, target: str | Ref) -> Presence | None:
@@ -161,7 +161,7 @@ def _last_presence(view: View, target: str | Ref) -> Presence | None:
 
 
 def _presence(view: View, target: str | Ref) -> Presence | None:
-    """Return its presence in all turns up to the latest shown; None if the session no longer has it."""
+    """Return the presence of an item in all turns up to the latest shown; None if the session no longer has it."""
     before, upto = _last_presence(view, target), latest_moment(view.history, view.running)
     # Each cell is a trace: nothing new in the log, nothing to trace.
     if before is not None and before.position == upto:
@@ -180,7 +180,7 @@ def _presence(view: View, target: str | Ref) -> Presence | None:
 
 @error_noticed
 def start(session_id: str, target: str | Ref) -> None:
-    """Watch something more. For callbacks."""
+    """Start watching `target`. For callbacks."""
     memory_of(session_id).trace.watch(target)
 
 
@@ -202,7 +202,7 @@ def _take_turn(number: int, target: str | Ref) -> None:
     asked: Any = getattr(st.session_state.get(f"watched-{number}"), "turn", None)
     session_id = state.selected_session()
     if asked is None or session_id is None or (asked["session"], asked["target"]) != (session_id, str(target)):
-        return  # asked of a row that was another's meanwhile
+        return  # the row shows another item by now
     try:
         view = opened(session_id)
         now = _presence(view, target)
