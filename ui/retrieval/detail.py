@@ -1,4 +1,4 @@
-"""A stored turn below the list: its words, the reason for its outcome, the terms of its score, settings that would
+"""The details of a stored turn: its words, the reason for its outcome, the terms of its score, settings that would
 change the outcome, similar turns, and the questions that found it."""
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ NEIGHBOURS = 4
 QUESTIONS = 5
 """Number of questions listed initially, newest first; a toggle shows the others."""
 MAX_LINES = 12
-"""Rows of that list visible at once."""
+"""Maximum number of rows of the list of questions before it scrolls."""
 LINE_PIXELS = 33
 
 AROUND = 110
@@ -121,10 +121,10 @@ def _draw_text(words: str, fits: Sequence[Span]) -> None:
 
 
 def _draw_fix(view: View, search: Search, ranked: RankedTurn, unit: str) -> None:
-    """Draw the smallest change of settings that would request the turn, with its effect, before anything is done."""
+    """Draw a button for the smallest change of settings that would request the turn, with the effect of the change."""
     if ranked.outcome == "cut":
         _draw_larger_limit(view, search, ranked)
-    # None where no setting of the block brings it in.
+    # None if no setting of the block would request the turn.
     changes = search.settings_to_ask_for(ranked.number)
     if not changes:
         return
@@ -286,7 +286,7 @@ def _stays(unit: str) -> str:
 @error_noticed
 def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> None:
     engine().open(session_id).retrieval.forget(block, number)
-    # The details would be of something that is not stored any more.
+    # The details would be of a turn that is not stored any more.
     search_state.ask(session_id, number=None)
     what = beginning(from_turn(unit, turn, "the"))
     toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

@@ -16,12 +16,12 @@ WORDS_SHOWN = 220
 
 
 def also(search: Search) -> str:
-    """Return the headline's part about them; empty if none was found."""
+    """Return the headline's part about results from other sessions; empty if there are none."""
     return f" **{tokens(len(search.elsewhere))} from other sessions.**" if search.elsewhere else ""
 
 
 def draw_elsewhere(search: Search, unit: str) -> None:
-    """Draw the best of them, below this session's own; nothing where none was found."""
+    """Draw the best results from other sessions; nothing if there are none."""
     units = search.elsewhere
     if not units:
         return

@@ -51,7 +51,7 @@ def _embed(session_id: str, block: str, unit: str) -> None:
         job.add_text(str(shared.open(session_id).retrieval.reembed(block, progress=describe)))
 
     job = shared.start(_key(session_id, block), f"embed-{uuid.uuid4().hex}", work)
-    # Told here, because a job that has ended already is followed by nobody.
+    # Reported here, because no fragment follows a job that has ended already.
     if job.wait(FOLLOW_SECONDS):
         _tell(job, unit)
 

@@ -1,4 +1,4 @@
-"""An attached agent's searches, on Retrieval: what each found, and what of it is not in the prompt that followed."""
+"""An attached agent's searches, on Retrieval: the results of each, and those missing in the prompt that followed."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from ui.tab import nav
 from ui.tab.view import View
 
 SHOWN = 200
-"""Searches that are listed, the newest first: each is compared with a prompt."""
+"""Maximum number of searches listed, the newest; each is compared with a prompt."""
 
 RESULTS = 30
 
@@ -76,14 +76,14 @@ def draw(view: View) -> None:
 
 
 def _pick(table: str, positions: Sequence[int]) -> None:
-    """Keep the search of the selected row; `positions` are those of the rows as drawn."""
+    """Store the search of the selected row; `positions`: log positions of the rows as drawn."""
     selection: Any = st.session_state.get(table)
     rows = selection["selection"]["rows"] if selection else []
     st.session_state[_PICKED] = positions[rows[0]] if rows and rows[0] < len(positions) else None
 
 
 def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], omitted: Mapping[int, OmittedResults]) -> str:
-    """Return how many searches there are, and which deserve a look, as markdown."""
+    """Return the numbers of searches, of those without results, and of results not in the prompt, as markdown."""
     nothing = sum(found_nothing(search.event) for search in every)
     missing = sum(len(results.missing) for results in omitted.values())
     among = "" if len(listed) == len(every) else f" of the last {tokens(len(listed))}"
@@ -142,7 +142,7 @@ def _draw_search(search: EventRecord, omitted: Mapping[int, OmittedResults], tex
             quoted = plain(short(_words(key, texts), 300))
             mark = ":red[:material/cancel: not in the prompt that followed]" if gone else ""
             st.markdown(f"{quoted}  \n:small[:gray[{', '.join(parts)}] {mark}]")
-            # Followed by its words: what an agent's own store holds has no id here. Erased words cannot be followed.
+            # Followed by its words: records of an agent's own store have no id here. Erased words cannot be followed.
             if gone and key in texts:
                 nav.follow_link(" ".join(texts[key].split()), ":small[Where did it go?]")
         if not event.results:

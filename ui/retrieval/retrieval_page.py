@@ -100,7 +100,7 @@ def draw(view: View) -> None:
 
 
 def _unit(view: View, name: str) -> str:
-    """Noun for what the block stores, or stored at that moment, as one."""
+    """Return the noun for one item that the block stores at the moment shown: turn, message or batch."""
     blocks = view.history.blocks_at(view.position) if view.past else view.memory.blocks
     return next((unit_of(block.settings) for block in blocks if block.name == name), TURN)
 
@@ -138,7 +138,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
         top.markdown("What would this question find? **Search** makes one embedding call to answer.")
         return
     block = next(attached for attached in memory.blocks if attached.name == name)
-    # 3. Search under the settings that are tried; the line above the box says that it is on its way.
+    # 3. Search with the trial settings; meanwhile the line above the box shows the progress.
     tried = tuning.tried(session_id, block)
     line = top.empty()
     line.markdown(f":shimmer[Searching the {stored_plural(unit)}]")
@@ -217,7 +217,7 @@ def _warn(search: Search) -> None:
         {"warning": st.warning, "error": st.error}[kind](sentence)
 
 
-# -- then ------------------------------------------------------------------------------------------
+# -- the past --------------------------------------------------------------------------------------
 
 
 def _draw_past(view: View, name: str, unit: str) -> None:

@@ -21,8 +21,8 @@ MISSED = "retrieval__missed"
 """Widget key of the words that should have been found."""
 
 FIND = "find"
-"""URL parameter for such words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the stored turn that
-says them, the reason why the question did not find it, and what would change that."""
+"""URL parameter for these words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the stored turn that
+contains them, the reason why the question did not find it, and what would change that."""
 
 LONGEST_ADDRESS = 300
 """Maximum characters of a question, or of sought words, put in the URL; longer ones stay in the tab."""
@@ -63,7 +63,7 @@ def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> Non
 
 
 def take_link(session_id: str) -> None:
-    """Ask what the URL requests, unless this page wrote it there itself."""
+    """Put the question and the sought words of the URL in the fields, unless this page wrote them there itself."""
     linked = st.query_params.get(QUERY)
     if linked is not None and linked != st.session_state.get(_LINKED):
         # Not sent: following a link must not cost a call.
