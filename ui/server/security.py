@@ -32,13 +32,13 @@ SHELL = files("streamlit").joinpath("static/index.html").read_text(encoding="utf
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
-        # 1. What no line below names is loaded from this server or not at all.
+        # 1. Whatever is not named below is loaded from this server only.
         "default-src 'self'",
-        # 2. Code: Streamlit's own inline scripts by their hashes, never inline code as such, as which words of a
-        # conversation could run. Streamlit loads the code of the app's own components (the scrubber, the keys) from
+        # 2. Code: Streamlit's own inline scripts by their hashes, and no other inline code, which could come from a
+        # conversation. Streamlit loads the code of the app's own components (the scrubber, the keys) from
         # blob: addresses; only code that runs already can make one.
         f"script-src 'self' blob: 'wasm-unsafe-eval' {inline_script_sources(SHELL)}".rstrip(),
-        # 3. What is only shown, and whom the page may call: an address outside would be told what is read here.
+        # 3. Styles, images, fonts and connections: a request to another server could leak what is shown here.
         "style-src 'self' 'unsafe-inline'",  # Streamlit's styles, and those of the budget lanes, are inline
         "img-src 'self' data: blob:",
         "font-src 'self' data:",
@@ -58,7 +58,7 @@ HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",  # what is served as text is never run
     "X-Frame-Options": "DENY",  # `frame-ancestors` for browsers that do not know it
     "Referrer-Policy": "no-referrer",  # the address names session and turn
-    "Cross-Origin-Opener-Policy": "same-origin",  # a page that opened this one has no hold of its window
+    "Cross-Origin-Opener-Policy": "same-origin",  # a page that opened this one cannot reach its window
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 
@@ -76,7 +76,7 @@ class SecurityHeaders:
 
         async def send_with_headers(message: "Message") -> None:
             if message["type"] == "http.response.start":
-                # Replaces a header that Streamlit has set, and never doubles it.
+                # Replaces a header that Streamlit has set, instead of adding a second one.
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 

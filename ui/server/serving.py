@@ -1,4 +1,4 @@
-"""The app behind recording proxy and span receiver: its sessions, and the host names that the operator allows.
+"""The app's part of recording proxy and span receiver: its sessions, and the host names that the operator allows.
 
 The engine is imported with the first request.
 """
@@ -20,7 +20,7 @@ def host_allowed(host: str) -> bool:
 
 
 def session_of(session_id: str) -> "Session":
-    """Return a session of the app's database, opened or not."""
+    """Return a session of the app's database by its id; it need not exist yet."""
     from memory_core.engine.session import Session
     from ui.tab.services import engine
 

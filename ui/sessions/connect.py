@@ -137,10 +137,10 @@ def draw_live_links(names: Mapping[str, str]) -> None:
 
 
 def draw_card(session_id: str, *, framed: bool = True) -> None:
-    """Draw the lines to copy, and the dot; not `framed` where what surrounds it has a title."""
+    """Draw the lines to copy, and the dot; `framed`: with a border and a title."""
     with st.container(border=framed, gap="small", key="connect"):
         attachment = _attachment(session_id)
-        # 1. A file is followed on its own: there is nothing to set up, only its problems to tell.
+        # 1. A file is followed without any set-up: only its problems are drawn.
         if attachment is not None and attachment.source == "file":
             heading(f"Opened from {plain(short(attachment.name))}")
             follows = f"This session follows that file, which is never changed. {BRANCH_IT}"
@@ -199,7 +199,7 @@ def _dot(session_id: str) -> None:
     except MemoryInspectorError:  # the page reports the error
         return
     dot = ":gray[:material/radio_button_unchecked:]" if heard.last is None else ":green[:material/circle:]"
-    # An agent that joined another session than this is looked for here, too.
+    # The agent may have joined another session than this one.
     elsewhere = {} if heard.last is not None else _live_elsewhere(session_id)
     if elsewhere:
         draw_live_links(elsewhere)

@@ -197,7 +197,7 @@ def _draw(follows: bool) -> None:
     key, _ = _look()
     health, looking = latest(), watch().looking(key)
     running, clicked = _running(), st.session_state.pop(_CLICKED, False)
-    # 1. All that was followed has ended.
+    # 1. All followed checks and jobs have ended.
     if follows and not looking and running is None:
         st.session_state[_WAITING] = False
         _tell_done()
@@ -351,7 +351,7 @@ def _compact() -> None:
 
 def _upkeep(what: str, work: Callable[[Job], None]) -> None:
     """Start a maintenance job, one at a time for all sessions; its text is the closing message."""
-    # If one is running already, this is that one: the tab follows it all the same.
+    # If a job is running already, `start` returns it, and the tab follows that one.
     job = engine().start(INDEX, f"{what}-{uuid.uuid4().hex}", work)
     st.session_state[_UPKEEP] = job.id
     st.session_state[_CLICKED] = True
@@ -371,7 +371,7 @@ def _running() -> Job | None:
 def _tell_done() -> None:
     """Report once how the maintenance job seen by this tab ended."""
     job = engine().job(INDEX)
-    # Popped, so that it is told once; another tab has its own mark.
+    # Popped, so that it is reported once; another tab has its own mark.
     if job is None or st.session_state.pop(_UPKEEP, None) != job.id:
         return
     key, look = _look()
@@ -403,7 +403,7 @@ def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
             # The client was made for this check, and would keep its connections open.
             if chosen and isinstance(chosen.model, OpenAIChat):
                 chosen.model.close()
-            # An address that is no address cannot be checked, but belongs among the failures.
+            # An invalid address cannot be checked, but counts as a failure.
             if wrong:
                 health = Health((*health.checks, Check("chat", "failed", "", None, wrong)), health.at)
             return health

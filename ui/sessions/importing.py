@@ -190,7 +190,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
     st.markdown(f"**{plain(conversation.title)}**")
     if sized.sizes or sized.conversation.skipped:
         st.markdown(plain(conversation_sentence(sized)))
-    # A store that comes with memory can be shown as it stands, which playing its messages would not give.
+    # A store with a state of memory can be imported as it is; playing its messages would not restore that state.
     if conversation.has_memory_state:
         _shown_state(conversation, preview.name)
         return
@@ -218,7 +218,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
 
 
 def _shown_state(conversation: Conversation, source: str) -> None:
-    """Offer a conversation that comes with a state of memory as it stands, or its messages to be played."""
+    """Offer to import a conversation with its state of memory, or only its messages to be played."""
     shared, chosen = engine(), model.chosen_model()
     st.markdown(plain(standing_sentence(conversation)))
     _notes(conversation)
@@ -251,8 +251,8 @@ def _shown_state(conversation: Conversation, source: str) -> None:
 
 
 def standing_sentence(conversation: Conversation) -> str:
-    """The state that comes: `3 messages in the queue, 12 archived. 2 memory blocks: human, persona.`"""
-    # `messages` holds both: `archived` are the places of those that have left the queue.
+    """Describe the state to import: `3 messages in the queue, 12 archived. 2 memory blocks: human, persona.`"""
+    # `messages` holds all: `archived` are the places of the messages that have left the queue.
     queued = len(conversation.messages) - len(conversation.archived)
     sentences = []
     if conversation.messages:
@@ -323,7 +323,7 @@ def _recorded(shared: Engine, conversation: Conversation) -> Memory:
 
 
 def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) -> str:
-    """Create the same session and play the conversation to its end in the session's own job."""
+    """Create a session and play the conversation to its end in the session's own job; return its id."""
     session_id = _recorded(shared, conversation).session_id
     memory = shared.open(session_id, model.services_for(chosen))
     shared.start(
@@ -337,7 +337,7 @@ def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) ->
 
 
 def _stood(shared: Engine, conversation: Conversation, source: str, chosen: model.Chosen, *, learn: bool) -> str:
-    """Import a conversation with its store's state; its blocks learn in a job of the new session."""
+    """Import a conversation with its store's state; with `learn`, blocks learn in a job. Return the session's id."""
     services = model.services_for(chosen)
     memory = import_with_state(conversation, shared.database, services=services, source=source, learn=learn)
     # Learning may ask a model for each delivery: a job of its own, which a person can watch and stop.
@@ -368,7 +368,7 @@ def _bundle(bundle: Bundle) -> None:
 
     def work(job: Job) -> str:
         step = making.counted(job, "Importing", about=bundle.lines)
-        # An emptied title is no wish for none.
+        # An emptied title means the title of the bundle.
         named = title.strip() or bundle.title
         return import_bundle(database, bundle, title=named, user_facts=with_user_facts, step=step)
 

@@ -65,7 +65,7 @@ def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], No
 
 
 def follow(says: str) -> bool:
-    """Draw the progress of creating a session, and tell whether one is: the dialog then draws nothing else.
+    """Draw the progress of creating a session; return whether there is any: the dialog then draws nothing else.
 
     The session is opened as soon as it is done.
     """

@@ -80,11 +80,11 @@ def new_dialog() -> None:
         )
     ]
     st.markdown(f":small[:gray[{plain(recipe.tagline)} {plain(recipe.limits)}]]")
-    # Such a recipe would have no scope to store in.
+    # Without a user, such a recipe would have no scope to store in.
     nobody = recipe.of_user and not name
     if nobody:
         st.warning("This recipe keeps what it learns for a user: choose one, or type a name.", icon=":material/person:")
-    # Recipes of a user keep facts there anyway; others are asked only if they learn facts.
+    # Recipes of a user keep facts with the user anyway; for others, this is asked only if they learn facts.
     has_facts = not recipe.of_user and any(
         block.kind == "facts" and block.accept_short_term_memory for block in recipe.made().blocks
     )

@@ -30,8 +30,8 @@ def rows(
 ) -> list[dict[str, object]]:
     """Return a table row per session, in their order; the words are cells, not markdown.
 
-    Columns that distinguish sessions come first: a phone shows two or three columns. `agents`: the sessions in which an
-    agent works.
+    Columns that distinguish sessions come first: a phone shows two or three columns. `agents`: ids of the sessions in
+    which an agent works.
     """
     # An empty column would take the width that a phone does not have.
     users = any(session.status.user_id for session in sessions)
@@ -67,7 +67,7 @@ def origin(overview: Overview) -> str:
 
 
 def origin_in_words(overview: Overview, titles: Mapping[str, str]) -> str:
-    """Origin of a session as a sentence; `titles` are those of the sessions that still exist, by id."""
+    """Return the origin of a session as a sentence, empty if new; `titles`: titles of the existing sessions, by id."""
     if overview.status.session_id == DEMO_SESSION:
         return "The demo."
     source, turn = overview.origin.source, overview.origin.turn

@@ -42,11 +42,11 @@ _PICKED = "sessions__picked"
 
 def draw() -> None:
     """Draw the list of sessions with their actions, and the health of the dependencies."""
-    # None after the error tells that there is not even an engine, of which health could be checked.
+    # If it is still None after an error, there is no engine whose health could be checked.
     shared = None
     try:
         shared = engine()
-        # Before the list is read: what comes in between is drawn by the next look, and not missed.
+        # Read before the list: a change in between then counts as news, and triggers a redraw.
         seen, agents = _news(), live_sessions(shared.database)
         sessions = overview(shared.database)
     except StoreError as error:
@@ -172,7 +172,7 @@ def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collectio
 def _pick(ids: Sequence[str], selected: Sequence[int]) -> None:
     # A click may come for a longer list than the one that is drawn now.
     chosen = ids[selected[0]] if selected and selected[0] < len(ids) else None
-    # With the session that was open at the click, to notice when another is opened later.
+    # Stored with the session open at the click, to notice when another one is opened later.
     st.session_state[_PICKED] = (state.selected_session(), chosen)
 
 

@@ -1,4 +1,4 @@
-"""The dialog that forgets a user: what is stored of them, and the receipt of the search afterwards."""
+"""The dialog that erases a user: the stored data, and the receipt of a search afterwards."""
 
 import streamlit as st
 
@@ -27,7 +27,7 @@ def draw_button(user_id: str) -> bool:
 @st.dialog("Forget this user", width="large", icon=":material/person_off:", on_dismiss="rerun")
 @error_inside
 def forget_user_dialog(user_id: str) -> None:
-    """Ask before all sessions and facts of a user are erased; afterwards show what a search for them finds."""
+    """Ask before all sessions and facts of a user are erased; afterwards show the receipt of a search for them."""
     # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
     done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
     if done is not None:
