@@ -90,7 +90,7 @@ def event_drawer(view: View, position: int) -> None:
         cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
         st.table(cells, border=False, hide_header=True, hide_index=True)
     if isinstance(event, FlushPlanned):
-        # At a past turn the outcome is the one of then; a later event is shown with all that came of it.
+        # At a past turn, the outcome up to that turn is shown; for a later event, the whole outcome.
         upto = view.position if position <= view.position else view.history.position
         log = view.history.upto(upto)
         outcome = flush_outcome(log, position)
@@ -114,7 +114,7 @@ def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
 
 
 def _draw_omitted(view: View, record: EventRecord) -> None:
-    """Draw what a search of an attached agent found and the prompt that followed has not."""
+    """Draw the results of an attached agent's search that are missing in the prompt that followed."""
     for omitted in view.memory.trace.omitted_results([record] if view.attached else ()).values():
         st.markdown(f":red[{plain(omitted_words(omitted).strip())}]")
         nav.link("context", f":small[The prompt of turn {tokens(omitted.prompt.turn)}]", icon=":material/stacks:",
@@ -204,7 +204,7 @@ def _draw_outcome(outcome: Given, words: Words) -> None:
 
 
 def _outcome(outcome: Given, unit: str) -> str:
-    """Outcome of a flush at one block, in words; `unit`: the noun for what it stores as one."""
+    """Return the outcome of a flush at one block, in words; `unit`: noun for one item that the block stores."""
     if outcome.state == "pending":
         return "waiting" if not outcome.attempts else f"waiting, {count(outcome.attempts, 'try')} failed"
     if outcome.state == "parked":
@@ -244,7 +244,7 @@ def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) ->
 
 
 def _follow_what_it_is_about(view: View, record: EventRecord) -> None:
-    """Draw a button for each thing that an event is about, which follows it to that turn's prompt."""
+    """Draw a button for each item that an event is about, which opens its trace to the prompt of that turn."""
     refs = followable(record)
     if not refs:
         return
@@ -258,7 +258,7 @@ def _follow_what_it_is_about(view: View, record: EventRecord) -> None:
 def _follow(view: View, record: EventRecord, target: Ref, says: str) -> None:
     if st.button(says, icon=nav.icon("trace"), type="tertiary", key=f"timeline__follow_{target.replace('.', '_')}"):
         close()
-        # The latest turn has no number in links: they then stay with what comes.
+        # Links to the latest turn carry no number, so that they follow new turns.
         in_history = record.turn in view.history.turns and record.turn < view.status.turns
         query: dict[str, Any] = nav.followed(target)
         nav.go("trace", turn=record.turn if in_history else None, **query)
@@ -269,13 +269,13 @@ def _strike(memory: Memory, record: EventRecord) -> None:
     if not may_be_struck(record):
         return
     session_id = memory.session_id
-    # Struck in the configuration that the Lab shows: what is struck and what is played are the same one.
+    # Struck in the configuration that the Lab shows, so that the one struck is the one played.
     tried = tried_variants.desk(session_id).current
     before = changes_without(memory, record)
     struck = tried_variants.is_struck(tried, record, before)
     # Striking it would change nothing, and the button would say that it did.
     if not struck and record.kind in SET_BY_PEOPLE and not before:
-        return  # set again since: without it everything is as it is
+        return  # set again since: without this event nothing would differ
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if struck:
             st.markdown(f":small[~~This event~~ is struck in the Lab's {plain(tried.name)}.]", width="content")
@@ -306,11 +306,11 @@ def _toggle(session_id: str, name: str, record: EventRecord, before: Sequence[Ch
 
 
 def _ways_on(view: View, record: EventRecord) -> None:
-    """Draw the time travel button, and links to pages that show that turn."""
+    """Draw the button that shows the event's turn everywhere, and links to pages about that turn."""
     turns = view.history.turns
     turn_record = turns.get(record.turn)
     if turn_record is None or record.position < turn_record.first_position:
-        return  # from before a full reset: that turn no longer exists
+        return  # the event is older than a full reset: its turn no longer exists
     # None is the latest turn, which pages then follow.
     turn = record.turn if record.turn < view.status.turns else None
     if turn != view.turn:

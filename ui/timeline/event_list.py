@@ -21,7 +21,7 @@ from ui.timeline.opened import LIST, take_row
 
 PAGE_ROWS = 100
 BESIDE_PIXELS, MIN_PIXELS = 300, 430
-"""Pixels around a list that is scrolled to, and its minimum height in a low window."""
+"""Pixels of the window left around the list, and its minimum height in pixels."""
 
 ROW_PIXELS = 28
 """Row height in pixels: lines of text can be denser than tables of numbers."""

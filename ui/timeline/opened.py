@@ -53,7 +53,7 @@ def figure_key() -> str:
 
 
 def take_row(positions: Sequence[int]) -> None:
-    """Handle a selected row of the list; `positions` are those of its rows as drawn."""
+    """Open the event of the selected row; `positions`: log positions of the rows as drawn."""
     selection: Any = st.session_state.get(LIST)
     rows = selection["selection"]["rows"] if selection else []
     if rows and rows[0] < len(positions):

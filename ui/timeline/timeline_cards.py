@@ -75,7 +75,7 @@ def draw_outcomes(view: View, timeline: Timeline) -> None:
     runs = outcomes.runs()
     if not runs:
         return
-    # Too many to be told apart, messages are counted by outcome.
+    # Too many messages to draw one by one are counted by outcome.
     several = sum(run.messages for run in runs) > MAX_MESSAGES
     shown, appearance = counted(runs) if several else runs, mode()
     with st.container(border=True, gap="xsmall"):

@@ -20,14 +20,14 @@ from ui.timeline.opened import opened, take_link
 from ui.timeline.timeline_cards import draw_outcomes, draw_tokens
 
 LIVED: tuple[Family, ...] = ("messages", "facts", "relations")
-"""Something has happened in a session with an event of these: a program may keep facts in it without a conversation."""
+"""Families of events that show a session is in use: a program may keep facts without a conversation."""
 
 
 def draw(view: View) -> None:
     """Draw the page of one session."""
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
-    # A session begins with events of its own set-up, which are no life yet.
+    # A session begins with events of its set-up, which do not count as use.
     lived = any(timeline.index.groups[GROUPS[family].name] for family in LIVED)
     if not (lived or view.attached or _came_from_elsewhere(view)):
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
@@ -42,7 +42,7 @@ def draw(view: View) -> None:
     if view.history.turns:
         draw_tokens(view, timeline)
     attachment = view.history.attachment
-    if attachment is None or attachment.source == "file":  # an agent decides what becomes of messages, unseen
+    if attachment is None or attachment.source == "file":  # otherwise the outcomes are not known
         draw_outcomes(view, timeline)
     draw_events(view, timeline)
     draw_overlooked(view)
@@ -54,12 +54,12 @@ def draw(view: View) -> None:
 
 
 def _came_from_elsewhere(view: View) -> bool:
-    """Tell whether there is a past without messages: texts that another store had."""
+    """Return whether the session was imported or attached, so that it may hold texts without messages."""
     return any(isinstance(record.event, SessionImported | AgentAttached) for record in view.history.records[1:2])
 
 
 def _sentence(view: View, operations: int) -> str:
-    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations` are those on an agent's own memory."""
+    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations`: those on an agent's memory."""
     turns = view.history.turns
     everything = _sums(list(turns.values()))
     attachment = view.history.attachment
@@ -79,7 +79,7 @@ def _sentence(view: View, operations: int) -> str:
 
 
 def _cache(index: Index) -> str:
-    """The same of a session without a conversation: `9 events about facts, kept by a program.`"""
+    """A summary of a session without a conversation: `9 events about facts, kept by a program.`"""
     named: tuple[Family, ...] = ("facts", "relations")
     sizes = {family: index.groups[GROUPS[family].name] for family in named}
     sentence = " and ".join(f"{count(size, 'event')} about {what}" for what, size in sizes.items() if size)

@@ -19,9 +19,9 @@ class Asked:
 
     target: str | Ref | None = None
     words: str | None = None
-    """Those of what a ref names that matter; None: all."""
+    """The words of the item that matter; None: all of it."""
     word: str | None = None
-    """The one that was clicked."""
+    """The word that was clicked; None if none was."""
 
 
 _ASKED = state.ByPlace("trace_asked", Asked())
@@ -57,13 +57,13 @@ def write_link(session_id: str) -> None:
 
 
 def follow(session_id: str, target: str | Ref | None, *, words: str | None = None, word: str | None = None) -> None:
-    """Follow something else. For callbacks, and before the field is drawn."""
+    """Follow another phrase or item (None: nothing). For callbacks, and before the field is drawn."""
     ask(session_id, target=target, words=words, word=word)
-    # A `Ref` is a string, too, but its id is no phrase to show in the field.
+    # A `Ref` is a string too, but an id is no phrase to show in the field.
     st.session_state[BOX] = target if isinstance(target, str) and not isinstance(target, Ref) else ""
 
 
 def typed(session_id: str) -> None:
-    """Follow what stands in the field. The field's callback."""
+    """Follow the phrase in the field. The field's callback."""
     words = str(st.session_state.get(BOX) or "").strip()
     ask(session_id, target=words or None, words=None, word=None)

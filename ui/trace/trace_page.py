@@ -1,4 +1,4 @@
-"""The page Where did it go?: what is followed, one sentence, its track, and what would have to be different."""
+"""The page Where did it go?: a phrase or an item, its outcome in one sentence, its track, and possible fixes."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,15 +25,15 @@ from ui.trace import followed as asking
 from ui.trace.track import draw_details, draw_others, draw_track
 
 SUGGESTED, NEWEST = 5, 3
-"""Most losses and most messages that are suggested to follow."""
+"""Maximum numbers of losses and of messages that are suggested to follow."""
 
 MAX_ENTRIES = 20
-"""Most entries of a cut that are drawn."""
+"""Maximum number of entries drawn of a cut."""
 
 NOWHERE = "No message, fact, relation or text of a block has all of these words, in whatever order."
 
 MAX_ASKED = 10_000
-"""Characters of a phrase; a longer one is no phrase."""
+"""Maximum characters of a phrase."""
 
 
 def draw(view: View) -> None:
@@ -78,7 +78,7 @@ def _trace(view: View) -> Trace:
     target, turn = asked.target or "", view.shown_turn or None
     if asked.words is not None:
         # A part of a prompt is first looked for by the words that were clicked.
-        with suppress(NotFoundError):  # the words were the prompt's own, around what it holds
+        with suppress(NotFoundError):  # the words were the prompt's own markup
             return follow(target, words=asked.words, turn=turn, upto=view.position)
     return follow(target, turn=turn, upto=view.position)
 
@@ -118,7 +118,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
         _draw_entries(view, trace.cut)
         _draw_watched(view)
         return
-    # Nothing says it: the nearest message may be what was meant.
+    # Nothing contains the phrase: the nearest message may be what was meant.
     if not trace.tracks:
         _draw_nearest(view, trace)
         # An attached agent's memory is only read here: nothing can be taught.
@@ -143,20 +143,20 @@ def _draw_trace(view: View, trace: Trace) -> None:
 
 
 def _chosen(words: str | None, target: str | None) -> str | Ref | None:
-    """Return what can be forgotten of what is followed: a message, a fact, or words."""
+    """Return the phrase, message or fact that can be forgotten; None for any other item."""
     if words or not isinstance(target, Ref):
         return words or target
     return target if target.kind in ("message", "fact") else None
 
 
 def _probes(view: View, trace: Trace) -> list[Probe]:
-    """Probes of what is followed, from the shown turn on, and of the newest message that says it."""
+    """Return probes for the followed phrase, from the shown turn on, and for the newest message that says it."""
     turn = max(1, view.shown_turn)
     return [*probing.of_words(trace.asked, turn), *probing.of_messages([m.seq for m in trace.said[:1]], turn)]
 
 
 def _draw_entries(view: View, cut: CutTrace) -> None:
-    """Draw what was cut, each with who said it and where else the same is."""
+    """Draw the items that were cut, each with its speaker and its other copies."""
     heading("What was cut", "\n:small[:gray[Follow one to see every copy of it, and what would bring it back.]]")
     for number, entry in enumerate(cut.entries[:MAX_ENTRIES]):
         with st.container(border=True, gap="xsmall", key=f"trace__entry_{number}"):
@@ -199,7 +199,7 @@ def _draw_nearest(view: View, trace: Trace) -> None:
     )
 
 
-# -- what would have to be different ---------------------------------------------------------------
+# -- fixes -----------------------------------------------------------------------------------------
 
 
 def _draw_fixes(view: View, trace: Trace) -> None:
@@ -217,7 +217,7 @@ def _draw_fixes(view: View, trace: Trace) -> None:
 
 
 def _draw_teaching(view: View, trace: Trace) -> None:
-    """Draw the form for a sentence to teach: what was searched for is none."""
+    """Draw the form that teaches a sentence as a fact."""
     with st.expander("Teach as a fact", key="trace__teaching", icon=":material/school:"):
         sentence = st.text_input(
             "The fact, as a sentence",
@@ -244,7 +244,7 @@ def _fixes(view: View, trace: Trace, words: str | None = None) -> Fixes | None:
 
 
 def _draw_held(fixes: Fixes, trace: Trace) -> bool:
-    """Say that the next prompt has it, where it has."""
+    """Draw that the next prompt has the followed phrase or item; return whether it has."""
     if fixes.held:
         with st.container(border=True, gap="xsmall", key="trace__sentence_passed"):
             st.markdown("## In the next prompt, as the session stands now.", anchors=False)
@@ -285,7 +285,7 @@ def _apply(session_id: str, fix: Fix) -> None:
 
 
 def _draw_start(view: View) -> None:
-    """Draw what could be followed from here: what the last prompt lost, and what was said last."""
+    """Draw suggestions to follow: the losses of the last prompt, and the user's last messages."""
     # Without a prompt nothing can be lost in one.
     lost, newest = _lost(view)[:SUGGESTED] if view.contexts else [], _newest(view)
     if lost:
@@ -318,7 +318,7 @@ def _newest(view: View) -> list[tuple[Ref, str, str]]:
 
 
 def _lost(view: View) -> list[tuple[Ref, str, str]]:
-    """Draw what the last prompt cut, and what its searches found and left out."""
+    """Return what the last prompt cut, and what its searches found and left out, as reference, reason and words."""
     prompt = view.memory.log.prompt(view.contexts[-1])
     links: list[tuple[Ref, str, str]] = []
     for cut in prompt.cuts:
@@ -344,4 +344,4 @@ _LEFT_OUT = {
     "beyond_top_k": "beyond the results",
     "no_room": "no room in the tokens",
 }
-"""Outcomes of a search that lose what it found."""
+"""Wordings of the search outcomes by which a found turn is lost."""

@@ -1,4 +1,4 @@
-"""A track as a row of stages; the stage where it was lost is the only red thing."""
+"""A track as a row of stages; only the stage where the information was lost is red."""
 
 import streamlit as st
 
@@ -12,7 +12,7 @@ from ui.timeline.opened import EVENT
 
 
 def draw_track(track: Track, place: int, *, without: int = 0) -> None:
-    """Draw the stages of a track; `without` the first ones, which another track has shown already."""
+    """Draw the stages of a track, except the first `without`, which another track has shown already."""
     shown = track.stages[without:]
     with st.container(horizontal=True, gap="small", key=f"trace__track_{place}"):
         for number, stage in enumerate(shown):
@@ -31,14 +31,14 @@ def _draw_stage(stage: Stage, place: str) -> None:
 
 
 def _draw_never(place: str) -> None:
-    """The prompt that a lost track does not reach."""
+    """Draw the stage of the prompt, which a lost track does not reach."""
     with st.container(border=True, gap=None, key=f"trace__not_reached_{place}"):
         st.markdown(f":material/{ICONS['not_reached']}: **{STAGES['prompt']}**")
         st.markdown(":small[no]")
 
 
 def draw_others(tracks: tuple[Track, ...], first: Track) -> None:
-    """Draw the other carriers below the first: each what it is, how it ended, and its own stages."""
+    """Draw the other carriers below the first, each with its name, its end and its own stages."""
     for place, track in enumerate(tracks, start=1):
         with st.container(gap="xsmall", key=f"trace__other_{place}"):
             words = f" :gray[“{plain(track.carrier.words[:90])}”]" if track.carrier.words else ""
@@ -48,10 +48,10 @@ def draw_others(tracks: tuple[Track, ...], first: Track) -> None:
 
 
 def _shared(track: Track, first: Track) -> int:
-    """Number of stages with which two tracks begin alike; never all of them."""
+    """Return the number of equal first stages of two tracks; less than all stages of `track`."""
     alike = 0
     for one, other in zip(track.stages, first.stages, strict=False):
-        # From the delivery on, every block has its own way even where the stages look alike.
+        # From the delivery on, stages belong to a block, even where they look alike.
         if one != other or ORDER.index(one.name) >= ORDER.index("delivery"):
             break
         alike += 1
@@ -59,7 +59,7 @@ def _shared(track: Track, first: Track) -> int:
 
 
 def draw_details(track: Track) -> None:
-    """Every stage in a sentence, and a link to the event that decided."""
+    """Draw a toggle for every stage in words, and a link to the event that decided."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         shown = st.toggle("Every stage in words", key="trace__in_words")
         if track.decisive is not None:
