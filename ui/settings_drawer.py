@@ -137,7 +137,7 @@ def _recipe(memory: Memory) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(
             f"Recipe: **{plain(title_of(current, changed=changed))}**",
-            help="A named set of settings and blocks: which memory design this session is. Apply leaves it as it is.",
+            help="A named set of settings and blocks: the memory design of this session. Apply does not change it.",
             width="content",
         )
         if st.button("Compare and switch", key="settings__recipe", type="tertiary", icon=":material/arrow_forward:"):

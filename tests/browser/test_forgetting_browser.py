@@ -38,7 +38,7 @@ def test_a_phrase_is_forgotten_from_the_impact_to_the_receipt(served, chromium, 
     dialog = tab.get_by_role("dialog")
     expect(dialog.get_by_text("recorded prompt")).to_be_visible()
     dialog.get_by_role("button", name=re.compile(r"Forget \d+ things")).click()
-    expect(dialog.get_by_text("finds the words nowhere")).to_be_visible()
+    expect(dialog.get_by_text("A search of all files found nothing")).to_be_visible()
     with tab.expect_download() as download:
         dialog.get_by_role("button", name="Receipt").click()
     text = download.value.path().read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def test_a_user_is_forgotten_with_all_their_sessions_from_the_list(served, visit
     tab.get_by_role("button", name="Forget this user").click()
     dialog = tab.get_by_role("dialog")
     dialog.get_by_role("button", name="Forget 2 sessions").click()
-    expect(dialog.get_by_text("finds the words nowhere")).to_be_visible()
+    expect(dialog.get_by_text("A search of all files found nothing")).to_be_visible()
     tab.keyboard.press("Escape")
     idle(tab)
     assert list_sessions(shared.database, user_id=user) == []

@@ -234,7 +234,7 @@ def test_what_is_typed_right_before_a_double_click_on_apply_is_applied_with_the_
     fill(tab, tab.get_by_role("spinbutton", name="Place of Facts in the prompt"), "1")
     fill(tab, tab.get_by_role("spinbutton", name="Priority of Facts"), "3")
     tab.get_by_role("button", name="Apply from the next turn").dblclick()
-    closed(tab, "priority of Notes 2 → 1, priority of Facts 1 → 3 and another order in the prompt.")
+    closed(tab, "priority of Notes 2 → 1, priority of Facts 1 → 3 and a new order in the prompt.")
     now = opened(served, session.session_id)
     assert [(each.name, each.priority) for each in now.blocks] == [("Facts", 3), ("Rules", 0), ("Notes", 1)]
     tab.get_by_role("button", name="Undo").dblclick()

@@ -439,7 +439,7 @@ def test_an_order_is_said_and_undone_unless_it_was_changed_since(demo_home, sinc
     priority_of(drawn, "Facts").set_value(3).run()
     field(drawn, "Place of Facts in the prompt").set_value(1).run()
     click(drawn, "blocks__order_apply")
-    assert said(drawn) == ["From the next turn: priority of Facts 1 → 3 and another order in the prompt."]
+    assert said(drawn) == ["From the next turn: priority of Facts 1 → 3 and a new order in the prompt."]
     assert [attached.name for attached in demo().blocks] == ["Facts", "Instructions", "Earlier turns"]
     if since:
         demo().blocks.configure("Facts", priority=since)

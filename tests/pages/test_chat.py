@@ -696,7 +696,7 @@ def test_an_answer_in_chat_is_asked_for_again_below_it_and_nothing_is_stored(dem
     assert not [each for each in app.selectbox if each.label == "Ask again without"]
     assert [each.key for each in app.button if each.label.endswith("Did memory matter?]]")] == ["chat__again_10"]
     app = app.button(key="chat__again_10").click().run()
-    assert "The rules answer, for nothing." in joined(app)
+    assert "Rules answer, at no cost." in joined(app)
     app = app.button(key="context__matter_ask").click().run()
     app = drawn_until(app, lambda: app.exception or "Without it" in joined(app))
     assert not app.exception

@@ -364,7 +364,7 @@ def test_a_prompt_is_asked_again_without_an_item_and_the_answers_stand_side_by_s
     assert not [each for each in app.button if each.key == "context__matter_ask"], "closed, it costs nothing"
     app.session_state["context__matter"] = True
     app = app.run()
-    assert "The rules answer, for nothing." in joined(app)
+    assert "Rules answer, at no cost." in joined(app)
     app = press(app, "Ask again")
     app = drawn_until(app, lambda: app.exception or "Without it" in joined(app))
     assert not app.exception

@@ -277,7 +277,7 @@ def test_who_is_second_is_told_and_keeps_the_words(demo_home):
     desk().apply(plans.edit(jazz, "Ana hates jazz"))
     press(app, "Save")
     assert "Nothing was overwritten." in notice(app)
-    assert "Yours is kept below" in notice(app)
+    assert "Your text is kept below" in notice(app)
     assert "Theirs: Ana hates jazz" in words(app)
     assert app.text_area[0].value == "Ana loves jazz"
     assert fact("Ana hates jazz").id == jazz.id
@@ -833,7 +833,7 @@ def test_the_table_names_what_others_changed_and_keeps_its_edits(demo_home):
     desk().apply(plans.edit(fact("Ana likes jazz"), "Ana hates jazz"))
     press(app, "Save")
     assert "Fact 5 was changed" in notice(app)
-    assert "Yours is kept below" in notice(app)
+    assert "Your text is kept below" in notice(app)
     assert "Fact 5 now says: Ana hates jazz" in words(app)
     assert fact("Ana hates jazz").state == "active"
     press(app, "Write over theirs")

@@ -42,4 +42,4 @@ def test_what_was_written_meanwhile_is_looked_at_again_first(demo_home):
 def test_a_queue_of_one_turn_has_nothing_to_flush(demo_home):
     while demo().preview.flush():
         demo().flush()
-    assert "Nothing would leave" in joined(dialog("ui.parts.flushing", "flush_dialog", "demo"))
+    assert "Nothing to flush" in joined(dialog("ui.parts.flushing", "flush_dialog", "demo"))

@@ -163,7 +163,7 @@ def test_the_examples_of_tests_work_with_one_click_each(memory):
 
 def test_a_probe_of_no_words_is_refused_in_a_sentence(memory):
     app = page(view="tests").button(key="lab__probe_add").click().run()
-    assert "Type the phrase that the probe is about." in [each.value.replace("\\", "") for each in app.error]
+    assert "Enter a phrase for the probe." in [each.value.replace("\\", "") for each in app.error]
     assert kept_probes(memory) == ()
 
 
@@ -299,7 +299,7 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     app = app.segmented_control(key="lab__sweep_as").set_value("Front").run()
     assert "On the line: best for its tokens." in joined(app)
     app = app.selectbox(key="lab__sweep_measure").set_value("cost").run()
-    assert "Type what the model costs" in joined(app)
+    assert "Enter a price to see the cost" in joined(app)
     app = app.number_input(key="lab__sweep_price").set_value(0.15).run()
     assert "**Cost of what models read**" in joined(app)
     app = app.text_area(key="lab__sweep_questions_demo").set_value("no arrow").run()
@@ -323,7 +323,7 @@ def test_new_turns_are_announced_and_tried_when_somebody_asks(memory):
     app = app.run()
     assert "2 new turns since." in joined(app)
     assert numbers(app).equals(before), "nothing is played again by itself"
-    assert f"Turn {played + 2} came after all that was played." in joined(app)
+    assert f"Turn {played + 2} came after the played turns." in joined(app)
     app = ready(knob(app, "token_limit").set_value(700).run())
     assert numbers(app).loc["A"].equals(before.loc["A"]), "another setting is tried on the same conversation"
     app = ready(app.button(key="lab__go_on").click().run())
@@ -425,7 +425,7 @@ def test_with_a_model_calls_are_counted_made_once_and_never_again_for_equal_stag
     assert numbers(app).loc["A", "Facts"] == by_rules
 
     again = offered(page())  # another tab
-    assert "tiny answered all of this before: a play with it calls nothing." in joined(again)
+    assert "tiny answered all of this before: a play with it needs no calls." in joined(again)
     assert not [each for each in again.number_input if each.label == "Calls, at most"]
     shown_by_model(again.button(key="lab__play_model").click().run())
     with memory.session.database.read() as connection:
@@ -467,7 +467,7 @@ def test_counting_that_was_cancelled_is_begun_again_when_it_is_asked_for(memory,
     held.set()
     app = drawn_until(app, lambda: any(each.key == "lab__count" for each in app.button))
     app.run()
-    assert "Learned by rules. tiny may learn instead, its calls counted first." in joined(app)
+    assert "Learned by rules. To learn with tiny, count its calls first." in joined(app)
     assert "Play with tiny" not in joined(app)
     offered(app.button(key="lab__count").click().run())
 

@@ -162,7 +162,7 @@ def test_one_of_the_two_searches_stays_on(memory):
     signals(app).set_value(["date"]).run()
     assert not app.exception
     assert signals(app).value == ["vector", "keyword", *BOOSTS]
-    assert "One of the two searches stays on" in app.info[0].value
+    assert "One of the two searches must stay on" in app.info[0].value
 
 
 def test_a_switch_gives_the_block_s_own_weight_or_the_usual_one():

@@ -70,7 +70,7 @@ def test_words_that_are_typed_are_shown_with_how_often_they_stand_on_the_page(de
     [
         ("Ana = Eva\nANA = Bea", "“Ana” and “ANA” are the same word. Keep one of them."),
         ("Ana", "Write what should stand in place of “Ana”."),
-        ("Ana = Eva\nAna = Bea", "“Ana” stands in two lines. Keep one of them."),
+        ("Ana = Eva\nAna = Bea", "“Ana” is in two lines. Keep one of them."),
         ("Ana = Ana Lopes", "“Ana” could still be read. Choose other words for what is put in."),
     ],
 )

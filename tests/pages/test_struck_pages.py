@@ -159,8 +159,8 @@ def test_a_part_of_the_prompt_ends_in_what_was_found_or_kept_and_not_sent(memory
     effects = memory.trace.effects()
     found = [effect for effect in effects.without("Earlier turns") if effect.stage.name == "found"]
     kept = [effect for effect in effects.without("Facts") if effect.stage.name == "found"]
-    assert f"Found, and not sent: {len(found)}" in joined(app)
-    assert f"Kept, and not sent: {len(kept)}" in joined(app)
+    assert f"Found, not sent: {len(found)}" in joined(app)
+    assert f"Kept, not sent: {len(kept)}" in joined(app)
     assert {effect.stage.text for effect in (*found, *kept)} <= set(tooltips(app).values())
 
 

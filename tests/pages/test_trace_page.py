@@ -290,7 +290,7 @@ def test_what_nobody_asked_is_listed_and_each_row_opens_its_trace(memory, name):
     found = memory.trace.overlooked()
     assert f"**Questions that found nothing** :small[:gray[{len(found.empty_searches)} search" in joined(app)
     share = f"{len(found.unused['unit'])} of {found.kept['unit']} stored turns"
-    assert f"**Stored and never brought back** :small[:gray[{share}" in joined(app)
+    assert f"**Stored, but never recalled** :small[:gray[{share}" in joined(app)
     followed = [query for query in links(app) if "follow=" in query]
     for ref in (found.empty_searches[0].best, *found.unused["unit"][:5]):
         assert any(f"follow={ref}" in query for query in followed)

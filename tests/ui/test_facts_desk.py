@@ -340,7 +340,7 @@ def test_what_is_foreseen_says_the_flush_that_comes_first():
     before, leave = coming(1180, [1]), ("one", "two")
     assert foreseen(before, coming(1191, [1, 2], leave=leave)).endswith("Before it 2 messages are flushed.")
     said = foreseen(before, coming(1191, [1, 2], leave=leave, unknown=("Facts", "Graph")))
-    assert said.endswith("Before it 2 messages are flushed. What Facts and Graph will learn is not in it.")
+    assert said.endswith("Before it 2 messages are flushed. What Facts and Graph will learn is not counted.")
 
 
 # -- edit as table -----------------------------------------------------------------------------

@@ -41,9 +41,7 @@ def draw(view: View) -> None:
     """Draw the records of the agent's memory, as its spans reported them up to this moment."""
     stores = stores_of(view.history.upto(view.position))
     if not stores:
-        text = (
-            "The memory of an attached agent is its own. What its spans tell of it stands here: see Connect your agent."
-        )
+        text = "Memory operations in an attached agent’s spans are listed here: see Connect your agent."
         empty("No memory operation was reported.", text, icon="view_agenda")
         return
     st.markdown(sentence(stores))
@@ -51,7 +49,7 @@ def draw(view: View) -> None:
     words = _words_of(view, store)
     _draw_notes(store)
     if not store.records:
-        st.markdown("Its searches stand on Retrieval; no record of it was named.")
+        st.markdown("No record was reported. Searches are on Retrieval.")
         return
     record = _draw_records(store, words)
     if record is None:
@@ -66,8 +64,8 @@ def sentence(stores: Mapping[str, Store]) -> str:
     searches = sum(len(store.searches) for store in stores.values())
     where = f"in {count(len(stores), 'store')}" if len(stores) > 1 else f"in {plain(next(iter(stores)))}"
     return (
-        f"**{count(held, 'record')} {where}** and {count(searches, 'search')}, as the agent’s spans report it. "
-        ":gray[What they leave out is not known.]"
+        f"**{count(held, 'record')} {where}** and {count(searches, 'search')}, reported by the agent’s spans. "
+        ":gray[Other operations are not known.]"
     )
 
 
@@ -143,7 +141,7 @@ def _draw_records(store: Store, words: WordsOf) -> StoreRecord | None:
             "Words": st.column_config.TextColumn(width="large"),
             "Tokens": st.column_config.NumberColumn(width=60, format="localized"),
             "Writes": st.column_config.NumberColumn(width=60, format="localized"),
-            "Found": st.column_config.NumberColumn(width=60, help="Searches that returned it."),
+            "Found": st.column_config.NumberColumn(width=60, help="Number of searches that returned the record."),
             "State": st.column_config.TextColumn(width=150),
         },
         placeholder="–",

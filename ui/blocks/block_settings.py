@@ -164,7 +164,7 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     changed = drawer.changes()
     possible = bool(changed) and draw_effect(memory, blocks={name: changed})
     if "scope" in changed and attached.kind == "facts":
-        st.markdown(":small[Existing facts keep their scope: the block then reads the other list.]")
+        st.markdown(":small[Existing facts keep their scope; the block then reads those of the new scope.]")
     drawer.end(partial(_apply, session_id, name, drawer), changed=bool(changed), ready=possible)
 
 

@@ -130,7 +130,7 @@ def _apply(session_id: str, drawer: Drawer, names: list[str]) -> Done:
     _configure(session_id, changed, order, opened=opened)
     before = {name: opened[name] for name in changed}
     parts = [f"priority of {short(name)} {tokens(before[name])} → {tokens(changed[name])}" for name in changed]
-    parts += ["another order in the prompt"] if order is not None else []
+    parts += ["a new order in the prompt"] if order is not None else []
     # `opened` lists the blocks in the order that the prompt had when the dialog opened.
     back = partial(_take_back, session_id, before, {**opened, **changed}, None if order is None else tuple(opened))
     return f"From the next turn: {listed(parts)}.", back

@@ -71,7 +71,7 @@ def _draw_seen(event: ContextBuilt | None) -> None:
     """Draw the size of an attached agent's prompt; its limit and its queue are not known here."""
     heading("Prompt")
     if event is None:
-        st.markdown(":small[:gray[None was seen yet.]]")
+        st.markdown(":small[:gray[No prompt seen yet.]]")
         return
     pinned, queue = (len(expand(spans)) for spans in (event.pinned, event.queue))
     system = f", {count(pinned, 'system message')} in front" if pinned else ""

@@ -35,7 +35,7 @@ _DRAFT = "chat_draft"
 STOPS: Mapping[str, str] = {
     "flushed": "**First flush.** The queue was full, so its oldest messages left it.",
     "learned": "**First learning.** Facts were taken from what left the queue.",
-    "recalled": "**First recall.** The question brought earlier turns back.",
+    "recalled": "**First recall.** Earlier turns that fit the question were added.",
     "cut": "**First cut.** Over the limit, so the least relevant was left out.",
 }
 """The sentence on each stage after which the demo stops playing."""

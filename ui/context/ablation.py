@@ -97,11 +97,9 @@ def _draw_asking(
 ) -> None:
     before, after = question.tokens
     other = "without it" if words is None else "reworded"
-    cost = "The rules answer, for nothing." if model.offline else f"{plain(model.name)} is called twice."
-    offered = " Its memory tools are offered; what it calls is shown, and not done." if question.tools else ""
-    st.markdown(
-        f":small[{cost} {tokens(before)} tokens in with it, {tokens(after)} {other}.{offered} Nothing is stored.]"
-    )
+    cost = "Rules answer, at no cost." if model.offline else f"{plain(model.name)} is called twice."
+    offered = " Its memory tools are offered; calls are shown, not made." if question.tools else ""
+    st.markdown(f":small[{cost} {tokens(before)} tokens with it, {tokens(after)} {other}.{offered} Nothing is stored.]")
     place = (session_id, sent.record.position, ref, words, model.name)
     st.button(
         "Ask again", key="context__matter_ask", icon=":material/replay:", on_click=_ask, args=(place, question, model)
@@ -129,7 +127,7 @@ def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> Non
     def work(job: Job) -> None:
         answers = ask_both(model, question, progress=job.add_progress, cancelled=job.cancel.is_set)
         if answers is None:
-            raise MemoryInspectorError("Cancelled: nothing was asked any more.")
+            raise MemoryInspectorError("Cancelled. No more calls were made.")
         calls = [[f"{call.tool_name} {call.arguments}" for call in made] for made in answers.calls]
         result = {"answers": [answers.before, answers.after], "calls": calls, "same": answers.same}
         job.add_text(json.dumps(result))

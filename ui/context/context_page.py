@@ -146,9 +146,9 @@ def _draw_left_out(view: View, sent: Prompt) -> None:
     seqs = {seq for event in earlier if (seq := getattr(event, "seq", None)) not in in_prompt}
     heading("Messages not in this prompt", width="content")
     if not seqs:
-        st.markdown("Nothing: all that was seen of this conversation is in it.")
+        st.markdown("None: the prompt has every message seen so far.")
         return
-    st.markdown(f"{count(len(seqs), 'message')} of this session, seen before. The agent left them out.")
+    st.markdown(f"{count(len(seqs), 'message')} of this session. The agent left them out.")
     left_out = [message for message in view.memory.session.messages() if message.seq in seqs]
     for message in left_out[-LEFT_OUT:]:
         st.markdown(
@@ -166,7 +166,7 @@ def _draw_unsent(view: View, sent: Prompt) -> None:
     results = [(search, search.search.event.results[n]) for search in omitted for n in search.missing]  # type: ignore[attr-defined]
     if not results:
         return
-    heading("Found, and not in this prompt", width="content")
+    heading("Found, but not in this prompt", width="content")
     texts = view.memory.log.texts(key for _, (_, key, _, _) in results)
     for search, (_, key, _, _) in results[:LEFT_OUT]:
         text, store = " ".join(texts.get(key, "").split()), plain(short(store_name(search.search.event)))

@@ -101,7 +101,7 @@ def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
     """Draw items that the block holds, or its search found, but did not request; cut items are among the entries."""
     not_sent = [effect for effect in effects.without(part.name) if effect.stage.name == "found"]
     if not_sent:
-        title = "Found, and not sent" if part.kind == "vector" else "Kept, and not sent"
+        title = "Found, not sent" if part.kind == "vector" else "Kept, not sent"
         with st.container(gap="xxsmall"):
             st.markdown(f":small[:gray[{title}: {tokens(len(not_sent))}]]")
             draw_without(not_sent, words, most=NOT_SENT)

@@ -34,7 +34,7 @@ def draw_decisions(desk: Desk) -> None:
     if not decisions.decided:
         empty(
             "No decisions yet.",
-            "Each fact that is found is compared with the nearest known ones. What is decided is listed here.",
+            "Each found fact is compared with similar known facts. The decisions are listed here.",
             icon="balance",
         )
         _refused(decisions)

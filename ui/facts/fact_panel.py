@@ -292,7 +292,7 @@ def _edit(desk: Desk, fact: Fact) -> None:
 
 
 def _changed_elsewhere(desk: Desk, fact: Fact, draft: Draft) -> None:
-    st.warning("This fact was changed elsewhere. Yours is kept below, nothing was overwritten.")
+    st.warning("This fact was changed elsewhere. Your text is kept below; nothing was overwritten.")
     st.markdown(f":small[Theirs: {plain(short(fact.text, LONGEST_TITLE))}]")
     with st.container(horizontal=True, gap="small"):
         st.button("Show theirs", key="facts__theirs", on_click=fact_tab.keep_draft, args=(desk.place, fact.id, None))

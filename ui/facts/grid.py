@@ -73,7 +73,7 @@ def table_dialog(desk: Desk) -> None:
 def _draw_conflicts(conflicting: Sequence[Conflict]) -> None:
     rows = ", ".join(tokens(conflict.row) for conflict in conflicting)
     were = "Fact {} was" if len(conflicting) == 1 else "Facts {} were"
-    st.warning(f"{were.format(rows)} changed elsewhere. Yours is kept below, nothing was overwritten.")
+    st.warning(f"{were.format(rows)} changed elsewhere. Your text is kept below; nothing was overwritten.")
     for conflict in conflicting:
         now = f"now says: {plain(short(conflict.theirs.text, 200))}" if conflict.theirs else "was deleted"
         st.markdown(f":small[Fact {tokens(conflict.row)} {now}]")

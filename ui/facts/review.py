@@ -116,7 +116,7 @@ def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> N
             disabled=not mergeable,
             on_click=fact_tab.ask,
             args=(place, "merge", id),
-            help="Into the nearest fact" if mergeable else "No similar fact",
+            help="Merge into the nearest fact" if mergeable else "No similar fact",
         )
         st.button("Edit", key="facts__edit", shortcut="E", on_click=fact_tab.ask, args=(place, "edit", id))
         st.button("Reject", key="facts__reject", shortcut="X", on_click=fact_tab.ask, args=(place, "reject", id))

@@ -42,7 +42,7 @@ def draw_check(desk: Desk) -> None:
     if not rows:
         empty(
             "Nothing to check.",
-            "Facts that were neither said again nor confirmed for so long are listed here.",
+            "Facts not confirmed for this long are listed here.",
             icon="done_all",
         )
         return
@@ -82,7 +82,7 @@ def _answers(desk: Desk, fact: Fact, *, asks: bool) -> None:
             on_click=_retire,
             args=(desk, fact),
         )
-        why_not = "It has a program's key." if fact.key is not None else "The agent will ask already." if asks else None
+        why_not = "A program keeps it." if fact.key is not None else "The agent will ask already." if asks else None
         st.button(
             "Ask",
             key="facts__ask",

@@ -34,8 +34,7 @@ WITHOUT_CLOCK = ("sessions",)
 """Pages that do not show a single session at a single turn."""
 
 TAKEN_OVER = (
-    "An agent works in this session, and you have taken it over: what you change here is in its next prompt. "
-    "It goes on meanwhile."
+    "You took over a session in which an agent works: your changes are in its next prompt. The agent keeps running."
 )
 
 _PICKER = "_picker_number"
@@ -143,7 +142,7 @@ def _left_to_agent(session_id: str, sentence: str) -> None:
             key="frame__take_over",
             type="tertiary",
             icon=":material/back_hand:",
-            help="Your changes are then in the agent's next prompt. It goes on; you can hand the session back.",
+            help="Your changes are then in the agent's next prompt. It keeps running; you can hand the session back.",
             on_click=_take_over,
             args=(session_id,),
         )
@@ -177,7 +176,7 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
                 "Hand back",
                 key="frame__hand_back",
                 type="tertiary",
-                help="Leave the session to its agent again: it is then only read here.",
+                help="Give the session back to its agent: it is then read-only here.",
                 on_click=_hand_back,
                 args=(session_id,),
             )

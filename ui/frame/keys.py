@@ -30,12 +30,12 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("Y", "Copy a message: Up and Down choose, Enter copies, F follows it to the prompt"),
         ("Enter", "Send what you wrote"),
     ),
-    "Context": (("F", "Choose a sentence of the prompt: Up and Down go on, Enter follows it"),),
+    "Context": (("F", "Choose a sentence of the prompt: Up and Down move, Enter follows it"),),
     "Facts, Review": (
         ("A", "Accept"),
         ("E", "Edit"),
         ("X", "Reject, then 1 to 5 for the reason"),
-        ("M", "Merge, where it is nearly another"),
+        ("M", "Merge with the nearest fact"),
         ("S", "Skip"),
         ("Enter", "Save the edit, or merge"),
     ),
@@ -45,7 +45,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("A", "Have the agent ask"),
         ("S", "Skip"),
     ),
-    "Where you write": (("Ctrl+Enter", "See what your text would do to the next prompt"),),
+    "Where you write": (("Ctrl+Enter", "Preview the next prompt with your text"),),
 }
 """Keys and their effects, by place."""
 

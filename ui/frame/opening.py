@@ -59,7 +59,7 @@ def draw(job: Job) -> None:
         if job.done:
             drawing.again()
         st.markdown(f":shimmer[{job.progress[-1]}]")
-        st.markdown(":small[:gray[Once for each start of the app. Other sessions can be opened meanwhile.]]")
+        st.markdown(":small[:gray[Needed once per start of the app. Other sessions can be opened meanwhile.]]")
 
     with st.container(key="opening"):
         st.fragment(look, run_every=LOOK_SECONDS)()

@@ -141,7 +141,7 @@ def _status_line() -> None:
             model_test.draw(chosen.model)
         st.markdown(
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
-            "Without one, rules answer and learn: they are no language model.]]"
+            "Without one, rules answer and learn, not a language model.]]"
         )
         _in_use(chosen)
         if lacks:

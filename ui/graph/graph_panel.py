@@ -220,7 +220,7 @@ def draw_entity(desk: Desk, entity: Entity) -> None:
         if desk.read_only:
             return
         with st.container(horizontal=True, gap="small"):
-            if st.button("Edit", key="graph__entity_edit", help="Its name, its other names, its type."):
+            if st.button("Edit", key="graph__entity_edit", help="Change its name, other names or type."):
                 graph_dialogs.entity_dialog(desk, entity.id)
             if st.button("Merge with…", key="graph__entity_merge", help="Merge two entities that are the same."):
                 graph_dialogs.merge_dialog(desk, entity.id)

@@ -111,7 +111,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
             "Find the smallest limit that keeps it" if len(phrases) == 1 else "Find the smallest limit that keeps them",
             key="lab__limit",
             icon=":material/compress:",
-            help=f"Plays {tried.name} under one limit after the other, by rules: in every prompt since it was said",
+            help=f"Plays {tried.name} by rules under several limits: every prompt since it was said must have it",
             on_click=playing.find_limit,
             args=(memory, position, variant, phrases),
         )
@@ -139,7 +139,7 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
     """Draw the problems of a configuration, each with a button that tries its fix."""
     heading(f"Checks of {plain(name)}")
     if not result.findings:
-        st.markdown(":small[:gray[Nothing is wrong or odd.]]")
+        st.markdown(":small[:gray[No problems found.]]")
     for number, finding in enumerate(result.findings):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f":small[:{_SEVERITIES[finding.severity]} {plain(finding.sentence)}]", width="stretch")

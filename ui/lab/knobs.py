@@ -91,7 +91,7 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
                 f"~~{plain(struck_words(memory, position))}~~",
                 key=f"lab__struck_{tried.name}_{position}",
                 icon=":material/close:",
-                help="Let it happen again",
+                help="Put this event back",
                 on_click=tried_variants.strike,
                 args=(session_id, position),
             )

@@ -39,7 +39,7 @@ def draw(view: View) -> None:
     if not view.history.turns:
         empty(
             "No turn yet.",
-            "Once a user has said something, play the conversation under other settings.",
+            "After the first turn, the conversation can be played under other settings.",
             icon="science",
         )
         return
@@ -110,7 +110,7 @@ def _draw_news(view: View, now: Desk) -> None:
             key="lab__go_on",
             type="tertiary",
             icon=":material/replay:",
-            help=f"This tells of the conversation up to turn {tokens(turn_at(view.history, _upto(now)))}",
+            help=f"Results are for the conversation up to turn {tokens(turn_at(view.history, _upto(now)))}",
             on_click=tried_variants.go_on,
             args=(view.memory.session_id,),
         )
@@ -142,7 +142,7 @@ def _draw_tabs(session_id: str, now: Desk) -> None:
                 "",
                 key="lab__add",
                 icon=":material/add:",
-                help="Another configuration, a copy of this one",
+                help="Add a copy of this configuration",
                 on_click=tried_variants.add,
                 args=(session_id,),
             )
@@ -298,7 +298,7 @@ def _draw_prompts(view: View, name: str, own_result: Result, other: Result) -> N
     if before is None or after is None:
         # Turns after the moment that is held were not played; others had no prompt in the session either.
         later = turn > max(own_result.played.turns(), default=0)
-        reason = "came after all that was played" if later else "has no prompt"
+        reason = "came after the played turns" if later else "has no prompt"
         st.markdown(f":small[:gray[Turn {tokens(turn)} {reason}.]]")
         return
     changed = [diff for diff in diff_prompts(before, after) if diff.changed]

@@ -184,7 +184,7 @@ def _draw_unknown(plans: dict[str, Replanned], *, plays: bool) -> None:
         if first is None:
             continue
         if not plan.whole:
-            why = "it counts otherwise, or its agent writes in its memory, so that nothing in the log tells of it"
+            why = "it counts tokens differently, or its agent writes to memory, which the log cannot predict"
         else:
             blocks = sorted({block for prompt in plan.prompts for block in prompt.unknown})
             why = f"what {', '.join(blocks)} would hold, or lose first, must be learned or searched again"

@@ -133,12 +133,12 @@ def count_calls(request: PlayRequest, model: str) -> None:
         counted = CountedModel(model, KeptOutputs(memory), encoding=memory.session.config.encoding)
         results = {}
         for name, variant in request.variants.items():
-            job.add_progress(f"Counting what {name} would ask {model}")
+            job.add_progress(f"Counting the calls of {name} to {model}")
             played = player_of(memory).play(
                 _script(memory, request.position, variant), variant, by=counted, cancelled=job.cancel.is_set
             )
             if played is None:
-                raise StoppedError(f"What a play with {model} would ask was not counted.")
+                raise StoppedError(f"The calls of a play with {model} were not counted.")
             # Only the counts matter: a played session holds the whole conversation in memory.
             played.close()
             results[name] = asdict(counted.counted())
@@ -232,7 +232,7 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
     result = cache.results.get(key)
     if result is None:
         if model and by is None:
-            raise StoppedError(f"What was played with {model} is kept no longer. Play it again: its answers are.")
+            raise StoppedError(f"The play with {model} is no longer cached. Play it again: its answers are stored.")
         script, percent = _script(memory, request.position, variant), -1
         # `by` counts over all configurations of the play: only the calls after this number are of this one.
         before = len(by.made) if by is not None else 0

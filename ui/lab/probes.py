@@ -26,7 +26,7 @@ from ui.tab.view import View, memory_of
 _KINDS = {
     "in_prompt": "A phrase is in every prompt",
     "never_in_prompt": "A phrase is in no prompt",
-    "block_tokens": "A block has at least so many tokens",
+    "block_tokens": "A block has at least a number of tokens",
     "evidence_in_prompt": "What a message says is in one turn's prompt",
     "fact_cites": "A fact was learned from a message",
 }
@@ -149,7 +149,7 @@ def _add(session_id: str) -> None:
             keep_probes(memory, (*stored, probe))
     # Number fields keep to their bounds, so that it is the phrase that is missing.
     except ValidationError:
-        state.say("error", "Type the phrase that the probe is about.")
+        state.say("error", "Enter a phrase for the probe.")
     except MemoryInspectorError as error:
         state.say("error", str(error))
 

@@ -160,7 +160,7 @@ def draw(
     """
     memory = view.memory
     if variant.struck:
-        st.markdown(":small[:gray[A sweep is planned, not played: take back what is struck first.]]")
+        st.markdown(":small[:gray[A sweep cannot leave out events: put the struck events back first.]]")
         return
     # 1. The form. Its values lie around the settings before any change, and stay when a cell is tried.
     own_values = _values(memory, tried_variants.variant(memory, replace(tried, knobs=())))
@@ -202,7 +202,7 @@ def draw(
                 on_click=ask,
             )
     if measure == "cost" and price is None:
-        st.markdown(":small[:gray[Type what the model costs, and the map shows what it would read in dollars.]]")
+        st.markdown(":small[:gray[Enter a price to see the cost of what the model reads.]]")
     else:
         _draw_asked(view, tried, measure, price)
 
@@ -232,8 +232,8 @@ def _draw_questions(session_id: str) -> tuple[Question, ...]:
             value=_TYPED.at(session_id),
             key=key,
             placeholder="Where does Ana live? → lives in Porto",
-            help="Asked after the whole conversation. Evidence is there where its words stand in the prompt. Probes "
-            "that name messages of one turn's prompt count too.",
+            help="Asked after the whole conversation. Evidence counts if its words are in the prompt. Probes of "
+            "messages in one turn's prompt count too.",
             on_change=lambda: _TYPED.put(session_id, st.session_state[key]),
         )
         upload = st.file_uploader("Or a file of such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
@@ -261,7 +261,7 @@ def _draw_price(memory: Memory) -> float | None:
         format="%.3f",
         key="lab__sweep_price",
         placeholder="Price",
-        help="Prompts and what learning reads, its instructions included; answers are not counted",
+        help="Counts prompts and what learning reads, with its instructions; no answers",
         width=180,
     )
     return price

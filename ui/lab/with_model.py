@@ -109,7 +109,7 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
     if job is None or job.error is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(
-                f":small[Learned by rules. {plain(model.name)} may learn instead, its calls counted first.]",
+                f":small[Learned by rules. To learn with {plain(model.name)}, count its calls first.]",
                 width="content",
             )
             st.button("Count its calls", key="lab__count", on_click=playing.count_calls, args=(request, model.name))
@@ -135,7 +135,7 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
             f"Play with {plain(model.name)}",
             key="lab__play_model",
             icon=":material/smart_toy:",
-            help="It ends at that number of calls. What it answers is kept with this session, and not asked again.",
+            help="Stops at that number of calls. Answers are stored with this session and not asked again.",
             on_click=_play,
             args=(request, model, calls),
         )
@@ -147,11 +147,11 @@ def offer(model: str, counted: dict[str, CallCount]) -> str:
     >>> offer("gpt", {"A": CallCount(0, 0, 4), "B": CallCount(3, 2100, 1)})
     'Learned by rules. With gpt, **B** needs about 3 new calls: 2,100 tokens in. 5 answers are kept already.'
     >>> offer("gpt", {"A": CallCount(0, 0, 4)})
-    'Learned by rules. gpt answered all of this before: a play with it calls nothing.'
+    'Learned by rules. gpt answered all of this before: a play with it needs no calls.'
     """
     needs = {name: need for name, need in counted.items() if need.new}
     if not needs:
-        return f"Learned by rules. {model} answered all of this before: a play with it calls nothing."
+        return f"Learned by rules. {model} answered all of this before: a play with it needs no calls."
     calls = ", ".join(f"**{plain(name)}** needs about {count(need.new, 'new call')}" for name, need in needs.items())
     sent, stored = sum(need.input_tokens for need in needs.values()), sum(need.kept for need in counted.values())
     already = f" {count(stored, 'answer')} {'is' if stored == 1 else 'are'} kept already." if stored else ""

@@ -104,7 +104,7 @@ def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | Non
     st.html(lanes_html(lanes, mode(), shown.motion))
     # What was said after the prompt was built is in the queue now, and was not in that prompt.
     sent = next(segment.tokens for segment in lanes.sent if segment.kind == "queue")
-    since = f" {tokens(sent)} of it were in the prompt; the rest was said since." if lanes.queue_now > sent else ""
+    since = f" {tokens(sent)} of it were in the prompt; the rest came later." if lanes.queue_now > sent else ""
     st.markdown(f":small[{sentence}]", help=f"{HELP['queue']} {HELP['flush']}{since}")
     st.html(legend_html(lanes, mode()))
 

@@ -69,7 +69,7 @@ def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
         sentence = "Your next message comes on top."
     if after.read_elsewhere:
         names = listed([plain(short(name)) for name in after.read_elsewhere])
-        sentence += f" What the agent's own postprocessors leave of {names} is not known here."
+        sentence += f" The agent's own postprocessors may leave out parts of {names}."
     if not after.unknown:
         return sentence
     names = listed([plain(short(name)) for name in after.unknown])
@@ -176,7 +176,7 @@ def foreseen(before: NextPrompt, after: NextPrompt) -> str:
         return f"Next prompt {size}, {sentence}."
     leave = count(len(after.flush.leave), "message")
     unknown = (
-        f" What {listed([short(name) for name in after.unknown])} will learn is not in it." if after.unknown else ""
+        f" What {listed([short(name) for name in after.unknown])} will learn is not counted." if after.unknown else ""
     )
     return f"Next prompt {size}, {sentence}. Before it {leave} are flushed.{unknown}"
 

@@ -31,7 +31,7 @@ def flush_dialog(session_id: str) -> None:
     # The plan is that of the engine's own planner, asked to flush now, whatever the limits say.
     status, plan = memory.session.status(), memory.preview.flush()
     if not plan:
-        st.markdown("Nothing would leave: the newest turn stays in the queue, and nothing is before it.")
+        st.markdown("Nothing to flush: the queue holds only the newest turn.")
         return
     st.markdown(
         f"**{count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}** would leave the queue; "
@@ -103,7 +103,7 @@ def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
     memory = engine().open(session_id, services_for(chosen))
     # Another message may leave by now than those that were shown.
     if memory.session.status().position != position:
-        state.say("warning", "Something was written meanwhile. Nothing was flushed: look again.")
+        state.say("warning", "The session changed meanwhile. Nothing was flushed: check again.")
         return
     start_flush(memory, position, chosen)
     toasts.done(f"Flushed {count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}.")

@@ -55,7 +55,7 @@ def quarantine_dialog(session_id: str, what: Chosen) -> None:
         going = memory.session.quarantine(chosen, keep=unticked, preview=True) if unticked else impact
         line = effect_sentence(memory.preview.next_prompt().context, memory.preview.quarantine(going).context)
         st.markdown(f":small[{line}]")
-    st.markdown(":small[:gray[Nothing is erased: a release gives all of it back.]]")
+    st.markdown(":small[:gray[Nothing is erased. Release brings it all back.]]")
     closing_button(
         f"Quarantine {count(number, 'thing')}",
         _quarantine,
@@ -85,7 +85,7 @@ def draw_quarantine(view: View) -> None:
     if not sets:
         return
     st.space("small")
-    heading("In quarantine", "\n:small[:gray[In no prompt from the next one on, until it is released.]]")
+    heading("In quarantine", "\n:small[:gray[Left out of all prompts until released.]]")
     for one in reversed(sets):
         rows = view.memory.session.quarantined_rows(one)
         with st.container(border=True, gap="xsmall", key=f"quarantine__set_{one.number}"):
@@ -119,7 +119,7 @@ def draw_count(view: View) -> None:
     except MemoryInspectorError:  # the page reports the error
         return
     if number:
-        tooltip = "Sets of things that no prompt holds until they are released."
+        tooltip = "Left out of all prompts until released."
         nav.link("trace", f":orange[{count(number, 'set')} in quarantine]", icon=":material/block:", help=tooltip)
 
 
@@ -174,7 +174,7 @@ def _read(preview: Callable[[], Impact]) -> Impact | None:
         st.markdown(plain(str(error)))
         return None
     if not impact.rows:
-        st.markdown("Nothing in this session says it.")
+        st.markdown("Nothing in this session contains it.")
         return None
     return impact
 
@@ -222,9 +222,9 @@ def draw_receipt(done: str, receipt: Receipt | str) -> None:
         st.warning(f"{plain(done)} {plain(receipt)}")
         return
     if receipt.clean:
-        st.success(f"{plain(done)} A search of all files finds the words nowhere.")
+        st.success(f"{plain(done)} A search of all files found nothing.")
     else:
-        st.warning(f"{plain(done)} The words still stand in what is listed here.")
+        st.warning(f"{plain(done)} The words were found in the places listed here.")
     st.code(receipt.page(), language=None, wrap_lines=True)
     with st.container(horizontal=True):
         st.download_button(

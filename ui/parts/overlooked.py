@@ -53,14 +53,14 @@ def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
         if not searches_only and overlooked.flipped:
             _draw_rows(
                 "Facts back and forth",
-                "put aside and taken back, or learned again",
+                "set aside and restored, or learned again",
                 view,
                 [(ref, f"{count(times, 'time')}") for ref, times in overlooked.flipped],
             )
         if cut:
             _draw_rows(
-                "Found, and not in the prompt",
-                "brought for a prompt and cut from it",
+                "Found, but not in the prompt",
+                "found for a prompt and cut from it",
                 view,
                 [(ref, f"cut from {tokens(gone)} of {count(asked, 'prompt')}") for ref, asked, gone in cut],
             )
@@ -105,7 +105,7 @@ def _draw_unused(view: View, kind: RefKind, refs: tuple[Ref, ...], overlooked: O
     share = 100 * len(refs) / overlooked.kept[kind]
     about = f"{tokens(len(refs))} of {tokens(overlooked.kept[kind])} {nouns}, {share:.0f} %"
     _draw_rows(
-        "Stored and never brought back" if kind == "unit" else "Never in any prompt",
+        "Stored, but never recalled" if kind == "unit" else "Never in any prompt",
         about,
         view,
         [(ref, "") for ref in refs],

@@ -97,7 +97,7 @@ def _draw_choices(
         placeholder="Teresa = Eva",
         height=96,
         max_chars=MAX_TYPED,
-        help="A name or another word that is not for others, =, and what stands in its place.",
+        help="A private word, =, and its replacement.",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         asked = st.button("Make page", key="showing__make", type="primary")
@@ -123,7 +123,7 @@ def _draw_file(ready: _Ready, name: str) -> None:
     words, turns = ready.words, ready.turns
     if seen := preview(words, ready.page.texts):
         st.markdown("\n".join(f"- {plain(line)}" for line in seen))
-        st.markdown(":small[:gray[Which stood for which is not in the file.]]")
+        st.markdown(":small[:gray[This list is not in the file.]]")
     which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]}-{turns[-1]}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
@@ -179,7 +179,7 @@ def replacements_of(lines: str | None) -> dict[str, str]:
         before, sign, behind = line.rpartition("=")
         word, other = (" ".join(text.split()) for text in ((before, behind) if sign else (line, "")))
         if word and words.setdefault(word, other) != other:
-            raise FormatError(f"“{word}” stands in two lines. Keep one of them.")
+            raise FormatError(f"“{word}” is in two lines. Keep one of them.")
     return words
 
 

@@ -55,7 +55,7 @@ def look(view: View) -> None:
             )
             lost.append(f"{where} {dropped[-1].sentence}")
     if lost:
-        toasts.warn(lost[0] if len(lost) == 1 else f"{lost[0]} So did {len(lost) - 1} more of what is watched.")
+        toasts.warn(lost[0] if len(lost) == 1 else f"{lost[0]} So did {len(lost) - 1} more watched items.")
 
 
 def draw_watched(view: View) -> None:

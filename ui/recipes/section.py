@@ -155,7 +155,7 @@ def _pick_row(session_id: str, table: str, keys: list[str]) -> None:
     pick(session_id, keys[cells[0][0]] if cells else None)
 
 
-_MARKED = "✓ is what this session runs on"
+_MARKED = "✓ marks the recipe in use"
 
 _WORD_COLUMNS = {
     "Recipe": st.column_config.TextColumn(width=150, help=_MARKED),

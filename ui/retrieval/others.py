@@ -28,8 +28,8 @@ def draw_others(session_id: str, search: Search, unit: str, *, offline: bool, ma
     elif search.other_embedder:
         costs = "" if offline or not may_embed else " Embedding them again calls the embedding model."
         st.warning(
-            f"{stored(search.other_embedder, unit)} can be found by keyword only: another embedding model "
-            f"stored them, or none answered then.{costs}"
+            f"{stored(search.other_embedder, unit)} can be found by keyword only: no vector of the present "
+            f"embedding model.{costs}"
         )
         if may_embed:
             args = (session_id, search.block, unit)

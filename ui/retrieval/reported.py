@@ -30,7 +30,7 @@ def draw(view: View) -> None:
     records = view.history.upto(view.position)
     every = [record for record in records if isinstance(record.event, MemorySearched)]
     if not every:
-        text = "What an attached agent looks up in its memory stands here once its spans tell of it."
+        text = "Memory searches in an attached agent’s spans are listed here."
         empty("No search was reported.", text, icon="manage_search")
         return
     # The newest, and these first; the sentence above the table counts all.
@@ -58,7 +58,7 @@ def draw(view: View) -> None:
             "Found": st.column_config.NumberColumn(width=60, format="localized"),
             "Best": st.column_config.NumberColumn(width=60, format="%.2f", help="Highest score."),
             "Not in the prompt": st.column_config.TextColumn(
-                width=170, help="What was found and the prompt that followed has not, by its words."
+                width=170, help="Results whose words are not in the prompt that followed."
             ),
         },
         placeholder="–",
@@ -72,7 +72,7 @@ def draw(view: View) -> None:
     if picked is not None:
         _draw_search(picked, omitted, texts)
     else:
-        st.markdown(":small[:gray[Pick a search for what it found.]]")
+        st.markdown(":small[:gray[Select a search to see its results.]]")
 
 
 def _pick(table: str, positions: Sequence[int]) -> None:
@@ -87,7 +87,7 @@ def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], omitte
     nothing = sum(found_nothing(search.event) for search in every)
     missing = sum(len(results.missing) for results in omitted.values())
     among = "" if len(listed) == len(every) else f" of the last {tokens(len(listed))}"
-    parts = [f"**{count(len(every), 'search')}**, as the agent’s spans report them."]
+    parts = [f"**{count(len(every), 'search')}**, reported by the agent’s spans."]
     if nothing:
         parts.append(f"{count(nothing, 'question')} found nothing.")
     if missing:
@@ -147,7 +147,7 @@ def _draw_search(search: EventRecord, omitted: Mapping[int, OmittedResults], tex
                 nav.follow_link(" ".join(texts[key].split()), ":small[Where did it go?]")
         if not event.results:
             # A span may give the number of results without the results.
-            st.markdown("It found nothing." if event.count == 0 else f"What it found is not known: {NOT_CAPTURED}.")
+            st.markdown("It found nothing." if event.count == 0 else f"Results not known: {NOT_CAPTURED}.")
         if len(event.results) > RESULTS:
             st.markdown(f":small[:gray[and {tokens(len(event.results) - RESULTS)} more]]")
         if missing is not None:

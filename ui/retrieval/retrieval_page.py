@@ -158,7 +158,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
     draw_others(session_id, search, unit, offline=offline, may_embed=not view.read_only)
     if not _draw_found(view, search, unit):
         st.markdown(
-            f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
+            f":small[:gray[Select a row to see the whole {unit}, why it ended there, and what would change that.]]"
         )
     draw_elsewhere(search, unit)
     # 5. The same question under the stored settings, to say what the tried ones change.
@@ -236,7 +236,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
     search = searches[place]
     st.markdown(headline(search, past=True, unit=unit) + also(search))
     st.text(search.query if search.query is not None else "(The question was erased.)")
-    notes = ["As it was recorded. Questions can be tried on the latest turn."]
+    notes = ["Recorded search. Questions can be tried on the latest turn."]
     # The log keeps the best candidates only, or each prompt would record the whole store.
     if search.candidates > len(search.found):
         notes.append(f"The best {tokens(len(search.found))} are listed; of the rest only the counts were recorded.")

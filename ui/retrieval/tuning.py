@@ -136,7 +136,7 @@ def _switched(session_id: str, name: str, stored: Mapping[str, float]) -> None:
     on = set(st.session_state[_key("signals")])
     if not on & set(SEARCHES):
         # Nothing is changed, and the next drawing fills the pills from the settings again.
-        state.say("info", "One of the two searches stays on: without a match there is nothing to add to.")
+        state.say("info", "One of the two searches must stay on.")
         return
     set_tried(session_id, name, **switched(on, stored))
 

@@ -169,7 +169,7 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
         st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
         st.markdown(
             ":small[:gray[Or any agent that sends OpenTelemetry spans over HTTP: each conversation becomes a session, "
-            "with what the agent wrote into its memory, found there, and did not send.]]"
+            "with the agent’s memory writes and searches.]]"
         )
         st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
         _dot(session_id)

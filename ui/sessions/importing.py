@@ -81,7 +81,7 @@ def import_dialog() -> None:
             f"{TAKEN_MEGABYTES} MB]]"
         )
         st.markdown(
-            ":small[:gray[To look at a store where it lies, read only and as it grows: "
+            ":small[:gray[To follow a store in place, read only: "
             "`memory-inspector open` with its path, in a terminal of this machine.]]"
         )
         return
@@ -212,9 +212,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
             args=(lambda job: _played(shared, conversation, chosen),),
             disabled=not conversation.messages,
         )
-    st.markdown(
-        ":small[:gray[Step through: turn by turn, to watch. Play it all now: without pauses, to look at afterwards.]]"
-    )
+    st.markdown(":small[:gray[Step through: turn by turn. Play it all now: without pauses.]]")
 
 
 def _shown_state(conversation: Conversation, source: str) -> None:
@@ -245,8 +243,8 @@ def _shown_state(conversation: Conversation, source: str) -> None:
             disabled=not conversation.messages,
         )
     st.markdown(
-        ":small[:gray[As it stands: the queue, the archive and the blocks as they are there; nothing is played. "
-        "Step through: only the messages, through a new session’s own limits.]]"
+        ":small[:gray[As it stands: queue, archive and blocks are imported as they are; nothing is played. "
+        "Step through: only the messages, under the limits of a new session.]]"
     )
 
 

@@ -101,7 +101,7 @@ def _watch(says: str) -> None:
         if lines:  # rows are being stored, so the work can be cancelled
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.button("Cancel", key="making__cancel", on_click=job.cancel.set, disabled=job.cancel.is_set())
-                st.markdown(":small[:gray[Cancelling keeps nothing of it.]]", width="content")
+                st.markdown(":small[:gray[Cancelling stores nothing.]]", width="content")
     else:
         _end(job)
 
@@ -116,7 +116,7 @@ def _progress(session_id: str, playing: Job) -> None:
         played, total = recording.played, len(recording.messages)
         st.progress(played / total, text=f"Playing without pauses: {tokens(played)} of {count(total, 'message')}")
     else:
-        st.markdown(":shimmer[Its blocks learn from what was archived]")
+        st.markdown(":shimmer[Blocks learn from the archived messages]")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Cancel", key="making__cancel", on_click=playing.cancel.set, disabled=playing.cancel.is_set())
         st.markdown(":small[:gray[What was done stays; the rest can be done later.]]", width="content")

@@ -66,7 +66,7 @@ def new_dialog() -> None:
         accept_new_options=True,
         placeholder="Nobody in particular",
         key="new__user",
-        help="Whose conversation it is.",
+        help="The user in this conversation.",
     )
     name = str(user or "").strip()
     recipe = RECIPES[

@@ -38,7 +38,7 @@ def forget_user_dialog(user_id: str) -> None:
     except MemoryInspectorError as error:
         st.markdown(plain(str(error)))
         return
-    st.markdown(f"Everything that is stored of **{plain(short(user_id, 80))}**: {plain(_line(data))}.")
+    st.markdown(f"Everything stored about **{plain(short(user_id, 80))}**: {plain(_line(data))}.")
     st.dataframe(
         [
             {
@@ -52,7 +52,7 @@ def forget_user_dialog(user_id: str) -> None:
         width="stretch",
         height=min(TABLE_PIXELS, ROW_PIXELS * (len(data.sessions) + 1) + 3),
     )
-    st.markdown(":small[:gray[This cannot be undone. What sessions of others say about them stays.]]")
+    st.markdown(":small[:gray[This cannot be undone. Mentions in the sessions of others stay.]]")
     if st.button(
         f"Forget {count(len(data.sessions), 'session')}",
         key="forget_user__do",

@@ -284,7 +284,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
             icon=":material/undo:" if struck else ":material/format_strikethrough:",
             type="tertiary",
             key="timeline__strike",
-            help="As if it had not happened: the Lab plays the rest without it. The session stays as it is.",
+            help="The Lab plays the conversation without this event. The session stays as it is.",
             on_click=_toggle,
             args=(session_id, tried.name, record, before, struck),
         )

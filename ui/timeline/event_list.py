@@ -28,8 +28,8 @@ ROW_PIXELS = 28
 
 LIST_PLACE = "timeline__list"
 ABOUT_BOOKKEEPING = (
-    "How the work was done: flushes handed to blocks, what blocks read, calls and replies begun. "
-    "Filtering by kind, block or words includes it."
+    "Routine steps: flushes handed to blocks, reads of blocks, calls and replies begun. "
+    "Filtering by kind, block or words includes them."
 )
 
 EVENTS, CALLS = "Events", "Model calls"

@@ -68,7 +68,7 @@ def _sentence(view: View, operations: int) -> str:
     if attachment is not None:
         prompts = sum(len(turn.contexts) for turn in turns.values())
         did = f" and {count(operations, 'memory operation')}" if operations else ""
-        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}{did}, from an agent that is attached."
+        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}{did}, from an attached agent."
     sentence = f"{everything} in {count(len(turns), 'turn')}."
     if not view.past:
         return sentence

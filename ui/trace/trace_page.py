@@ -30,7 +30,7 @@ SUGGESTED, NEWEST = 5, 3
 MAX_ENTRIES = 20
 """Maximum number of entries drawn of a cut."""
 
-NOWHERE = "No message, fact, relation or text of a block has all of these words, in whatever order."
+NOWHERE = "No message, fact, relation or text of a block contains all of these words."
 
 MAX_ASKED = 10_000
 """Maximum characters of a phrase."""
@@ -54,7 +54,7 @@ def draw(view: View) -> None:
     # After the field: its callback has changed what is followed.
     asking.write_link(session_id)
     if not view.history.turns:
-        empty("Nothing was said yet.", "Once there is a conversation, follow what was said in it.", icon="route")
+        empty("Nothing was said yet.", "After the first message, follow here what was said.", icon="route")
         return
     if target is None:
         _draw_start(view)
@@ -130,7 +130,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
     draw_track(trace.tracks[0], 0)
     draw_details(trace.tracks[0])
     if view.attached and not trace.reached:
-        st.markdown("What is in its prompts the agent decides. A branch of this session can be changed and tried.")
+        st.markdown("The agent decides what its prompts contain. To try changes, branch this session.")
     elif not trace.reached:
         _draw_fixes(view, trace)
     if len(trace.tracks) > 1:
@@ -208,7 +208,7 @@ def _draw_fixes(view: View, trace: Trace) -> None:
         return
     heading("What would bring it into the next prompt")
     if not fixes.offered:
-        st.markdown("No single change of a setting, a fact or a text would, as this session stands.")
+        st.markdown("No single change of a setting, a fact or a text would do it.")
         return
     # The first takes the fewest tokens from other content, so it is the one that is suggested.
     for number, fix in enumerate(fixes.offered):
@@ -239,7 +239,7 @@ def _fixes(view: View, trace: Trace, words: str | None = None) -> Fixes | None:
     try:
         return view.memory.trace.fixes(trace, words=words)
     except MemoryInspectorError as error:
-        st.markdown(f":small[:gray[What would help cannot be foretold: {plain(str(error))}]]")
+        st.markdown(f":small[:gray[Fixes cannot be previewed: {plain(str(error))}]]")
         return None
 
 
@@ -271,7 +271,7 @@ def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int, *, first: bool) -
         if fix.foretold is not None and fixes.now is not None:
             st.markdown(f":small[{effect_sentence(fixes.now.context, fix.foretold.context)}]", width="stretch")
         else:
-            st.markdown(":small[:gray[What comes of it is known once it is done.]]", width="stretch")
+            st.markdown(":small[:gray[Its effect is known only afterwards.]]", width="stretch")
 
 
 @error_noticed
