@@ -33,7 +33,7 @@ app = st.App(
     "app.py",
     lifespan=lifespan,
     middleware=[
-        # First, these two: what an agent sends or gets is nobody's page.
+        # First, these two: requests of agents are not for pages.
         Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed),
         Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed),
         # Outside the three below, so that their answers carry the headers too.

@@ -1,4 +1,4 @@
-"""Blocks: what does each block hold, and which is cut first?"""
+"""The page Blocks: what each block holds, and which is cut first."""
 
 from ui.blocks.blocks_page import draw
 from ui.frame import header

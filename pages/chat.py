@@ -1,4 +1,4 @@
-"""Chat: what is memory doing right now?"""
+"""The page Chat: the conversation, and what memory did in each turn."""
 
 from ui.chat.chat_page import draw
 from ui.frame import header

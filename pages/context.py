@@ -1,4 +1,4 @@
-"""Context: what exactly did the model get, and what was left out?"""
+"""The page Context: the exact prompt of a turn, and what was left out of it."""
 
 from ui.context.context_page import draw
 from ui.frame import header

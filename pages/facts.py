@@ -1,4 +1,4 @@
-"""Facts: what does it believe, and is it true?"""
+"""The page Facts: what a facts block has learned, to review and edit."""
 
 from ui.facts.facts_page import draw
 from ui.frame import header

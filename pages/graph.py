@@ -1,4 +1,4 @@
-"""Graph: how are these connected?"""
+"""The page Graph: the relations between entities."""
 
 from ui.frame import header
 from ui.graph.graph_page import draw

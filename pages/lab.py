@@ -1,4 +1,4 @@
-"""Lab: what if the memory were set differently?"""
+"""The page Lab: the conversation under other settings."""
 
 from ui.frame import header
 from ui.lab.lab_page import draw

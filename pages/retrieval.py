@@ -1,4 +1,4 @@
-"""Retrieval: what would this question find?"""
+"""The page Retrieval: what a question finds among the stored turns."""
 
 from ui.frame import header
 from ui.retrieval.retrieval_page import draw

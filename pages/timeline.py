@@ -1,4 +1,4 @@
-"""Timeline: when did it change?"""
+"""The page Timeline: tokens by turn, and every event in plain words."""
 
 from ui.frame import header
 from ui.tab.nav import require_shell

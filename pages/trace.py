@@ -1,4 +1,4 @@
-"""The page Where did it go?: follows a phrase to the rule that decided."""
+"""The page Where did it go?: follows a phrase to the prompt, or to the rule that lost it."""
 
 from ui.frame import header
 from ui.tab.nav import require_shell

@@ -178,7 +178,7 @@ def draw(
     except ConfigError as error:
         st.error(plain(str(error)))
         return
-    # A cell that is tried changes both settings: what is swept, and so the map, is the same with and without it.
+    # Trying a cell changes both settings; taken out here, so that the sweep and its map stay the same.
     swept = (Change(axis.setting, None, own_values[axis.setting]) for axis in (x, y))
     variant = variant.with_changes(variant.name, swept)
     # 3. Opening the view sweeps once; other values wait for the button, as a person still types them.
@@ -346,7 +346,7 @@ def _place(setting: str) -> tuple[str, str]:
 
 
 def _ask(asked: _Asked, present: tuple[float, float]) -> None:
-    """Plan every pair in the background; what was planned already is shown again."""
+    """Plan every pair of values in the background; a sweep planned before is only shown again."""
     memory, key, cache = asked.memory, asked.key, _cache(asked.memory)
     _ASKED.put(memory.session_id, key)
     if cache.sweeps.get(key) is not None:

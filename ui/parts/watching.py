@@ -1,7 +1,7 @@
 """Watched phrases: a strip with a cell per turn on three pages, and a toast when one drops out of the prompt.
 
 The engine keeps what is watched with the session; every cell is a trace to that turn's prompt, so a strip and the page
-Where did it go? tell the same.
+Where did it go? show the same.
 """
 
 from collections.abc import Sequence

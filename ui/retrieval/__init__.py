@@ -1,1 +1,1 @@
-"""The Retrieval page: what would this question find?"""
+"""The Retrieval page: what a question finds among the stored turns."""
