@@ -29,7 +29,7 @@ class FoundCut:
     stage: Stage
 
     def trace(self, entries: tuple[CutEntry, ...], prompt: str, *, its_own: bool) -> CutTrace:
-        """Return the cut with the fate of each entry up to a prompt."""
+        """Return the cut with its entries; `prompt` names the viewed prompt, `its_own` is True if the cut is of it."""
         more = len(self.refs) - len(entries)
         return CutTrace(self.part, self.rule, self.tokens, self.stage, entries, prompt, its_own, more)
 

@@ -39,16 +39,16 @@ class Effect:
 
     @property
     def overruled(self) -> bool:
-        """Return whether it was displaced: set aside for something else, or cut. Otherwise it was not sent."""
+        """Return whether the item was set aside (superseded, retired, erased) or cut, rather than not retrieved."""
         put_aside = self.stage.name == "kept" and self.stage.verdict == "lost"
         return put_aside or self.stage.rule in CUT_RULES
 
 
 class Effects:
-    """A session's items by fate: in a prompt, or absent with the reason. Empty without a prompt."""
+    """Fates of a session's items: in a prompt, or absent for a recorded reason. Empty without a prompt."""
 
     def __init__(self, life: Life, moment: Moment, upto: int) -> None:
-        """Compute lazily. `life`: of all facts and relations. `upto`: log position of the view."""
+        """Fates are computed on demand. `life`: events of all facts and relations. `upto`: log position of the view."""
         self._life, self._moment, self._upto = life, moment, upto
         self._known: dict[Ref, Effect | None] = {}
         cut = {ref: cut.part for ref, cut in moment.cut.items()}

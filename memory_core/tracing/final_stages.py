@@ -31,7 +31,7 @@ def fact_later(life: Life, moment: Moment, id: int, record: EventRecord) -> Stag
 
 
 def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stage, int | None]:
-    """Return a fact's state after these events, and its successor."""
+    """Return the stage of a fact's state after these events, and the id of the fact that replaced it, if any."""
     state, decided, number = "active", records[0], life.number("fact", id)
     for record in records:
         event: Any = record.event
@@ -61,7 +61,7 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
 def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
     by: int | None = getattr(decided.event, "by", None)
     number = life.number("fact", id)
-    # The event of a condensing follows the changes that it made.
+    # The event of condensing follows the changes that it made.
     after = bisect_left(life.condensed, decided.position, key=lambda record: record.position)
     for record in islice(life.condensed, after, None):
         event: Any = record.event
@@ -88,7 +88,7 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
 
 
 def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
-    """Return whether an active fact is in the prompt, or the rule that excluded it."""
+    """Return the stage saying whether an active fact is in the prompt, or which rule excluded it."""
     end = granted(moment, block, Ref.of("fact", id), f"as fact {life.number('fact', id):,} of {block}")
     if end is not None:
         return end
@@ -120,8 +120,8 @@ def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
 
 
 def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage | None:
-    """Return the event that deactivated a relation as a stage; None if it is active."""
-    # The latest change of state decides; other changes are of words only.
+    """Return the stage of the event that deactivated a relation; None if it is active."""
+    # The latest change of state decides; other events only reword the relation.
     for record in reversed(records):
         event: Any = record.event
         state = event.becomes or getattr(event, "after", {}).get("state")
@@ -137,7 +137,7 @@ def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage 
 
 
 def relation_shown(moment: Moment, block: str, id: int) -> Stage:
-    """Return whether an active relation is in the prompt, or the rule that excluded it."""
+    """Return the stage saying whether an active relation is in the prompt, or which rule excluded it."""
     end = granted(moment, block, Ref.of("relation", id), f"as a relation of {block}")
     if end is not None:
         return end
@@ -186,7 +186,7 @@ def text_ref(moment: Moment, block: PastBlock) -> Ref | None:
 
 
 def text_shown(moment: Moment, block: PastBlock) -> Stage:
-    """Return whether a block's text is in the prompt, or the rule that excluded it."""
+    """Return the stage saying whether a block's text is in the prompt, or which rule excluded it."""
     ref = text_ref(moment, block)
     end = granted(moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
     if end is None:

@@ -37,7 +37,7 @@ LIMITS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Factors of the token limit to try, in addition to the missing tokens."""
 
 MAX_FIXES, MAX_TRIED = 4, 6
-"""Maximum fixes offered, and maximum candidates tried besides new text."""
+"""Maximum fixes offered, and number of sufficient fixes after which only new text is still tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Fix:
     """Number of the set in quarantine that is released."""
     deliveries: tuple[int, ...] = ()
     foretold: NextPrompt | None = None
-    """Simulated next prompt; None if only a model can tell."""
+    """Simulated next prompt; None if the outcome depends on a model."""
     losses: Mapping[str, int] = field(default_factory=dict)
-    """Tokens that other parts of the next prompt lose by it."""
+    """Tokens lost by each other part of the next prompt."""
 
     def same_as(self, other: "Fix") -> bool:
         """Return whether both change the same thing."""
@@ -78,7 +78,7 @@ class Fixes:
     now: NextPrompt | None
     """Next prompt without a fix, for the same question; None if it cannot be built."""
     held: bool
-    """True if that has the information already."""
+    """True if that prompt has the information already."""
     offered: tuple[Fix, ...]
     """Fixes by tokens lost, then least invasive; empty if the prompt has the information already."""
 
@@ -113,7 +113,7 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
 
 
 def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
-    """Return a copy with the losses of other parts, also in its label."""
+    """Return a copy of the fix with the losses of other parts, which its label names too."""
     assert fix.foretold is not None
     before, after = now.context.plan, fix.foretold.context.plan
     losses = {part.name: lost for part in before.granted if (lost := _lost(part, after.granted))}
@@ -214,7 +214,7 @@ class _Trying:
     def holds(self, foretold: NextPrompt, fix: Fix | None = None) -> bool:
         """Return whether a prompt has a carrier of the information, or the text taught by the fix."""
         context = foretold.context
-        # Such a block is read by the program's own code, so this preview does not show what will be sent.
+        # Blocks in `read_elsewhere` run the program's own code, so the preview does not show what they will send.
         here = [part for part in context.plan.granted if part.name not in foretold.read_elsewhere]
         granted = {piece.ref for part in here for piece in part.pieces}
         carriers = {track.carrier.ref for track in self._trace.tracks if track.carrier.ref is not None}
@@ -296,8 +296,8 @@ class _Trying:
                 yield Fix("release", f"Release set {one.number:,} from quarantine", number=one.number)
 
     def _by_search(self, name: str, number: int) -> Iterator[Fix]:
-        """Yield a threshold and result count that retrieve a unit, then with slack: the repeated question is in the
-        queue, which changes scores slightly."""
+        """Yield the smallest change of search settings that retrieves a unit, if any suffices. Slack is tried too: the
+        repeated question is in the queue, which changes scores slightly."""
         try:
             search = explain.search(self._session, self._trace.question or "", block=name)
         except MemoryInspectorError:  # search is unavailable: other fixes remain
@@ -312,7 +312,7 @@ class _Trying:
             if results is not None and (slack or "similarity_top_k" in changes):
                 settings["similarity_top_k"] = results + 3 * slack
             fix = Fix("threshold" if threshold is not None else "results", _label(name, settings), name, settings)
-            # Only whether it is enough is asked here; `find_fixes` simulates the chosen one again, with its losses.
+            # This only checks that the fix suffices; `find_fixes` simulates it again to find its losses.
             if settings and next(self.enough(fix), None) is not None:
                 yield fix
                 return

@@ -46,13 +46,13 @@ class Life:
     picked: frozenset[int]
     """Followed stored units."""
     session_id: str
-    """Session of the message numbers; of other sessions, only fact events are read."""
+    """Session to which the message numbers belong; of other sessions, only fact events are read."""
     revisions: dict[tuple[str, int], EventRecord] = field(default_factory=dict)
     """First event that names a revision of a block's text, by block and revision."""
     deliveries: defaultdict[int, dict[int, Records]] = field(default_factory=lambda: defaultdict(dict))
     """Events of deliveries containing a message, by message and delivery number."""
     by_delivery: dict[int, Records] = field(default_factory=dict)
-    """The same, by delivery number."""
+    """Events of deliveries that contain a followed message, by delivery number."""
     facts: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """Events of every fact in the log, by id."""
     learned: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
@@ -118,7 +118,7 @@ class GrowingLife:
         self._position = 0
 
     def catch_up(self, history: History, session_id: str) -> Life:
-        """Read new events. Lists of earlier results grow as well; their readers ignore later events."""
+        """Read new events and return the shared `Life`. Earlier results grow with it; readers ignore later events."""
         with self._lock:
             first = history.records[0] if history.records else None
             if first is not self._first or history.position < self._position:  # texts were erased: a new log
@@ -135,7 +135,7 @@ def with_others(life: Life, records: Iterable[EventRecord]) -> Life:
     for id, more in others.facts.items():
         facts[id] = sorted([*facts[id], *more], key=_position)
     condensed = sorted([*life.condensed, *others.condensed], key=_position)
-    # With the facts of other sessions, the cached numbers do not hold any more.
+    # With the facts of other sessions, the cached numbers are outdated.
     return replace(life, facts=facts, numbered={}, condensed=condensed)
 
 
@@ -162,10 +162,10 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
         elif event.family == "summaries":
             for seq in held(event.seqs, life.seqs):
                 life.summarised[seq].append(record)
-        # Single messages leave no gap before which nothing is known.
+        # Only a reset of the whole queue ends what is known; forgetting single messages does not.
         elif event.forgets and event.seqs is None:
             life.reset = record
-        # Asked last and only of events about facts: this runs over the whole log.
+        # Checked last and only for fact events, as this runs over the whole log.
         elif event.family == "facts":
             if event.support:
                 _curated(life, record, event)

@@ -23,8 +23,8 @@ MAX_NEEDLES = 40
 """Maximum word prefixes for the fast pre-check of a text; longer phrases are still compared in full."""
 
 MIN_PART, MIN_MIDDLE, MIN_REST = 4, 6, 3
-"""Minimum letters of a compound's part at an end, in its middle, and of the rest on a side: "fire" is a part of
-"firefighter", "rain" is not one of "train"."""
+"""Minimum letters of a word at an end of a longer one, of a word in its middle, and of the rest on each side: "fire" is
+found in "firefighter", "rain" is not found in "train"."""
 
 _IRREGULAR = 3
 """Letters of the longest stem with irregular inflections: "sky" and "skies"."""
@@ -38,7 +38,7 @@ _MARKUP = re.compile(r"[*`~]+")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 """Invisible characters: soft hyphens, joiners, direction marks and variation selectors."""
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|([^\W\d_])|(.))", re.DOTALL)
-"""JSON escapes in tool texts: of a code point, of a control character, of a sign."""
+"""JSON escapes in tool texts: a code point, a control character, or any other character."""
 _CODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _JOINTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])|'")
 """Boundaries of words written together: `birthdayDinner`, `HAT229`, `l'avion`."""
@@ -106,13 +106,13 @@ class Phrase:
         return frozenset(stem for sentence in self.sentences for stem in sentence)
 
     def said_in(self, text: str) -> bool:
-        """Return whether a text says it: literally, or with all stems in one sentence."""
+        """Return whether a text says the phrase: literally, or with all its stems in one sentence."""
         if not self.text:
             return False
         if self.any_order:
             held = _TextWords(text)
             return bool(self._search_words) and all(held.has(word, parts=self.parts) for word in self._search_words)
-        # Stems drop emoji and currency signs, which may be what matters.
+        # Stems drop emoji and currency signs, which may be the important part.
         if self._symbols and not self._symbols <= _symbols(text):
             return False
         if self._word_for_word(text):  # also across lines, as a copied phrase has no sentence ends
@@ -140,12 +140,12 @@ class Phrase:
         return bool(self._run) and f" {self._run} " in f" {' '.join(words(text))} "
 
     def carried_by(self, text: str) -> bool:
-        """Return whether a derived fact, relation or summary still carries it: most of its stems."""
+        """Return whether the text of a derived fact, relation or summary has most of the phrase's stems."""
         return carries(frozenset(stems(text)), self.stems) if self.stems else self.said_in(text)
 
 
 class _SearchWord:
-    """A search word."""
+    """A word of a search phrase, with its stems and their prefixes."""
 
     def __init__(self, text: str, stems: frozenset[str]) -> None:
         self.text, self.stems = text, stems
@@ -161,8 +161,8 @@ class _TextWords:
         self._folded = folded(text)
 
     def has(self, word: _SearchWord, *, parts: bool) -> bool:
-        """Return whether it has a word, possibly inflected, alone or (`parts`) within a longer one."""
-        # Chinese and Japanese have no spaces: a word is found wherever its characters stand.
+        """Return whether the text has a word, possibly inflected, alone or (`parts`) within a longer one."""
+        # Some scripts have no spaces: a word is found wherever its characters occur.
         if word.in_runs:
             return word.text in self._folded
         if not all(prefix in self._folded for prefix in word.beginnings):  # fast check without tokenising the text
@@ -172,7 +172,7 @@ class _TextWords:
         return parts and self._in_longer_word(word.text)
 
     def _in_longer_word(self, word: str) -> bool:
-        # Short words stand in many longer ones by chance.
+        # Short words occur in many longer ones by chance.
         if len(word) < MIN_PART or not word.isalpha():
             return False
         rest = f".{{{MIN_REST},}}"

@@ -19,9 +19,9 @@ class Cutting:
     rule: str
     priority: int
     over_before: int
-    """Tokens above the limit when it was decided."""
+    """Tokens above the limit before this cut."""
     later: bool = False
-    """True if another part was cut before."""
+    """True if another part was cut first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Moment:
     queue_over: int = 0
     """Tokens above the limit when the queue's oldest turns were dropped; 0 if none were."""
     quarantine: tuple[QuarantinedSet, ...] = ()
-    """Sets of items in quarantine then."""
+    """Sets of items that were in quarantine at `position`."""
 
     @property
     def built(self) -> ContextBuilt | None:
@@ -59,7 +59,7 @@ class Moment:
 
     @property
     def seen_by(self) -> Literal["observed", "reported"]:
-        """Return the source of an attached agent's prompt."""
+        """Return how an attached agent's prompt is known: observed in its call, or reported by spans."""
         return "reported" if self.built is not None and self.built.known == "reported" else "observed"
 
     @property
@@ -75,7 +75,7 @@ class Moment:
 
 
 def moment_at(history: History, turn: int, upto: int) -> Moment:
-    """Return the last prompt up to a turn and a log position."""
+    """Return the moment of the last prompt up to a turn and a log position."""
     record = _prompt_at(history, turn, upto)
     # Without a prompt, the view is the end of the turn, or the end of what may be read if that is earlier.
     position = record.position if record is not None else min(upto, history.position_at(turn) or upto)

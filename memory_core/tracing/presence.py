@@ -15,9 +15,9 @@ PresenceState = Literal["prompt", "memory", "lost", "out", "before", "none"]
 `out`: not in it, and only an attached agent knows whether it is stored. `before`: not mentioned yet. `none`: the turn
 has no prompt."""
 
-# What was lost in the search, or after it, is still stored.
+# Items lost in the search or a later stage are still stored.
 _KEPT = STAGES.index("found")
-# Rules of what was not there yet when the prompt was built.
+# Rules of items that were added only after the prompt was built.
 _LATER = frozenset({"said_later", "learned_later", "added_later"})
 
 
@@ -47,11 +47,11 @@ class Presence:
         return next((cell for cell in self.turns if cell.turn == turn), None)
 
     def last_in(self, turn: int) -> TurnPresence | None:
-        """Return the last turn up to this one whose prompt had it."""
+        """Return the last turn up to this one whose prompt had the item; None without one."""
         return next((cell for cell in reversed(self.turns) if cell.turn <= turn and cell.state == "prompt"), None)
 
     def dropped(self) -> Iterator[TurnPresence]:
-        """Yield each turn whose prompt lost it."""
+        """Yield each turn whose prompt lacks the item while the prompt before it had it."""
         was_in = False
         for cell in self.turns:
             # A turn without a prompt can lose nothing.
@@ -62,7 +62,7 @@ class Presence:
             was_in = cell.state == "prompt"
 
     def dropped_after(self, turn: int) -> TurnPresence | None:
-        """Return the turn after this one whose prompt lost it; None if none did."""
+        """Return the first turn after this one whose prompt lost the item; None if none did."""
         return next((cell for cell in self.dropped() if cell.turn > turn), None)
 
 

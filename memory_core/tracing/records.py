@@ -83,7 +83,7 @@ class Records:
         """Return the first write with the phrase, or the first search of a record whose writes were not observed."""
         if record is None:
             return None
-        # A record of whose writes no span tells is known by its searches.
+        # If no span reports its writes, a record is known only from searches.
         if not record.versions:
             return record.found[0] if self._says(phrase, record.found_words) else None
         return next((version.record for version in record.versions if self._says(phrase, version.words)), None)

@@ -1,4 +1,4 @@
-"""Build the stages of a track, one carrier's way, each with the sentence, rule and numbers of its event. Pure."""
+"""Build the stages of one carrier's track, each with the sentence, rule and numbers of its event. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -69,7 +69,7 @@ def author(record: EventRecord) -> str:
 
 
 def in_turn(record: EventRecord) -> str:
-    """Describe the time of a change, for the end of a sentence; stores have no turns."""
+    """Describe when a change happened, for the end of a sentence; turn 0 is before the first turn."""
     return f"in turn {record.turn:,}" if record.turn else "before the first turn"
 
 
@@ -79,9 +79,9 @@ def in_turn(record: EventRecord) -> str:
 def intake(
     history: History, life: Life, moment: Moment, added: EventRecord, removal: EventRecord | None
 ) -> list[Stage]:
-    """Stages at the start of a message's tracks: said, queued, flushed. `left`: event that removed it from the queue.
+    """Return a message's stages `said`, `queue` and `flush`. `removal`: event that took it out of the queue.
 
-    For an attached agent, only the first is known.
+    For an attached agent, only the stage `said` is known.
     """
     event: Any = added.event
     who = SPEAKERS.get(event.role, event.role)
@@ -125,7 +125,7 @@ def intake(
 
 
 def in_prompt(moment: Moment, seq: int) -> Stage:
-    """Return whether the prompt has a message in its queue."""
+    """Return the stage saying whether a message is in the prompt, as part of its queue."""
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if moment.observed and seq in moment.queue:
@@ -149,7 +149,7 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
 def delivery(
     history: History, life: Life, moment: Moment, block: PastBlock, added: EventRecord, removal: EventRecord | None
 ) -> Stage:
-    """Return whether a message was delivered to a block."""
+    """Return the stage saying whether a message was delivered to a block."""
     message: Any = added.event
     seq, name = message.seq, block.name
     due = [
@@ -227,9 +227,9 @@ def cut_text(turn: int, cut: Cutting) -> str:
 
 
 def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[int] = ()) -> Stage | None:
-    """Return whether the prompt holds or cut a block's ref; None if the block did not request it.
+    """Return the stage saying whether the prompt holds or cut a block's ref; None if the block did not request it.
 
-    `seqs`: messages of a stored unit, beside which a mark of a former value may stand.
+    `seqs`: messages of a stored unit, whose mark of a former value is named.
     """
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
@@ -258,12 +258,12 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[i
     if not past_block.settings.get("enabled", True):
         text = f"{block} was switched off for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_off")
-    # The block was read and did not ask for it: its settings or its search say why, which callers know.
+    # The block was read and did not ask for it; callers explain this by its settings or its search.
     return None
 
 
 def in_quarantine(moment: Moment, holds: Callable[[QuarantinedSet], bool]) -> Stage | None:
-    """Return that an item was in quarantine, if one of the sets of that time holds it."""
+    """Return the stage of an item in quarantine; None if no set of the moment holds it."""
     held_in = next(filter(holds, moment.quarantine), None)
     if held_in is None:
         return None
@@ -272,7 +272,7 @@ def in_quarantine(moment: Moment, holds: Callable[[QuarantinedSet], bool]) -> St
 
 
 def search_stage(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
-    """Return a vector search's verdict on a stored unit; `embedder`: model of its vector, None without one."""
+    """Return the stage of a vector search for a stored unit; `embedder`: model of its vector, None without one."""
     record = moment.retrieved.get(block.name)
     ref = Ref.of("unit", number)
     asked_for = ref in moment.held or ref in moment.cut

@@ -50,7 +50,7 @@ def versions(records: Iterable[EventRecord], block: str) -> list[Version]:
         elif event.family == "summaries" and history:
             last = history[-1]
             if last.revision == event.revision and edits_text(last.record.event) and last.record.actor == "engine":
-                history[-1] = replace(last, record=record, seqs=event.seqs)  # its text change came before
+                history[-1] = replace(last, record=record, seqs=event.seqs)  # the event of its text change came first
             else:
                 history[-1] = replace(last, later=(*last.later, *event.seqs))
     return history
@@ -99,7 +99,7 @@ def saying(phrase: Phrase, pieces: Mapping[Ref, str]) -> list[Ref]:
         return alone
     stems_of = {ref: set(stems(words)) for ref, words in pieces.items()}
     parts = [ref for ref, present in stems_of.items() if any(part <= present for part in phrase.sentences)]
-    # Said only by pieces together: the one with most of its words stands for them.
+    # Only the pieces together say it: the one with most of its words represents them.
     return parts or [max(stems_of, key=lambda ref: len(phrase.stems & stems_of[ref]))]
 
 
@@ -157,14 +157,14 @@ def stretch(seqs: Ranges) -> str:
 
 
 def read_into(block: PastBlock, read: EventRecord) -> Stage:
-    """Stage: a summary read a message, with others."""
+    """Return the stage of a message that a summary read, with others."""
     event: Any = read.event
     text = f"Read into {block.name} in turn {read.turn:,}, version {event.revision}, from {stretch(event.seqs)}."
     return stage("learned", "passed", text, read, revision=event.revision)
 
 
 def written_into(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage:
-    """Stage of a piece without a source message: written by hand, or from messages that it does not repeat."""
+    """Return the stage of a piece without a source message: written by hand, or from messages in other words."""
     came = first_version(history, ref)
     if came is None and block.text != ref.hash:
         return stage("learned", "passed", f"Stood in {block.name}; its words were erased since.", knowledge="observed")
@@ -185,7 +185,7 @@ def written_into(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stag
 
 
 def kept_in(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage | None:
-    """Stage: since when a text has a piece, or which version dropped or reworded it.
+    """Return the stage saying since when a text has a piece, or which version dropped or reworded it.
 
     None if all versions with the piece were erased.
     """

@@ -1,4 +1,4 @@
-"""`Memory.trace`: reads log, texts and prompt, and runs the pure parts on them."""
+"""`Memory.trace`: read log, texts and prompt, and run the pure modules on them."""
 
 import copy
 from collections import Counter
@@ -59,7 +59,7 @@ MAX_SAID = 12
 """Maximum messages followed for a phrase: the newest up to the prompt first."""
 
 MAX_SAID_EVER = 300
-"""Maximum for a presence strip, which follows the messages up to each turn's prompt."""
+"""Maximum messages matched for a presence strip; each of its turns follows at most `MAX_SAID` of them."""
 
 MIN_PARAPHRASE_SIMILARITY = 0.8
 """Minimum cosine similarity at which a reworded message counts as saying a phrase; below it, it is only suggested."""
@@ -96,7 +96,7 @@ _BEST = 50
 
 
 class SessionTracer:
-    """`Memory.trace`."""
+    """Traces of one session, as `Memory.trace`: where information went, what lost it and what would bring it back."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -151,16 +151,16 @@ class SessionTracer:
         """Watch a phrase or ref from now on, in every process; no event is recorded.
 
         Raises:
-            MessageError: It is a cut, the phrase is empty or too long, or the limit is reached.
+            MessageError: The target is a cut, the phrase is empty or too long, or the limit is reached.
         """
         watched.watch(self._session, target)
 
     def unwatch(self, target: str | Ref) -> None:
-        """Stop watching it."""
+        """Stop watching a phrase or ref; no error if it was not watched."""
         watched.unwatch(self._session, target)
 
     def presence(self, target: str | Ref, *, upto: int | None = None, earlier: Presence | None = None) -> Presence:
-        """Return the presence in each turn's prompt, up to a log position. Changes nothing.
+        """Return the presence of a phrase or ref in each turn's prompt, up to a log position. Changes nothing.
 
         `earlier`: a former result to extend; its turns, except the last, are reused unless something was erased.
 
@@ -182,7 +182,7 @@ class SessionTracer:
         return Presence(target, asked, tuple(presences), end)
 
     def carriers(self, target: str | Ref) -> frozenset[Ref]:
-        """Return all messages, facts, relations, stored units and texts that ever carried it.
+        """Return all messages, facts, relations, stored units and texts that ever carried the target.
 
         Raises:
             MessageError: The phrase is empty, or it is a cut.
@@ -272,8 +272,8 @@ class SessionTracer:
         moment = moment_at(history, history.latest_turn if turn is None else turn, end)
         session, services = self._session, self._session.services
         life = services.cached(("life", session.database.id, session.id), GrowingLife).catch_up(history, session.id)
-        # Such a result is not cached: nothing here tells that it is out of date.
-        if elsewhere := _elsewhere(session, moment):  # those change without this session's log
+        # Not cached: facts of other sessions change without an event in this log.
+        if elsewhere := _elsewhere(session, moment):
             return Effects(with_others(life, elsewhere), moment, end)
         key = "effects", session.database.id, session.id, moment.position, end, history.position
         return services.cached(key, lambda: Effects(life, moment, end))
@@ -306,7 +306,7 @@ class SessionTracer:
         return gathering.asked
 
     def fixes(self, trace: Trace, *, words: str | None = None) -> Fixes:
-        """Return changes that would bring it into the next prompt, for the traced question, each with that prompt.
+        """Return changes that would bring the information into the next prompt for the traced question, simulated.
 
         `words`: text to teach as a fact; default: the traced phrase. Changes nothing.
         """
@@ -363,7 +363,7 @@ class _Gathering:
         """Substitute target: has all words of a phrase that nobody said."""
         self._scattered = ""
         self._beyond: set[Ref] = set()
-        """Carriers of a phrase beyond the limits."""
+        """Facts and relations that match but exceed `MAX_CARRIERS`: counted, not traced."""
 
     def at(self, moment: Moment) -> "_Gathering":
         """Return a reader at another moment, sharing what was read."""
@@ -459,7 +459,7 @@ class _Gathering:
     # -- targets --------------------------------------------------------------------------------------
 
     def ever(self, target: str | Ref) -> Followed:
-        """Return a ref's target, or everything that says a phrase, at any time."""
+        """Return the target of a ref, or everything that says a phrase at any time of the session."""
         if isinstance(target, Ref):
             return self.picked(target)
         return self.search(_typed(target), most=MAX_SAID_EVER)[0]
@@ -475,7 +475,7 @@ class _Gathering:
             if (all_words := self._with_all_words(looser)) is not None:
                 return all_words, None
         nearest = self._nearest(wanted.text)
-        # This close it is the same in other words, and followed at once; below it is only suggested.
+        # A message this close says the same in other words and is followed; others are only suggested.
         if nearest is not None and (nearest.similarity or 0.0) >= MIN_PARAPHRASE_SIMILARITY:
             close = f"close to them in meaning ({nearest.similarity:.2f})"
             self._scattered = f"Never said in these words; a message of turn {nearest.turn:,} is {close}."
@@ -520,7 +520,7 @@ class _Gathering:
             for version in reversed(self.versions(name)):
                 if refs := saying(wanted, version.pieces):
                     return refs[0], name
-        # Content of custom blocks and other sessions is in no log of versions: only prompts name it.
+        # Contents of custom blocks and other sessions have no versions: only prompts name them.
         parts = {
             ref: str(part["name"])
             for turn in self._history.turns.values()
@@ -574,7 +574,7 @@ class _Gathering:
         return replace(followed, messages=dict(order[:MAX_SAID]), texts=texts)
 
     def _texts_saying(self, wanted: Phrase) -> dict[tuple[str, Ref], Matched]:
-        """Return pieces of current block texts that say a phrase, and a requested piece of other sessions."""
+        """Return pieces of current block texts, and requested contents of other sessions, that say a phrase."""
         matches: dict[tuple[str, Ref], Matched] = {
             (block.name, ref): "words"
             for block in self._moment.blocks.values()
@@ -591,7 +591,7 @@ class _Gathering:
         return matches
 
     def _nearest_to_prompt(self, kind: RefKind, matched: Mapping[int, str]) -> dict[int, str]:
-        """Return at most `MAX_CARRIERS`: in the prompt first, then cut from it, then newest."""
+        """Return at most `MAX_CARRIERS` matched ids: in the prompt first, then cut from it, then newest."""
         moment = self._moment
 
         def place(id: int) -> tuple[bool, bool, int]:
@@ -612,7 +612,7 @@ class _Gathering:
         if wanted is None:
             raise NotFoundError("What is followed does not say these words.")
         self.asked = wanted.text
-        # Such a text came from no message, so copies are looked for by its words.
+        # A text that came from no message: copies are searched by its words.
         if ref.kind == "content" or (ref.kind == "text" and not (whole.messages or whole.read)):
             copies = self._matching(wanted, MAX_SAID)
             return replace(copies, texts={**copies.texts, **whole.texts})
@@ -624,7 +624,7 @@ class _Gathering:
         """Return a ref's target with its source messages; `part`: block of a piece, if known.
 
         Raises:
-            MessageError: It names a cut.
+            MessageError: The ref names a cut.
             NotFoundError: The log lacks this ref.
         """
         pieces = self._pieces
@@ -661,14 +661,14 @@ class _Gathering:
         worded = self._worded
         if number not in worded:
             raise NotFoundError("There is no such fact in this session.")
-        # The words of then, as the prompt had them; a fact that came later has only its first ones.
+        # The text at the prompt; for a fact that was learned later, its newest text.
         then = [words for position, words in worded[number] if position <= self._moment.position]
         self.asked = self.words((then or [words for _, words in worded[number]])[-1]) or "(erased)"
         sources = self._sources("fact", number)
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), facts={number: "id"})
 
     def _sources(self, name: str, number: int) -> set[int]:
-        """Return the source messages of a fact or relation at the moment, or its later ones if it has none yet."""
+        """Return the source messages of a fact or relation up to the moment; if it was learned later, all of them."""
         records = [record for record in self._history.records if getattr(record.event, name, None) == number]
         then = [record for record in records if record.position <= self._moment.position]
         return {seq for record in then or records for seq in expand(getattr(record.event, "sources", ()))}
@@ -719,7 +719,7 @@ class _Gathering:
         """Return up to `most` messages that say a phrase: those before the prompt first, newest first."""
         # A phrase of stop words or signs has no needles: its words themselves are searched for.
         signs = () if wanted.sentences else tuple(dict.fromkeys(wanted.text.casefold().split()))[:MAX_NEEDLES]
-        # The database filters by these; what it lets through is matched exactly below.
+        # The database filters by these; the remaining texts are matched exactly below.
         needles = wanted.needles or signs
         with self._session.database.read() as connection:
             fold = folded if wanted.any_order else None
@@ -741,7 +741,7 @@ class _Gathering:
 
     @cached_property
     def _worded(self) -> dict[int, list[tuple[int, str]]]:
-        """Text hash of every fact, including the user's other sessions, by start position."""
+        """Text hashes of each fact, with the positions they apply from; includes the user's other sessions."""
         own_words = self._pieces.fact_words if self._pieces is not None else {}
         hashes = {id: [(position, words.content) for position, words in worded] for id, worded in own_words.items()}
         for record in self._elsewhere:
@@ -754,14 +754,14 @@ class _Gathering:
 
     def _facts_saying(self, wanted: Phrase) -> list[int]:
         worded = self._worded
-        # One read for the words of all facts, not one for each.
+        # One read for the texts of all facts.
         self._load(key for words in worded.values() for _, key in words)
         return [id for id, words in worded.items() if any(self._says(wanted, key) for _, key in words)]
 
     def _relations_saying(self, wanted: Phrase) -> list[int]:
         # copied, as another thread may add
         snapshot = tuple(self._pieces.relations) if self._pieces is not None else ()
-        # The largest position stands for the end of any log.
+        # 2**62 is beyond the end of any log.
         then, ever = self._moment.position, 2**62
         return [id for id in snapshot if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
 
@@ -783,7 +783,7 @@ class _Gathering:
             search = explain.search(self._session, phrase[:MAX_CHARACTERS])
         except MemoryInspectorError:  # no vector block or no embedder: meanings cannot be compared
             return None
-        # By meaning alone: the match also counts words, and here none are shared.
+        # By meaning alone: the search also scores shared words, and here there are none.
         close = max(search.found[:_BEST], key=lambda hit: hit.vector or 0.0, default=None)
         unit = self._pieces.unit(close.number) if close is not None else None
         if close is None or unit is None or (close.vector or 0.0) < MIN_SUGGESTION_SIMILARITY:
@@ -841,7 +841,7 @@ class _Gathering:
 
     def _record_tracks(self, followed: Followed) -> Iterable[Track]:
         """Yield tracks in an attached agent's memory; none for other sessions."""
-        # An agent's stores are searched by words, which a picked ref without text does not have.
+        # Records of an agent's stores are matched by words, and an erased ref has none.
         if not self._history.attached or not followed.phrase.text:
             return ()
         return Records(self._history, self._moment, self.words, self.all_said).tracks(followed.phrase)
@@ -855,7 +855,7 @@ class _Gathering:
         return replace(trace, nearest=nearest, more=more, scattered=self._scattered)
 
     def cut(self, target: Ref, cut: FoundCut) -> Trace:
-        """Trace a cut: each of its entries, and other carriers of the same."""
+        """Trace a cut: each of its entries, and other carriers of the same information."""
         followed: list[tuple[Ref, Followed | None, str]] = []
         # Each entry is a trace of its own, so a cut of a thousand pieces is not followed in full.
         for ref in cut.refs[:MAX_ENTRIES]:
@@ -911,7 +911,7 @@ class _Gathering:
         built = self._moment.built
         if built is not None and built.input:
             return self.words(built.input)
-        # A prompt without an input of its own is asked by the newest message in it.
+        # The question of a prompt without an input is its newest user message.
         for seq in sorted(self._moment.queue, reverse=True):
             state = self._state(seq)
             if state is not None and state.added.role == MessageRole.USER:
@@ -931,7 +931,7 @@ class _Gathering:
         """Return the assistant messages after the prompt, in its turn."""
         record, answers = self._moment.record, []
         for later in self._history.after(record.position) if record is not None else ():
-            # The next prompt of the same turn has an answer of its own.
+            # Later answers belong to the next prompt of the same turn.
             if record is None or later.turn != record.turn or later.kind == record.kind:
                 break
             if getattr(later.event, "role", None) == MessageRole.ASSISTANT:

@@ -71,9 +71,9 @@ class Followed:
     read: tuple[EventRecord, ...] = ()
     """`MessageAdded` of a sentence's source messages, if none has the sentence's words."""
     all_of_it: bool = False
-    """A whole message was picked: everything derived from it carries it. For a phrase, only items with its words."""
+    """True if a whole message was picked: all items derived from it are carriers; else only those with the words."""
     parts: bool = False
-    """Some words were picked: derived items that match any part also count."""
+    """True if some words of an item were picked: derived items that match a part of them also count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Tracing:
     followed: Followed
     words: Words
     fact_words: Mapping[int, list[tuple[int, str]]]
-    """Text hash of each fact by start position, by fact id."""
+    """Text hashes of each fact by its id, with the log positions they apply from."""
     message_words: Callable[[int], str | None]
     relation_words: Callable[[int, int], str | None]
     """Return a relation's text at a position."""
@@ -184,7 +184,7 @@ class Tracing:
             relations = [id for id, record in self.life.related[seq].items() if record.event.about == block.name]
             tracks = [self._relation(id, seq, "id", before) for id in relations]
             carrying = [track for track in tracks if self._carries(track)]
-            # One relation stands for all if none has the words: it shows what was made of the message.
+            # If no relation has the words, the first one shows what was made of the message.
             yield from carrying or tracks[:1]
             if tracks:
                 return
@@ -264,8 +264,8 @@ class Tracing:
     def _facts(
         self, ids: Iterable[int], seq: int | None, matched: Matched, before: list[Stage] | None = None
     ) -> Iterable[Track]:
-        """Build tracks of facts, of those they were merged into, and of similar successors; successors that contradict
-        are named, but carry nothing."""
+        """Yield the tracks of facts, of facts they were merged into, and of successors with most of their words. Other
+        successors are only named in a stage."""
         todo: list[tuple[int, Matched]] = [(id, matched) for id in ids]
         seen: set[int] = set()
         # A chain of merges or rewordings can be long, so the number of successors is bounded.
@@ -304,13 +304,13 @@ class Tracing:
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
 
     def _words_of_fact(self, id: int) -> str:
-        """Return its text at the moment, or its first one if created later; empty if erased."""
+        """Return a fact's text at the moment, or its first text if created later; empty if erased."""
         worded = self.fact_words.get(id, [])
         key = state_at(worded, self.moment.position) or (worded[0][1] if worded else None)
         return (self.words(key) if key is not None else None) or ""
 
     def _sourced(self, records: list[EventRecord]) -> tuple[list[Stage], int | None]:
-        """Return the first stages of a fact followed by itself: its first source's, or its author."""
+        """Return the stages and number of a fact's first followed source message; empty and None without one."""
         first = records[0]
         event: Any = first.event
         sources = expand(getattr(event, "sources", ()))
@@ -397,7 +397,7 @@ class Tracing:
         return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))
 
     def _of_summary(self, block: PastBlock, seq: int, before: list[Stage]) -> Iterable[Track]:
-        """Build a track per sentence that a summary made of a message; past sentences if none remain."""
+        """Yield a track per sentence that a summary made of a message; of former sentences if none remain."""
         read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
         carrier = Carrier("text", block.name, None, "", "words", seq)
         if read.position > self.moment.position:
@@ -462,7 +462,7 @@ class Tracing:
         return Track(carrier, (*stages, *self._with_answer(self._text_stage(block.name, ref), carrier)))
 
     def _text_stage(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
-        """Return whether the prompt has a piece of text, or the rule that excluded it."""
+        """Return the stage saying whether the prompt has a piece of text, or which rule excluded it."""
         end = granted(self.moment, name, ref, f"{how} {name}")
         if end is None and self.moment.quarantine:
             end = self._text_with_quarantine(name, ref)
@@ -492,7 +492,7 @@ class Tracing:
 
     def _with_answer(self, end: Stage, carrier: Carrier) -> tuple[Stage, ...]:
         """Return the prompt's stage, and the answer's if there is one."""
-        # A fact says only a part of a whole message, so an answer is compared with the words of the carrier.
+        # A carrier may say only part of a whole message, so answers are compared with its own words.
         phrase = Phrase.of(carrier.words) if self.followed.all_of_it and carrier.words else self.followed.phrase
         if end.name != "prompt" or end.verdict != "passed" or not self.answers:
             return (end,)

@@ -40,9 +40,9 @@ class Stage:
     position: int | None = None
     """Log position of the deciding event, if any."""
     turn: int | None = None
-    """Turn of that event."""
+    """Turn of the deciding event."""
     rule: str = ""
-    """Code of the rule that lost it: `below_threshold`, `trimmed`, `question`, ..."""
+    """Code of the rule that lost the carrier: `below_threshold`, `trimmed`, `question`, ..."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """Numbers of the sentence by name, as in the event."""
     knowledge: Knowledge = "decided"
@@ -80,12 +80,12 @@ class Track:
 
     @property
     def reached(self) -> bool:
-        """Return whether it is in the prompt."""
+        """Return whether the carrier is in the prompt."""
         return any(stage.name == "prompt" and stage.verdict == "passed" for stage in self.stages)
 
     @property
     def decisive(self) -> Stage | None:
-        """Return the stage that lost it, or where it waits; its prompt stage if it got there; None if undecided."""
+        """Return the stage that lost the carrier or holds it up; the prompt stage if it arrived; None if undecided."""
         if self.reached:
             return self.stage("prompt")
         return next((stage for stage in self.stages if stage.verdict in ("lost", "waiting")), None)
@@ -136,9 +136,9 @@ class CutEntry:
     """Empty if erased."""
     said: tuple[Said, ...]
     own: Track | None
-    """Its own track to the viewed prompt; `None` if its text was erased."""
+    """The item's own track to the viewed prompt; None if its text was erased."""
     others: tuple[Track, ...]
-    """Other carriers of the same, furthest first."""
+    """Other carriers of the same information, furthest first."""
 
     @property
     def otherwise(self) -> str:
@@ -164,14 +164,14 @@ class CutTrace:
     """Block, or `queue`."""
     rule: str
     tokens: int
-    """Tokens it freed."""
+    """Tokens freed by the cut."""
     stage: Stage
     """The decision, with sentence and numbers."""
     entries: tuple[CutEntry, ...]
     prompt: str
     """The viewed prompt, for the middle of a sentence."""
     its_own: bool
-    """True if that is the prompt it was cut from."""
+    """True if `prompt` is the prompt that the entries were cut from."""
     more: int = 0
     """Number of cut items beyond the listed entries."""
 
@@ -210,13 +210,13 @@ class Trace:
     question: str | None
     """The prompt's question: its input, or its newest user message; None if erased, or without a prompt."""
     said: tuple[Said, ...]
-    """Messages that say it, newest first."""
+    """Messages that say the target, newest first."""
     tracks: tuple[Track, ...]
     """Furthest first: those in the prompt, then those lost latest."""
     known_from: int | None = None
     """Position of the last reset, before which nothing is known; None without one."""
     nearest: Nearest | None = None
-    """Suggestion if nobody said it."""
+    """Suggested message if nobody said the phrase; None otherwise, or without a similar one."""
     scattered: str = ""
     """Sentence on where all words of an unsaid phrase are; that item is the target."""
     more: int = 0
@@ -237,7 +237,7 @@ class Trace:
 
     @property
     def origin(self) -> str:
-        """Describe who said it and in which turn, or its other origin; empty for an unsaid phrase. Plain text.
+        """Describe who said the target in which turn, or its other origin; empty for an unsaid phrase. Plain text.
 
         Starts with a note if it was not said literally.
         """
@@ -287,7 +287,7 @@ SPEAKERS = {"user": "the user", "assistant": "the assistant", "tool": "a tool", 
 """Speaker's name by role."""
 
 MAX_TURNS_NAMED = 6
-"""Maximum turns named; the first ones."""
+"""Maximum turns listed in a sentence, the first ones; the rest is counted."""
 
 
 def said_by(messages: Sequence[Said]) -> str:

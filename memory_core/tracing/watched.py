@@ -26,11 +26,11 @@ def watch(session: Session, target: str | Ref) -> None:
     """Watch one more item.
 
     Raises:
-        MessageError: It is a cut, the phrase is empty or too long, or the limit is reached.
+        MessageError: The target is a cut, the phrase is empty or too long, or the limit is reached.
     """
     if isinstance(target, Ref) and target.kind == "cut":
         raise MessageError("A cut belongs to one prompt. Watch what was cut instead.")
-    # With single spaces, so that one phrase is not watched twice.
+    # Normalised to single spaces, so that one phrase is not watched twice.
     wanted = target if isinstance(target, Ref) else " ".join(target.split())
     if not wanted or len(wanted) > MAX_CHARACTERS:
         raise MessageError(f"A watched phrase has 1 to {MAX_CHARACTERS} characters; this one has {len(wanted)}.")

@@ -84,7 +84,7 @@ def _short(block: str) -> str:
 
 
 def end_of(track: Track) -> str:
-    """Return a track's final sentence."""
+    """Return the sentence of a track's deciding stage, else of its last stage."""
     stage = track.decisive or track.stages[-1]
     return stage.text
 
@@ -106,7 +106,7 @@ def matched(trace: Trace) -> str:
 
 
 def prompt_of(trace: Trace) -> str:
-    """Name the viewed prompt if it is not the requested turn's."""
+    """Name the viewed prompt if the requested turn has none; else empty."""
     if trace.prompt_turn is None:
         return f"No prompt was built up to turn {trace.turn:,}."
     if trace.prompt_turn != trace.turn:

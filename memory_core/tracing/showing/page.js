@@ -23,7 +23,7 @@
     made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
     return made;
   };
-  // What was opened stays open while the turns go by.
+  // Sections that were opened stay open when another turn is shown.
   const open = new Set();
   const opening = (name, summary, fill) => {
     const made = make("details", "", make("summary", "", summary));
