@@ -13,7 +13,7 @@ __all__ = ["open_index"]
 
 
 def open_index(url_or_path: str | Path | None) -> VectorIndex:
-    """The index that a setting names: None the exact scan, `http://host:port` a Chroma server, a path embedded Chroma.
+    """Return the index of a setting: None is the exact scan, `http://host:port` a Chroma server, a path a folder.
 
     Nothing is opened or connected before the first search or `check`.
 
@@ -28,7 +28,7 @@ def open_index(url_or_path: str | Path | None) -> VectorIndex:
     if isinstance(url_or_path, Path):
         return ChromaIndex(path=url_or_path)
     scheme, separator, _ = url_or_path.strip().partition("://")
-    # Without `://` it is a path; one of Windows, with a drive and a colon, as well.
+    # Without `://` it is a path, also on Windows with a drive letter and a colon.
     if not separator and url_or_path.strip():
         return ChromaIndex(path=url_or_path.strip())
     if scheme.lower() in ("http", "https"):

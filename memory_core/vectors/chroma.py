@@ -1,10 +1,10 @@
 """Chroma index: a copy of the database's vectors that follows the database and can be rebuilt.
 
-One Chroma collection for each of ours. What it holds is written in its metadata as a revision; before each search that
-is compared with the database's. Chroma's search is approximate (HNSW), so it only names candidates: their vectors come
-back with them and are scored by `ranking.rank`, as the exact scan does. Its own distances would do for the order but
-carry float32 sums, 6e-7 off where measured, and equal texts would not tie. Where the approximation could show, because
-it returned too few or the cut falls within a tie, the exact scan answers; so it does where all are wanted.
+Each collection of vectors has one in Chroma. The metadata name the revision that it holds, which is compared with the
+database's before each search. Chroma's search is approximate (HNSW), so it only names candidates: it returns their
+vectors, which `ranking.rank` scores as in the exact scan. Chroma's own distances are float32 sums, measured as 6e-7
+off, by which equal texts would not tie. The exact scan answers where the approximation could show, because Chroma
+returned too few or the limit falls within a tie, and where all vectors are wanted.
 """
 
 from collections import OrderedDict
@@ -24,7 +24,7 @@ from memory_core.vectors.ranking import check_dimension, check_search, rank, sta
 from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
 
 PREFIX = "memory-inspector."
-"""Before each collection's name, so that a server shared with other applications keeps theirs."""
+"""Prefix of each collection's name, so that collections of other applications on a server are left alone."""
 
 EF_SEARCH = 4_000
 """HNSW's `ef_search`: collections up to this size are, in effect, searched whole.
@@ -34,26 +34,26 @@ Recall@10 on 10,000 hard vectors (384 dimensions, half of them noise, half in cl
 """
 
 MARGIN = 16
-"""Candidates asked for beyond the limit, so that float32 rounding in Chroma cannot decide who is among the best."""
+"""Candidates requested beyond the limit, so that float32 rounding in Chroma cannot decide which are the best."""
 
-_BATCH = 1_000  # vectors an upsert; Chroma's own limit (5,461 embedded) is kept too
+_BATCH = 1_000  # vectors per upsert; Chroma's own limit (5,461 embedded) is respected too
 _TIE = 2e-6  # two steps of the scores' rounding
-_MAX_KNOWN = 1_024  # collections remembered as checked; forgetting one costs a look at Chroma
-_LAYOUT = 1  # of a collection's metadata; a collection with another is built anew
-_READINGS = 3  # of a database that other processes write to meanwhile
+_MAX_KNOWN = 1_024  # collections remembered as checked; a forgotten one is read from Chroma again
+_LAYOUT = 1  # version of a collection's metadata; a collection with another one is rebuilt
+_READINGS = 3  # attempts to catch up with a database that other processes write to
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A collection of ours in Chroma."""
+    """One of this program's collections in Chroma."""
 
     handle: Any
     held: Revision
-    """Revision of the database that it holds; while it is being built, as far as it has come."""
+    """Database revision that the collection holds; during a build, up to the last batch."""
     newest: int
-    """Number of the newest vector in it, 0 if there is none; `held.last_number` may be of one since deleted."""
+    """Number of the newest vector in it, 0 without one; `held.last_number` may be of a deleted vector."""
     dim: int | None
-    """None while it is empty."""
+    """Dimensions of the vectors; None while the collection is empty."""
 
     def metadata(self) -> dict[str, int]:
         return {
@@ -66,17 +66,17 @@ class _Copy:
 
 
 class ChromaIndex:
-    """Chroma as an embedded database in a folder, or as a server. Threads may share one.
+    """Chroma as an embedded database in a folder, or as a server. Thread-safe.
 
-    One process at a time has an embedded folder; meanwhile the others scan the vectors in the database, to the same
-    answers, and take the folder over when it is free.
+    Only one process at a time can open an embedded folder. Until it is free, the others scan the vectors in the
+    database, with the same results.
 
     >>> index = ChromaIndex(url="http://localhost:8000")
     >>> index.name
     'Chroma at localhost:8000'
 
     Raises:
-        ConfigError: not exactly one of `path` and `url` is given, or the address is no address.
+        ConfigError: not exactly one of `path` and `url` is given, or the URL is invalid.
     """
 
     def __init__(self, *, path: str | Path | None = None, url: str | None = None) -> None:
@@ -85,11 +85,11 @@ class ChromaIndex:
         self._place: Folder | Server = Folder.at(Path(path)) if path is not None else Server(str(url))
         self._closed = False
         self._exact = ExactIndex()
-        self._client: Any = None  # whose collections are known
+        self._client: Any = None  # the client that `_known` belongs to
         self._known: OrderedDict[str, _Copy] = OrderedDict()
         self._due: set[str] = set()  # collections to forget once the folder is ours
         self._known_lock = Lock()
-        self._collection_locks = [RLock() for _ in range(64)]  # one collection is followed by one thread at a time
+        self._collection_locks = [RLock() for _ in range(64)]  # one thread at a time updates a collection
 
     @property
     def name(self) -> str:
@@ -113,9 +113,9 @@ class ChromaIndex:
         return self._exact.search(source, query, limit=limit) if hits is None else hits
 
     def forget(self, collection: str) -> None:
-        """Drop the copy of a collection, with its files where Chroma is embedded.
+        """Delete the copy of a collection and, if Chroma is embedded, its files.
 
-        While another process has the folder, that waits until this one gets it.
+        If another process has the folder open, this happens once this process can open it.
         """
         self._exact.forget(collection)
         with self._known_lock:
@@ -141,7 +141,7 @@ class ChromaIndex:
             raise VectorIndexError("This Chroma index is closed. Open it again.")
         client = self._place.client()
         with self._known_lock:
-            if client is not self._client:  # reopened: cached state of the old one is worthless
+            if client is not self._client:  # reopened: cached state of the old client is invalid
                 self._known.clear()
                 self._client = client
             due = set(self._due) if client is not None else set()
@@ -158,7 +158,7 @@ class ChromaIndex:
             return None
         check_dimension(query, copy.dim)
         asked = limit + MARGIN
-        if asked >= copy.held.count:  # all are wanted: nothing to search for, and the scan has their vectors at hand
+        if asked >= copy.held.count:  # all vectors are wanted, so the exact scan is enough
             return None
         with self._place.errors():
             answer = copy.handle.query(query_embeddings=[query], n_results=asked, include=["embeddings"])
@@ -193,15 +193,15 @@ class ChromaIndex:
                     self._remember(name, copy)
                     return copy
                 newer = source.revision()
-                if newer == wanted:  # the copy has others than the database: adding does not mend it
+                if newer == wanted:  # the copy has vectors that the database lacks: rebuild it
                     copy = None
                 wanted = newer
             return None
 
     def _open(self, client: Any, source: VectorSource) -> _Copy | None:
-        """Return the collection as Chroma has it; None if it has none or one that is not a copy of this source.
+        """Return the collection in Chroma; None if it is missing or not a copy of this source.
 
-        A new database under an old name could have the same numbers: so the newest vector is compared.
+        The newest vector is compared, as a new database under an old name could have the same numbers.
         """
         from chromadb.errors import NotFoundError
 

@@ -19,10 +19,10 @@ from uuid import UUID
 from memory_core.errors import ConfigError, VectorIndexError
 
 REQUEST_TIMEOUT_SECONDS = 30.0
-"""Longest wait for one answer of a server; Chroma's client itself would wait for ever."""
+"""Maximum seconds to wait for an answer of a server; Chroma's client itself would wait for ever."""
 
 CONNECT_TIMEOUT_SECONDS = 5.0
-"""Longest wait for a server's first sign of life."""
+"""Maximum seconds to wait for a server's heartbeat."""
 
 LOCK_NAME = "memory-inspector.lock"
 _DATABASE_NAME = "chroma.sqlite3"
@@ -49,8 +49,8 @@ class Server:
         """
         with self._lock:
             if self._client is None:
-                # Quirk 1: the client connects while it is made, without a timeout. So what answers is looked at first,
-                # by a request of our own that has one.
+                # Quirk 1: the client connects while it is created, without a timeout. So the server is checked first,
+                # by a request that has one.
                 self.check()
                 chromadb = load_chromadb()
                 with self.errors():
@@ -64,7 +64,7 @@ class Server:
             return self._client
 
     def check(self) -> None:
-        """Raises `VectorIndexError` unless a Chroma server answers."""
+        """Raise `VectorIndexError` unless a Chroma server answers."""
         import httpx
 
         with self.errors():
@@ -78,7 +78,7 @@ class Server:
             )
 
     def sweep(self) -> None:
-        """A server looks after its own files."""
+        """Do nothing: a server manages its own files."""
 
     def close(self) -> None:
         with self._lock:
@@ -111,9 +111,9 @@ class Server:
 class Folder:
     """An embedded Chroma database.
 
-    Chroma itself lets two processes open one folder and then loses what one writes from the other's sight
-    (chroma-core/chroma#3792), so a lock file admits one. The objects of one process share the folder: `Folder.at` gives
-    each of them the same one, and the last `close` frees it.
+    Chroma lets two processes open one folder, and then one does not see what the other writes
+    (chroma-core/chroma#3792), so a lock file admits one process. Within a process, `Folder.at` returns the same object
+    for the same path, and the last `close` frees the folder.
     """
 
     _shared: "dict[Path, Folder]" = {}  # noqa: RUF012  # one for the process, on purpose
@@ -153,14 +153,14 @@ class Folder:
         Raises:
             VectorIndexError: the folder cannot be used.
         """
-        # Quirk 4: a fork has the client without Chroma's threads, so the folder stays its parent's. Asked before the
-        # lock is taken: the thread that held it at the fork is not here to give it back.
+        # Quirk 4: a forked process has the client without Chroma's threads, so its parent keeps the folder. Checked
+        # before the lock is taken: a thread that held the lock at the fork cannot release it here.
         if os.getpid() != self._process:
             self._elsewhere = True
             return None
         with self._lock:
             # Quirk 5: after the folder was deleted or replaced, Chroma continues on the unlinked files.
-            # Released before it is opened again, as the lock that is held is on a file that is gone.
+            # Released before it is opened again, as the held lock is on a deleted file.
             if self._client is not None and self._identity() != self._opened:
                 self._release()
             if self._client is None:
@@ -168,14 +168,14 @@ class Folder:
             return self._client
 
     def check(self) -> None:
-        """Raises `VectorIndexError` unless the folder can be used; another process having it is no error."""
+        """Raise `VectorIndexError` unless the folder can be used; no error if another process has it open."""
         client = self.client()
         if client is not None:
             with self.errors():
                 client.heartbeat()
 
     def sweep(self) -> None:
-        """Remove the files of collections that are gone: Chroma 1.5 leaves them, vectors and all."""
+        """Remove the files of deleted collections, which Chroma 1.5 leaves behind with their vectors."""
         database = self._path / _DATABASE_NAME
         with self.errors():
             folders = [entry for entry in self._path.iterdir() if entry.is_dir() and _is_uuid(entry.name)]
@@ -185,7 +185,7 @@ class Folder:
                 segments = {segment for (segment,) in connection.execute("SELECT id FROM segments")}
             for folder in folders:
                 if folder.name not in segments:
-                    # Windows does not remove open files: then the next opening does.
+                    # Windows cannot remove open files; they are removed at the next opening.
                     shutil.rmtree(folder, ignore_errors=os.name == "nt")
 
     def close(self) -> None:
@@ -208,11 +208,11 @@ class Folder:
 
     def _open(self) -> bool:
         """Open the folder; return whether this process now holds it."""
-        # Quirk 6: Chroma lets two processes into one folder, so the lock comes before anything of it is read.
+        # Quirk 6: Chroma lets two processes open one folder, so the lock is taken before anything in it is read.
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file_lock.acquire(blocking=False)
-        except TimeoutError:  # FileLock's own is one
+        except TimeoutError:  # includes that of FileLock
             return False
         except OSError as exc:
             raise VectorIndexError(
@@ -220,16 +220,16 @@ class Folder:
             ) from exc
         try:
             load_chromadb()
-            # Quirk 7: the files of deleted collections stay. Now they can go: nothing of the folder is open yet,
-            # and nobody else can open it.
+            # Quirk 7: the files of deleted collections stay. They can be removed now: nothing in the folder is open
+            # yet, and no other process can open it.
             self.sweep()
             with self.errors():
                 self._client = _open_database(self._path)
-            for file in self._path.glob("chroma.sqlite3*"):  # whatever the folder's mode; later files take this
+            for file in self._path.glob("chroma.sqlite3*"):  # whatever the folder's mode; later files take this one
                 file.chmod(0o600)
             self._opened = self._identity()
         finally:
-            if self._client is None:  # it could not be opened: another process may try
+            if self._client is None:  # opening failed: another process may try
                 self._file_lock.release()
         return True
 
@@ -254,12 +254,12 @@ def load_chromadb() -> Any:
     """Return the chromadb module, imported when first needed: it takes a second.
 
     Raises:
-        VectorIndexError: it cannot be imported. At import it reads its settings from the environment and from a
-            `.env` file in the working directory, and an ill-typed one stops it.
+        VectorIndexError: it cannot be imported, for example because of an ill-typed setting in the environment or in
+            the working directory's `.env` file, which it reads at import.
     """
     from pydantic import ValidationError
 
-    # Quirk 8: the import itself makes settings of the whole environment, so that it can fail by anybody's variable.
+    # Quirk 8: the import parses the whole environment as settings, so any program's variable can make it fail.
     try:
         import chromadb
     except ValueError as exc:
@@ -278,7 +278,7 @@ def load_chromadb() -> Any:
 
 @cache
 def _settings_class() -> Any:
-    """Chroma's settings, deaf to the environment and to `.env`, and without telemetry."""
+    """Return Chroma's settings class, changed to ignore the environment and `.env` and to send no telemetry."""
     from chromadb.config import Settings
 
     # Quirk 9: each client reads the environment once more, and names such as `IS_PERSISTENT` may be anyone's.
@@ -295,13 +295,13 @@ def _settings_class() -> Any:
 
 @contextmanager
 def _chroma_errors() -> Iterator[list[BaseException]]:
-    """Collects the exception that ends the block. Nothing is hidden: the caller raises its own from it."""
+    """Collect the exception that ends the block; the caller must raise its own error from it."""
     caught: list[BaseException] = []
     try:
         yield caught
     except VectorIndexError:
         raise
-    except Exception as exc:  # quirk 10: a plain Exception for answers that are not its own
+    except Exception as exc:  # quirk 10: it raises a plain Exception if the answer is not from Chroma
         caught.append(exc)
     except BaseException as exc:
         if type(exc).__name__ != "PanicException":  # quirk 11: how a damaged file ends in Chroma's Rust core
@@ -323,7 +323,7 @@ def _open_database(path: Path) -> Any:
     try:
         return chromadb.PersistentClient(path=path, settings=_settings_class()())
     except BaseException:
-        # Quirk 12: the broken client of an opening that failed would be handed out at the next one.
+        # Quirk 12: Chroma would return the broken client of a failed opening at the next one.
         if not was_open:
             for registry in _registries():
                 registry.pop(str(path), None)
@@ -331,7 +331,7 @@ def _open_database(path: Path) -> Any:
 
 
 def _parse(url: str) -> tuple[str, int, bool]:
-    """Host, port and whether it is https. The text of a refused address is not shown: it may hold a password."""
+    """Return host, port and whether it is https. Errors omit the address, which may hold a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -359,16 +359,16 @@ def _is_uuid(name: str) -> bool:
 
 # -- private attributes of chromadb --------------------------------------------------------------
 # Private, as there is no public API for this. They are named here alone, and
-# `tests/vectors/test_chroma.py` looks for each: where an upgrade of chromadb moved one, mend it here.
+# `tests/vectors/test_chroma.py` checks each: if an upgrade of chromadb moved one, adapt it here.
 
 
 def _registries() -> tuple[dict[str, Any], ...]:
-    """Embedded clients of this process by path, and how many use each: where a failed opening must be forgotten."""
+    """Return the process's embedded clients and their use counts by path, from which a failed opening is removed."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     return SharedSystemClient._identifier_to_system, SharedSystemClient._identifier_to_refcount
 
 
 def _sessions(client: Any) -> tuple[Any, ...]:
-    """The two httpx clients within the client of a server: to set their timeout, and to close their connections."""
+    """Return the two httpx clients in a server's client, to set their timeouts and close their connections."""
     return client._server._session, client._admin_client._server._session

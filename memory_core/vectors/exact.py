@@ -1,6 +1,6 @@
 """An exact scan over the vectors in the database, kept in memory: no service, no approximation.
 
-As fast as an index up to some 50,000 vectors a collection, and what every other index is measured against.
+As fast as an index up to some 50,000 vectors per collection, and the reference for every other index.
 """
 
 from collections import OrderedDict
@@ -16,15 +16,15 @@ from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_se
 from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
 
 MAX_COLLECTIONS = 64
-"""Collections kept in memory; the one used longest ago goes first."""
+"""Maximum collections kept in memory; the least recently used is dropped first."""
 
 MAX_BYTES = 512 * 1024 * 1024
-"""Bytes of vectors kept in memory over all collections; the one just used always stays."""
+"""Maximum bytes of vectors kept in memory, over all collections; the collection just used always stays."""
 
 _BATCH = 2_000  # vectors read from the database at a time: 3 MB of 384 dimensions
 
 _SLACK = 1e-4
-"""Cosine. What float32 sums over some thousand dimensions may be off by; nearer ones are compared exactly."""
+"""Maximum error of a float32 cosine over some thousand dimensions; closer candidates are compared exactly."""
 
 _EMPTY = Revision(count=0, last_number=0, deleted=0)
 
@@ -35,7 +35,7 @@ def only_grew(before: Revision, now: Revision) -> bool:
 
 
 class ExactIndex:
-    """Scans a copy in memory of each collection, which follows the database. Threads may share one."""
+    """Exact scan of a copy of each collection in memory, which follows the database. Thread-safe."""
 
     name = "exact scan"
 
@@ -53,7 +53,7 @@ class ExactIndex:
         if not len(numbers):
             return []
         check_dimension(query, rows.shape[1])
-        # The fast scan names all that may be among the nearest, and only these are ranked exactly.
+        # The fast scan returns all rows that may be among the nearest; only these are ranked exactly.
         near = _nearest(rows, lengths, query, limit)
         return rank(numbers[near], rows[near], query)[:limit]
 
@@ -97,10 +97,10 @@ class ExactIndex:
             self._copies.pop(collection, None)
 
     def check(self) -> None:
-        """Always answers."""
+        """Do nothing: the scan is always available."""
 
     def close(self) -> None:
-        """Give the memory back; the next search reads the database again."""
+        """Free the memory; the next search reads the database again."""
         with self._lock:
             self._copies.clear()
 
@@ -187,7 +187,7 @@ class _Copy:
 
 
 def _nearest(rows: Rows, lengths: NDArray[np.float32], query: Vector, limit: int) -> NDArray[np.intp]:
-    """Positions of at least the `limit` nearest rows, by a fast float32 scan: all that may be among them."""
+    """Return the positions of all rows that may be among the `limit` nearest, by a fast float32 scan."""
     if limit >= len(rows):
         return np.arange(len(rows))
     unit = query.astype(np.float32) / (np.linalg.norm(query) or 1.0)

@@ -1,7 +1,7 @@
 """Keyword search in memory: exact names and numbers, which embeddings blur.
 
-An index over (number, text) pairs that its owner fills; nothing here is stored. Stems, stop words and the pairs of
-characters of Chinese, Japanese and Korean are `text.py`'s.
+An index over (number, text) pairs, which its owner fills; nothing is stored in the database. `text.py` has the stems,
+stop words and character pairs of Chinese, Japanese and Korean.
 """
 
 import math
@@ -241,5 +241,5 @@ class KeywordIndex:
 
 
 def _idf(texts: int, having: int) -> float:
-    """Lucene's form of the Robertson and Spärck Jones weight: never negative."""
+    """Return the Robertson and Spärck Jones weight of a term in Lucene's form, which is never negative."""
     return math.log(1 + (texts - having + 0.5) / (having + 0.5))

@@ -1,4 +1,4 @@
-"""Exact cosine similarity, computed in one place: an index that answers by approximation ranks with it too."""
+"""Exact cosine similarity, by which every index ranks, also one that finds its candidates by approximation."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from memory_core.errors import ConfigError, VectorIndexError
 from memory_core.vectors.vector_index import Hit, StoredVector, Vector
 
 SCORE_DECIMALS = 6
-"""float32 vectors carry no more; and rounding makes equal texts tie, whichever way their rows were summed."""
+"""Decimals of a score: float32 vectors carry no more, and rounding makes equal texts tie however they were summed."""
 
 _AT_ONCE = 8_192  # rows that are widened to float64 together: 25 MB of 384 dimensions
 
@@ -48,7 +48,7 @@ def check_search(query: Vector, limit: int) -> None:
 
 
 def check_dimension(query: Vector, dim: int) -> None:
-    """Raises `VectorIndexError` unless the query has as many dimensions as the stored vectors."""
+    """Raise `VectorIndexError` unless the query has as many dimensions as the stored vectors."""
     if len(query) != dim:
         raise VectorIndexError(
             f"The query has {len(query)} dimensions and the stored vectors have {dim}: "
@@ -57,7 +57,7 @@ def check_dimension(query: Vector, dim: int) -> None:
 
 
 def stack(batch: list[StoredVector], dim: int | None) -> tuple[Numbers, Rows]:
-    """Return a batch of at least one as arrays `(n,)` and `(n, dim)`; `dim` None accepts any one dimension.
+    """Return a non-empty batch as numbers `(n,)` and vectors `(n, dim)`; with `dim` None, the first vector sets it.
 
     Raises:
         VectorIndexError: a vector differs in dimension from the others or is not finite.

@@ -24,7 +24,7 @@ class StoredVector:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Changes whenever the collection's vectors do."""
+    """State of a collection, which changes whenever its vectors do."""
 
     count: int
     last_number: int
@@ -42,7 +42,7 @@ class Hit:
 
 
 class VectorSource(Protocol):
-    """Collection in the database: the truth that an index follows."""
+    """Collection of vectors in the database, which an index copies."""
 
     @property
     def collection(self) -> str:
@@ -65,7 +65,7 @@ class VectorIndex(Protocol):
         ...
 
     def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
-        """Up to `limit` hits, best first, ties by number; catches up with the source before it answers.
+        """Return up to `limit` hits, best first, ties by number, after catching up with the source.
 
         Raises:
             VectorIndexError: the index cannot be reached or read.
