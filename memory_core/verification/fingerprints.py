@@ -1,8 +1,8 @@
-"""Fingerprints of words, by which they are found again without being kept.
+"""Fingerprints of texts, by which they can be found without being stored.
 
 A fingerprint is the length of a text in bytes and its polynomial hash (Rabin and Karp, 1987) modulo two numbers, with
 random bases. All windows of that length in other bytes can be compared with it at once. Letters of ASCII are compared
-without their case. Who knows the bases can confirm a guess of the words; nobody can read them out of it.
+without their case. Anyone with the bases can confirm a guess of a text; nobody can recover the text from them.
 """
 
 import json
@@ -15,11 +15,11 @@ import numpy as np
 from memory_core.errors import ConfigError
 
 MODULI = (2**64, 2**61 - 1)
-"""The first is what arithmetic of 64 bits does by itself; the second, a prime, confirms what the first finds."""
+"""Moduli of the two hashes: the first is the overflow of 64 bits; the second, a prime, confirms its matches."""
 CHUNK_BYTES = 1_048_576
 """Bytes hashed together: some 24 MB of memory."""
 MIN_CHARACTERS, MAX_CHARACTERS = 4, 10_000
-"""Shorter words stand in other words by chance; longer texts are better searched by a sentence of them."""
+"""Limits of a text: shorter ones occur in other words by chance; for longer ones, search for one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def forms(text: str) -> list[bytes]:
 
 
 def count(chunks: Iterable[bytes], wanted: Wanted) -> list[int]:
-    """Return how often each text stands in bytes that come in chunks, those across two chunks included."""
+    """Count the occurrences of each text in consecutive chunks of bytes, including those across two chunks."""
     totals = [0] * len(wanted.texts)
     # A text that ends in the next chunk begins at most this many bytes before it.
     overlap = wanted.longest - 1
@@ -86,7 +86,7 @@ def count(chunks: Iterable[bytes], wanted: Wanted) -> list[int]:
     for chunk in _split(chunks):
         window_sums = _WindowSums((before + chunk).lower(), wanted.bases)
         for index, forms_of in enumerate(wanted.texts):
-            # What ends in the overlap was counted with the chunk before.
+            # Matches that end in the overlap were counted with the chunk before.
             totals[index] += sum(end > len(before) for end in window_sums.ends(forms_of))
         before = window_sums.data[-overlap:] if overlap else b""
     return totals
@@ -112,7 +112,7 @@ class _WindowSums:
         np.cumsum(np.frombuffer(data, dtype=np.uint8) * self._powers[:-1], out=self._sums[1:])
 
     def ends(self, forms_of: Sequence[Fingerprint]) -> set[int]:
-        """Return where any of these forms ends."""
+        """Return the end positions of all matches of these forms."""
         ends: set[int] = set()
         for form in forms_of:
             # A window's sum still carries the power of its start; multiplying the wanted hash avoids a division.

@@ -1,6 +1,6 @@
 """Receipt of a search for forgotten words: what was searched, what was found, and what may remain elsewhere.
 
-It has fingerprints in place of the words, so that the search can be repeated from it.
+A receipt has fingerprints in place of the words, so that the search can be repeated without them.
 """
 
 import json
@@ -38,7 +38,7 @@ class Receipt:
 
     @property
     def hits(self) -> int:
-        """Times that any of the texts was found, in bytes and in what they hold together."""
+        """Return the number of matches of all texts, in raw bytes and in unpacked contents."""
         return sum(part.hits for part in self.searched)
 
     @property
@@ -84,7 +84,7 @@ class Receipt:
 
 
 def receipt_of(place: Path | str, wanted: Wanted) -> Receipt:
-    """Search a folder or file, or a PostgreSQL database given by its URL, now.
+    """Search a folder or file, or a PostgreSQL database given by its URL; return the receipt.
 
     Raises:
         ConfigError: psycopg is needed and not installed.
@@ -100,11 +100,11 @@ def read_receipt(text: str, name: str) -> Receipt:
     """Read a receipt from JSON.
 
     Raises:
-        FormatError: it is none; the message names the file.
+        FormatError: the text is not a receipt; the message names the file.
     """
     try:
         content: dict[str, Any] = json.loads(text)
-        # Of a later version the hashes may be computed otherwise, and a clean result would prove nothing.
+        # Another version may compute hashes differently, and a clean result would prove nothing.
         if content["receipt"] != VERSION:
             raise FormatError(f"{name} is a receipt of version {content['receipt']}; this program reads {VERSION}.")
         texts = tuple(tuple(_fingerprint(form) for form in forms) for forms in content["texts"])

@@ -1,4 +1,4 @@
-"""Search a data folder: the bytes of every file, free pages included, and what databases and archives hold in them."""
+"""Search a data folder: the bytes of every file, free pages included, and the contents of databases and archives."""
 
 import gzip
 import lzma
@@ -17,7 +17,7 @@ _SQLITE, _ZIP, _GZIP = b"SQLite format 3\x00", b"PK\x03\x04", b"\x1f\x8b"
 _BESIDE = ("-wal", "-shm", "-journal")
 """Endings of SQLite's own files beside a database."""
 MAX_UNPACKED_BYTES = 268_435_456
-"""Bytes read of a member of an archive or a compressed value; a larger member is named as not searched."""
+"""Maximum bytes read of a member of an archive or a compressed value; larger ones are reported as a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Searched:
     """`bytes` or `name` of the file, `table.column` of a database, a member of an archive, or its `contents`."""
     bytes: int
     hits: int
-    """Times that any of the texts stands in it."""
+    """Number of matches of all texts."""
     problem: str | None = None
-    """Reason why it could not be searched."""
+    """Reason why the part could not be searched; None if it was."""
 
 
 def search(place: Path, wanted: Wanted) -> list[Searched]:
-    """Search a folder with all below it, or one file with what SQLite keeps beside it. Links are not followed.
+    """Search a folder with its subfolders, or one file with SQLite's files beside it. Links are not followed.
 
     Raises:
         NotFoundError: there is no such folder or file.
@@ -69,7 +69,7 @@ def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
             yield from _archive(file, name, wanted)
         elif beginning.startswith(_GZIP):
             with gzip.open(file) as stream:
-                # One byte more than the limit tells a cut member from one that just fits.
+                # One byte above the limit distinguishes a truncated member from one that just fits.
                 yield _unpacked(name, "unpacked", stream.read(MAX_UNPACKED_BYTES + 1), wanted)
     except (OSError, EOFError, zlib.error, sqlite3.Error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
         # The text of an error may hold the file's name, and so the words.
@@ -105,8 +105,8 @@ def _unpacked(name: str, part: str, data: bytes, wanted: Wanted) -> Searched:
 
 
 def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
-    """Search every column of every table: values that pages cut in two, and compressed ones, are whole here."""
-    # Read only, and through the database itself: what is still in its write-ahead log belongs to the tables, too.
+    """Search every column of every table: here, values split across pages and compressed values are whole."""
+    # Read only, and through SQLite, which also reads the changes that are still in its write-ahead log.
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
         # Stored text may be invalid UTF-8, which decoding would refuse.
         connection.text_factory = bytes
@@ -117,7 +117,7 @@ def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
             columns = [row[1].decode() for row in connection.execute(f'PRAGMA table_info("{quoted}")')]
             for column in columns:
                 value = column.replace('"', '""')
-                # Numbers hold no words; the type is asked of each value, as a declared type does not bind SQLite.
+                # Numbers hold no words; the type is tested per value, as SQLite does not enforce declared types.
                 rows = connection.execute(
                     f'SELECT "{value}" FROM "{quoted}" WHERE typeof("{value}") IN (\'text\', \'blob\')'
                 )
@@ -126,10 +126,10 @@ def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
 
 
 def search_values(name: str, part: str, values: Iterator[bytes], wanted: Wanted) -> Searched:
-    """Search the values of one column, and what compressed ones hold."""
+    """Search the values of one column, and the contents of compressed ones."""
     read, hits, joined, problem = 0, 0, bytearray(), None
     for value in values:
-        # The break between two values is no part of any text.
+        # Separated by zero bytes, so that no match spans two values.
         unpacked = _inflated(value)
         if len(unpacked) > MAX_UNPACKED_BYTES:
             problem = f"a value unpacks to more than {MAX_UNPACKED_BYTES:,} bytes"
@@ -143,7 +143,7 @@ def search_values(name: str, part: str, values: Iterator[bytes], wanted: Wanted)
 
 
 def _inflated(value: bytes) -> bytes:
-    """Return what a compressed value holds, at most a byte above the limit; empty for every other value."""
+    """Return the contents of a zlib-compressed value, at most one byte above the limit; empty for other values."""
     if value[:1] != b"\x78":
         return b""
     try:

@@ -1,6 +1,6 @@
 """Search a PostgreSQL database: every column of every table that the account may read.
 
-Through its own connection and queries of its own: no code is shared with what erases.
+It has its own connection and queries, and shares no code with the modules that erase.
 """
 
 import re
@@ -34,7 +34,7 @@ def is_server(place: str) -> bool:
 
 
 def search_server(url: str, wanted: Wanted) -> list[Searched]:
-    """Search the database at a URL. What cannot be read is named with its reason; the URL's password is not.
+    """Search the database at a URL. Unreadable columns are reported with the reason; the URL's password never is.
 
     Raises:
         ConfigError: psycopg is not installed.
