@@ -1,6 +1,6 @@
 """The colours and their meanings, for both appearances. Streamlit's own colours are in .streamlit/config.toml.
 
-A colour has one meaning on every page, and is never its only sign (SCREENS §9): a cut is also hatched, a limit is also
+A colour has one meaning on every page, and is never the only sign of it: a cut is also hatched, a limit is also
 a solid line. The eight strong colours were chosen to be distinguishable for colour-blind users; a test verifies it.
 """
 

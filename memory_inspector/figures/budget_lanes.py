@@ -1,7 +1,7 @@
 """The token budget as two lanes on one scale, and the small table beneath it. Pure: values in, HTML out.
 
-Lane 1 is what was sent, against the limit, with what was cut hatched behind it. Lane 2 is the queue now, against the
-flush line, which belongs to the queue alone (SCREENS §1). The HTML contains only numbers and escaped names.
+Lane 1 shows the tokens sent against the limit, with the cut tokens hatched behind them. Lane 2 shows the queue against
+the flush line, which applies to the queue alone. The HTML contains only numbers and escaped names.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ def in_order(lanes: Lanes) -> tuple[Segment, ...]:
     """The queue, then blocks from "never cut" to "cut first"; of equal priority, the first configured goes first."""
     queue = [segment for segment in lanes.sent if segment.kind == "queue"]
     never = [segment for segment in lanes.sent if segment.kind != "queue" and not segment.priority]
-    # Reversed: the sort is stable, and of equal priority the first configured block is cut first, so it stands last.
+    # Reversed: the sort is stable, and of equal priority the first configured block is cut first, so it is last.
     rest = [segment for segment in reversed(lanes.sent) if segment.kind != "queue" and segment.priority]
     sign = 1 if lanes.cut_first == "largest" else -1
     return (*queue, *never, *sorted(rest, key=lambda segment: sign * (segment.priority or 0)))
@@ -199,7 +199,7 @@ def _note(segment: Segment) -> str:
 
 
 def _rule(segment: Segment) -> str:
-    """The rule by which the segment is cut or not."""
+    """Describe how the segment is cut, or that it never is."""
     if segment.kind == "queue":
         return "oldest left out" if segment.cut else "flushed, not cut"
     return f"priority {segment.priority}" if segment.priority else "never cut"

@@ -23,7 +23,7 @@ ZIGZAG = 0.16
 
 
 def places(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
-    """Position of every drawn entity. `said` counts mentions by entity."""
+    """Position of every drawn entity. `mentioned`: number of mentions by entity."""
     if len(seen.path) > 1:
         return _along(seen, mentioned)
     return {seen.focus: (0.0, 0.0)} | _rings(seen, mentioned)
@@ -88,7 +88,7 @@ def _neighbourly(first: Iterable[int], seen: Seen) -> list[int]:
 def _links(drawn: Iterable[Relation], focus: int) -> dict[int, set[int]]:
     linked: dict[int, set[int]] = {}
     for relation in drawn:
-        # Every neighbour of the focus is linked to it, so these relations do not tell which belong together.
+        # Every neighbour of the focus is linked to it, so these relations do not show which belong together.
         if focus not in (relation.subject, relation.object):
             linked.setdefault(relation.subject, set()).add(relation.object)
             linked.setdefault(relation.object, set()).add(relation.subject)

@@ -85,7 +85,7 @@ def outcome_words(run: Run) -> str:
 def counted(runs: Sequence[Run]) -> list[Run]:
     """Merge the runs of each outcome, for sessions too long to show every message."""
     joined = []
-    # By outcome, no longer by age: each spans from its first message to its last, with messages of others between them.
+    # By outcome, not by age: each run spans from its first message to its last, with other outcomes in between.
     for kind in OUTCOMES:
         of_kind = [run for run in runs if run.kind == kind]
         if of_kind:

@@ -1,4 +1,4 @@
-"""Requested and sent: the parts of a prompt as bars that begin where the one above ends. Pure."""
+"""Requested and granted tokens of a prompt's parts, as bars that begin where the bar above ends. Pure."""
 
 import plotly.graph_objects as go
 

@@ -1,4 +1,4 @@
-"""Tokens by turn of one recipe against those of the others and of the session itself; and two prompts as bars. Pure."""
+"""Tokens by turn of one recipe against other recipes and the session itself; and two prompts as bars. Pure."""
 
 from collections.abc import Mapping, Sequence
 

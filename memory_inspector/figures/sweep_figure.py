@@ -23,7 +23,7 @@ def sweep_figure(
     front: Collection[Cell],
     mode: Mode,
 ) -> go.Figure:
-    """Draw a sweep; `axes` are the values of x and of y in words, `titles` their settings. Better is stronger."""
+    """Draw a sweep, better cells in a stronger colour; `axes`: values of x and y in words, `titles`: their settings."""
     palette = PALETTES[mode]
     figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
     # Ranges do not count: colours are for values that are certain.
@@ -68,7 +68,7 @@ def sweep_figure(
         )
     # With more columns the numbers would overlap; hovering a cell shows its number.
     written = len(sweep.x.values) <= MOST_WRITTEN
-    figure.add_trace(  # bars with a base of their own hear no clicks: invisible marks over them do
+    figure.add_trace(  # bars with a base of their own get no clicks, but invisible marks over them do
         go.Scatter(
             x=[cell.x for cell in sweep.cells],
             y=[cell.y for cell in sweep.cells],
@@ -83,7 +83,7 @@ def sweep_figure(
             unselected={"marker": {"opacity": 0}},
         )
     )
-    # The nearest mark hears a click, so that a wide cell can be clicked anywhere.
+    # The nearest mark gets a click, so that a wide cell can be clicked anywhere.
     figure.update_layout(barmode="overlay", bargap=0, hovermode="closest", hoverdistance=-1)
     for axis, values in (("xaxis", axes[0]), ("yaxis", axes[1])):
         # Rounded up, so that at most that many values stand below the map.
@@ -100,9 +100,9 @@ def sweep_figure(
 def front_figure(
     sweep: Sweep, measure: Measure, axes: tuple[Sequence[str], Sequence[str]], front: Sequence[Cell], mode: Mode
 ) -> go.Figure:
-    """Draw each known cell by the tokens it sends and its measure; a line joins those that nothing beats.
+    """Draw each known cell by the tokens it sends and its measure; a line joins the cells that no other one beats.
 
-    `front` is in the order of its tokens. A click gives the cell's place, as in the map.
+    `front`: the joined cells in order of their tokens. A click returns the cell's x and y, as in the map.
     """
     palette = PALETTES[mode]
     figure = blank(mode, FRONT_PIXELS)
@@ -160,7 +160,7 @@ def _sure(cell: Cell, measure: Measure) -> bool:
 
 
 def value_words(cell: Cell, measure: Measure) -> str:
-    """A measure of a cell in a word: `3`, `1–3`, `62%`, `?`."""
+    """Format a measure of a cell: `3`, `1–3`, `62%`, `?`."""
     measured = cell.measures.get(measure)
     if cell.problem is not None:
         return "×"

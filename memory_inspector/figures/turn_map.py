@@ -141,7 +141,7 @@ def _hover(one: RankedTurn, search: Search) -> str:
 
 
 def _begins(one: RankedTurn, search: Search) -> str:
-    """Its words, from the passage that matches the question."""
+    """Return a turn's text, shortened, from the passage that matches the question."""
     return excerpt(one.words, matches(one.words, search.query or ""), HOVER_CHARACTERS)
 
 
