@@ -16,10 +16,10 @@ from memory_core.events import (
 from memory_inspector.wording.formatting import tokens
 
 MAX_FOLLOWED = 5
-"""Most things of one event that are offered to be followed; the first ones."""
+"""Maximum references of one event that are offered for following; the first ones."""
 
 _NUMBERED: tuple[tuple[str, RefKind], ...] = (("fact", "fact"), ("relation", "relation"), ("seq", "message"))
-"""Fields that hold one number, and what it numbers."""
+"""Fields that hold one number, and the kind of item that it identifies."""
 
 _LISTED: tuple[tuple[str, RefKind], ...] = (
     ("vanished", "fact"), ("new", "fact"), ("kept", "fact"), ("facts", "fact"), ("relations", "relation"),
@@ -34,20 +34,20 @@ _NOUNS: dict[RefKind, str] = {"unit": "stored turn"}
 
 
 def followable(record: EventRecord) -> list[Ref]:
-    """The messages, facts, relations and stored units that an event names: what it is about first.
+    """Return the messages, facts, relations and stored units that an event names, its subject first.
 
-    Cuts of a prompt are named by themselves, see `Ref.of_cut`.
+    Cuts of a prompt have refs of their own, see `Ref.of_cut`.
     """
     return list(dict.fromkeys(_named(record.event)))
 
 
 def label(ref: Ref) -> str:
-    """`Follow fact 4`."""
+    """Return the label of a button: `Follow fact 4`."""
     return f"Follow {_NOUNS.get(ref.kind, ref.kind)} {tokens(ref.number)}"
 
 
 def _named(event: Any) -> Iterator[Ref]:
-    # Its fields have the names of others, and list names of blocks.
+    # Its fields are named as in other events, but list names of blocks.
     if isinstance(event, RecipeChosen):
         return
     for field, kind in _NUMBERED:

@@ -25,7 +25,7 @@ class Group:
     """A family of events on screen."""
 
     name: str
-    """In the words of the filter."""
+    """Label in the filter."""
     pages: tuple[str, ...] = ()
     """Pages to open from an event of this family."""
 
@@ -46,7 +46,7 @@ GROUPS: Mapping[Family, Group] = {
     "stores": Group(OPERATIONS, ("blocks", "retrieval")),
     "unknown": Group(NEWER),
 }
-"""In the order of the filter."""
+"""Groups by family of events, in the order of the filter."""
 
 ACTORS = {"engine": "Engine", "user": "User", "agent": "Agent"}
 """Display names of actors, in the filter and the rows: the engine, a person, a model's tool call."""
@@ -80,7 +80,7 @@ class Index:
     """Number of events by group."""
     actors: Counter[str] = field(default_factory=Counter)
     blocks: dict[str, None] = field(default_factory=dict)
-    """Every block that was ever named, in that order."""
+    """Every block named by an event, in order of first mention."""
 
     def apply(self, records: Iterable[EventRecord]) -> None:
         for record in records:
@@ -126,7 +126,7 @@ def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
 
 def _is_about(event: Event, block: str) -> bool:
     if isinstance(event, ContextBuilt):
-        # A prompt concerns every block; only one that was cut from it has something to find in it.
+        # A prompt concerns every block, so it is listed only for those that were cut from it.
         return any(cut["part"] == block for cut in event.cuts)
     return event.about == block or (isinstance(event, BlocksOrdered) and block in event.names)
 
@@ -136,7 +136,7 @@ def _is_about(event: Event, block: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of one model for one purpose in one turn. Sums; None if no call reported a value."""
+    """Calls of one model for one purpose in one turn, summed up; None if no call reported a value."""
 
     turn: int
     purpose: str

@@ -98,7 +98,7 @@ def _followed(decision: Decided, event: Event) -> Decided:
 
 
 def summed(decisions: Decisions) -> str:
-    """`14 decisions: 8 added, 3 updated, 1 deleted, 2 nothing new.`"""
+    """Count the decisions: `14 decisions: 8 added, 3 updated, 1 deleted, 2 nothing new.`"""
     if not decisions.decided:
         return "No decisions yet."
     sizes: Counter[str] = Counter(decision.event.decision for decision in decisions.decided)
@@ -129,7 +129,7 @@ def score_of(decision: Decided) -> float | None:
 
 
 def why(decision: Decided) -> str:
-    """`decided by rules: same slot; compared with 3: 0.82, 0.41, 0.40`"""
+    """Explain a decision: `decided by rules: same slot; compared with 3: 0.82, 0.41, 0.40`"""
     return f"decided {decided_by(decision.event)}; {scores(decision.event)}"
 
 

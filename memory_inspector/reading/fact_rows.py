@@ -80,13 +80,13 @@ CHECK_AFTER: Mapping[str, float] = {
     "30 days": 30 * DAY,
     "90 days": 90 * DAY,
 }
-"""Seconds without a confirmation from which on a fact is to be checked, by label."""
+"""Minimum seconds without a confirmation after which a fact is to be checked, by label."""
 
 CHECK_FIRST = "30 days"
-"""Age that is chosen until another one is."""
+"""Key of `CHECK_AFTER` that is selected at first."""
 
 SIMILAR_AS_SAME = DUPLICATE
-"""Similarity from which on the nearest fact is called the same."""
+"""Minimum similarity at which the nearest fact is called the same."""
 
 REASONS = (*FALSE_REASONS, "Duplicate", "Private", "Not about the user")
 """Reasons offered for retiring or rejecting a fact."""
@@ -150,7 +150,7 @@ class Wanted:
     sources: tuple[str, ...] = ()
     age: str = "Any age"
     where: Literal["any", "here", "elsewhere"] = "any"
-    """True if it was learned in this session, or in another one of the same user."""
+    """Only facts learned in this session (`here`), or in other sessions of the same user (`elsewhere`)."""
     suspicious: bool = False
     categories: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
@@ -187,9 +187,9 @@ def view_labels(
 
 
 def to_check(rows: Iterable[Row], *, now: float, older: float) -> list[Row]:
-    """Active facts that were neither said again nor confirmed for so many seconds.
+    """Return active facts that were neither repeated nor confirmed for at least `older` seconds.
 
-    Those of the longest time first, counted in days; of the same day the most used first.
+    Sorted by whole days without a confirmation, longest first; within a day, the most used first.
     """
     due = [row for row in rows if row.state == "active" and now - _last_confirmed(row) >= older]
     # By whole days, so that the often used facts of one day come first, not those confirmed a minute earlier.
@@ -197,7 +197,7 @@ def to_check(rows: Iterable[Row], *, now: float, older: float) -> list[Row]:
 
 
 def unconfirmed(row: Row, now: float) -> str:
-    """`Last confirmed 3 days ago`."""
+    """Format the time since a fact was confirmed: `Last confirmed 3 days ago`."""
     return f"Last confirmed {ago(_last_confirmed(row), now)}"
 
 
@@ -243,9 +243,9 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
 
 
 def chips(row: Row) -> list[str]:
-    """Chips in the state column of a row; none for an active fact of which nothing else is to be said."""
+    """Chips in the state column of a row; none for an active fact without marks or flags."""
     labels = _kept_labels(row)
-    # Flags ask for a decision, and about a fact that was put away there is none to make.
+    # Flags ask for a decision, which a fact that was put away does not need.
     labels += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
     if row.state != "active":
         return [STATES[row.state], *labels]
@@ -282,7 +282,7 @@ def selected(rows: Sequence[Row]) -> str:
 
 
 def used(carried: int, cut: int) -> str:
-    """`In 3 prompts, cut 0 times.`"""
+    """Describe how often a fact was in prompts: `In 3 prompts, cut 0 times.`"""
     if not carried and not cut:
         return "Not in a prompt yet."
     return f"In {count(carried, 'prompt')}, cut {count(cut, 'time')}."
@@ -325,7 +325,7 @@ def merged_words(texts: Sequence[str]) -> str:
     ('Ana likes jazz a lot', '')
     """
     longest = max(texts, key=len)
-    # All must resemble the longest one: one that does not would lose what it says.
+    # All must resemble the longest one, or merging would lose what the others say.
     return longest if all(similarity(text, longest) >= NEAR_DUPLICATE for text in texts) else ""
 
 

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class LruCache(Generic[T]):
-    """At most so many values by key: the one that was used longest ago goes first."""
+    """Cache of at most `most` values by key; the least recently used is dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most

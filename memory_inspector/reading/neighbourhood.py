@@ -13,10 +13,10 @@ MOST = 40
 """Maximum number of entities drawn around the focus, and of relations with a label."""
 
 BESIDE_A_PATH = 12
-"""Maximum number of these if a path is shown, besides the entities on it."""
+"""Maximum number of entities drawn beside a shown path."""
 
 ON_A_BRANCH = 20
-"""Maximum number of these beyond one neighbour of the focus: as many as one side of the figure has rows for."""
+"""Maximum number of entities drawn beyond one neighbour of the focus: about the rows on one side of the figure."""
 
 FARTHEST = 4
 """Maximum length of a path, in steps."""
@@ -85,7 +85,7 @@ def by_mentions(graph: Graph) -> list[Entity]:
 
 
 def find(graph: Graph, asked: str) -> int | None:
-    """Id of the entity a URL names: by id, name or alias, ignoring case."""
+    """Return the id of the entity that a URL names by id, name or alias, ignoring case; None if it does not exist."""
     # A longer number is no id, and int() refuses very long ones.
     if asked.isdecimal() and len(asked) < 16:
         entity = graph.entities.get(int(asked))

@@ -22,7 +22,7 @@ def _message_text(message: ChatMessage) -> str:
 
 
 def as_json(prompt: Prompt) -> str:
-    """The messages as a chat endpoint accepts them, with the numbers of the plan behind them."""
+    """Return the messages as a chat endpoint accepts them, with the numbers of the plan that chose them."""
     built = prompt.built
     data: dict[str, Any] = {
         "session": prompt.record.session_id,

@@ -87,7 +87,7 @@ def unused_tokens(search: Search) -> int | None:
 
 
 def _no_room(turn: RankedTurn, search: Search) -> str:
-    """Size and free space: `41 tokens, 12 left`; the rest is omitted if it seems sufficient, as it ignores markup."""
+    """Format size and free tokens: `41 tokens, 12 left`; enough free tokens are omitted, as they ignore markup."""
     free = unused_tokens(search)
     more = f", {tokens(free)} left" if free is not None and free < turn.tokens else ""
     return f"{count(turn.tokens, 'token')}{more}"
@@ -221,7 +221,7 @@ def rows(
 
 
 def without_effect(turns: Sequence[RankedTurn], search: Search) -> list[int]:
-    """Places of the turns that are not in the prompt for this question; none before there is a question."""
+    """Return the indexes of turns that are not in the prompt for this question; empty without a question."""
     return [place for place, turn in enumerate(turns) if search.query and turn.outcome != "granted"]
 
 
@@ -295,7 +295,7 @@ def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
     """Message on what could not be searched: the consequence first, then the cause."""
     reason = search.degraded
     if reason is None:
-        # Found by meaning as well, and only the words count: that is so where the model does not read the question.
+        # Turns have vectors, but their weight is 0: the model does not read the script of the question.
         unread = (
             search.weights is not None
             and not search.weights[0]

@@ -23,7 +23,7 @@ class Signal:
     setting: str
     """Name of the block's setting for its weight."""
     usual: float
-    """Weight used when it is enabled and the block's own is 0."""
+    """Weight used when it is enabled and the block's own weight is 0."""
     brief: str = ""
     """Explanation shown for a stored turn that it boosts."""
 

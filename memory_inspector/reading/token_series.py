@@ -95,7 +95,7 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
     if last > MAX_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
         drawn = [number for number in drawn if built[number] is not None] or drawn
-    # Of prompts that another program put together, neither limit nor flush line is known; of a store, often none is.
+    # Limit and flush line are unknown for prompts of another program, and often for a store.
     block_sizes = [
         turns[number]
         for number in every
@@ -164,7 +164,7 @@ def _stretches(turns: Sequence[TurnRecord], level: Callable[[TurnRecord], int]) 
 
 
 def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The same numbers for every turn, as table rows, newest first; None for a turn without a prompt."""
+    """Return the tokens of every turn as table rows, newest first; None in cells of a turn without a prompt."""
     every = sorted(turns)
     built = {number: _built(turns[number]) for number in every}
     names = _block_order([event for event in built.values() if event])

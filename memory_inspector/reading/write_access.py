@@ -1,8 +1,8 @@
-"""Rule for whether a session may be changed here, and why not, asked by every page and by the server's own work.
+"""Rule for whether a session may be changed in the app, or why not; used by every page and by the server's own work.
 
-The engine itself refuses nobody: two processes that write one session interleave without loss. But a person who looks
-at a running agent should not change what it thinks by a stray click, so such a session is only read here until it is
-taken over. No Streamlit.
+The engine itself refuses nobody: two processes that write one session interleave without loss. But a stray
+click of a person who watches a running agent should not change its memory, so the app only reads such a session until
+it is taken over. No Streamlit.
 """
 
 from dataclasses import dataclass
