@@ -18,11 +18,11 @@ def no_other_host(host: str) -> bool:
 
 
 def forbidden(scope: "Scope", host_allowed: Callable[[str], bool] = no_other_host) -> str | None:
-    """Return the reason to reject a caller: an agent is a program of this machine, and no page in a browser.
+    """Return the reason to refuse a caller, or None: only programs on this machine are served, no pages in a browser.
 
-    Behind a reverse proxy every visitor comes from this machine, and by DNS rebinding a page may, too: only names of
-    this machine and those that `host_allowed` knows are served. No header a caller sends makes it a caller of this
-    machine.
+    Behind a reverse proxy every visitor seems to be on this machine, and with DNS rebinding a page may, too. So only
+    host names of this machine, and those that `host_allowed` accepts, are served. Headers of a caller can only add
+    reasons to refuse it.
     """
     headers, client = Headers(scope=scope), scope.get("client")
     forwarded = [address.strip() for address in headers.get("x-forwarded-for", "").split(",") if address.strip()]
@@ -56,7 +56,7 @@ class NoRoomError(Exception):
 
 
 class Room:
-    """Bytes that may be held in memory, for all requests together."""
+    """Limit on the bytes held in memory, for all requests together."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -75,12 +75,12 @@ class Room:
 
 
 async def whole_body(receive: "Receive", room: Room, *, most: int) -> bytes | None:
-    """Read a request, or the more than `most` bytes of it that came until it was given up; None if the caller hung up.
+    """Read a request's body; a longer one is read until it exceeds `most` bytes. None if the caller hung up.
 
-    The bytes returned are taken from `room`.
+    The returned bytes are taken from `room`, and the caller must give them back.
 
     Raises:
-        NoRoomError: there is none.
+        NoRoomError: `room` has no more bytes.
     """
     pieces, size, returned = [], 0, False
     try:

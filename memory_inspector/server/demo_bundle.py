@@ -1,4 +1,4 @@
-"""Create the demo: play the words of `demo_script` through the real engine, and write the bundle that is shipped.
+"""Create the demo: play the messages of `demo/script.py` through the real engine and write the shipped bundle.
 
 python -m memory_inspector.server.demo_bundle
 

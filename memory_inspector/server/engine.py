@@ -19,17 +19,17 @@ RETRY_EVERY_SECONDS = 2.0
 """Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
 
 FOLLOW_EVERY_SECONDS = 1.0
-"""Interval, in seconds, at which the server looks whether a store that is shown has changed."""
+"""Interval, in seconds, at which the server checks whether an opened store has changed."""
 
 STOP_SECONDS = 5.0
-"""Seconds a click waits for a running turn to stop before it reports failure."""
+"""Maximum seconds to wait for a running job to stop."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A message typed while another job ran for its session: sent when that has ended, not stored yet."""
+    """A message typed while another job runs for its session: sent when that job has ended, and not stored before."""
 
     job_id: str
     text: str
@@ -67,8 +67,8 @@ class Engine:
     def start(self, session_id: str, job_id: str, work: Callable[[Job], object], *, browser_model: bool = False) -> Job:
         """Run work for a session, or return the job that is already running for it.
 
-        `browser_model`: it learns with a key that belongs to one browser, so failed deliveries are retried from there
-        and not by the server.
+        `browser_model`: the work learns with a model key of one browser, so failed deliveries are retried from that
+        browser and not by the server.
         """
         with self._lock:
             (self._browser_models.add if browser_model else self._browser_models.discard)(session_id)
@@ -100,7 +100,7 @@ class Engine:
             return tuple(self._waiting.get(session_id, ()))
 
     def sending(self, session_id: str) -> Waiting | None:
-        """The message whose turn is running."""
+        """Return the message whose job is running; None without one."""
         running, message = self.running(session_id), self._sending.get(session_id)
         return message if running is not None and message is not None and running.id == message.job_id else None
 
@@ -125,7 +125,7 @@ class Engine:
         return self._jobs.get(job_id) if job_id else None
 
     def read(self, key: str, work: Callable[[Job], object]) -> Job:
-        """Run work that stores nothing; a key that was used before starts nothing."""
+        """Run work that stores nothing; if its key is running or has succeeded, only return that job."""
         return self._jobs.submit(key, work)
 
     def reading(self, key: str) -> Job | None:
@@ -146,7 +146,7 @@ class Engine:
         return running.wait(STOP_SECONDS)
 
     def store_problem(self, session_id: str) -> str | None:
-        """Return why a session shows an earlier state of its store: it is gone or cannot be read."""
+        """Return why a session's store cannot be read, so that an earlier state is shown; None if it can."""
         return self._stores.problems.get(session_id) if self._stores is not None else None
 
     def store_note(self, session_id: str) -> str:
@@ -163,7 +163,7 @@ class Engine:
         self.database.close()
 
     def _follow_stores(self) -> None:
-        """Bring the sessions that show a store of another program up to what it holds."""
+        """Update the sessions that show another program's store whenever the store changes."""
         while not self._closing.wait(FOLLOW_EVERY_SECONDS):
             try:
                 if self._stores is None and upkeep.sessions_that_show_stores(self.database):

@@ -16,8 +16,8 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
     """Return the receipt of a search for phrases in the app's folder, and in a database outside of it.
 
     Raises:
-        ConfigError: a phrase has under 4 characters, which stand in other words by chance; or there is none, as for a
-            message that is too short to be looked for.
+        ConfigError: there is no phrase, or one is too short or too long to be searched for, such as a message of
+            under 4 characters.
         StoreError: the PostgreSQL database cannot be reached.
     """
     texts = wanted(phrases)

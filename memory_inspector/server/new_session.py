@@ -27,7 +27,7 @@ TRIP = (
         role="assistant", content="Small museums, the sea, vegetarian food, and at most 900 euros. When in May?"
     ),
 )
-"""A short start for the empty chat's suggestion; our own writing."""
+"""A short conversation that the empty chat suggests, written for this app."""
 
 
 def new_memory(

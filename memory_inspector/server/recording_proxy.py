@@ -1,9 +1,9 @@
 """`/record/<session>/v1/...`: passes calls of an agent on to its endpoint, and records them as that session.
 
 An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/record/my-agent/v1`. Azure's clients
-write no `/v1`; theirs is `AZURE_OPENAI_ENDPOINT=http://127.0.0.1:8501/record/my-agent`. What the endpoint answers goes
-back as it came, byte for byte and piece by piece, refusals and broken connections too. Recording happens afterwards and
-beside it; where it fails the agent notices nothing. The key passes through and is kept nowhere.
+write no `/v1`; theirs is `AZURE_OPENAI_ENDPOINT=http://127.0.0.1:8501/record/my-agent`. The endpoint's answer is
+returned unchanged, byte for byte and piece by piece, also if it is an error or breaks off. The call is recorded
+afterwards; if recording fails, the agent does not notice. The API key is passed on and never stored.
 """
 
 import json
@@ -36,10 +36,10 @@ CONNECT_SECONDS = 10.0
 """Seconds to connect to the endpoint; the agent decides how long an answer may take."""
 
 MAX_KEPT_BYTES = 32_000_000
-"""A request or an answer above this is passed on and not recorded."""
+"""Maximum bytes of a request or an answer to be recorded; larger ones are only passed on."""
 
 MAX_KEPT_AT_ONCE = 2 * MAX_KEPT_BYTES
-"""Requests and answers of all calls that wait to be recorded; a call above this is passed on and not recorded."""
+"""Maximum bytes of all requests and answers waiting to be recorded; calls beyond it are only passed on."""
 
 HUNG_UP = "the agent hung up before it had the whole answer"
 
@@ -133,7 +133,7 @@ class RecordingProxy:
                 call.forget()
 
     async def _answer(self, call: "_Call", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
-        """Send the endpoint's answer on. Of one that breaks off the end is never sent, so that it breaks off here."""
+        """Pass on the endpoint's answer. If it breaks off, its end is not sent, so the agent sees that."""
         import httpx
 
         if self._client is None:
@@ -180,7 +180,7 @@ class RecordingProxy:
                     await response.aclose()
 
     def _taken(self, session_id: str) -> str | None:
-        """Return why this name cannot be used. An agent goes on where the database does not answer."""
+        """Return why this session name cannot be used; None if it can, or if the database does not answer."""
         from memory_core import MemoryInspectorError, StoreError
         from memory_core.attach.recording import check_free
 
@@ -252,7 +252,7 @@ class _Body:
 
 
 class _Call:
-    """The state of a call so far."""
+    """Request, answer and outcome of a call, as far as they are kept for recording."""
 
     def __init__(self, room: Room) -> None:
         self.status: int | None = None
@@ -264,7 +264,7 @@ class _Call:
         """True if nothing more will be sent."""
         self._room = room
         self._request: list[bytes] | None = []
-        """None: too much to be kept."""
+        """Pieces of the body; None if it is too long to be kept."""
         self._answer: list[bytes] | None = []
         self._sizes = {"request": 0, "answer": 0}
 
@@ -332,7 +332,7 @@ def _record(
     answered: "Answered",
     coding: str = "",
 ) -> None:
-    """Store the call. Warnings hold no words of it."""
+    """Store the call; logged warnings contain none of its text."""
     from memory_core import MemoryInspectorError
     from memory_core.attach.content_coding import decompressed
     from memory_core.attach.recording import attach, record_exchange
@@ -353,7 +353,7 @@ def _record(
         record_exchange(session, exchange)
     except MemoryInspectorError as error:
         _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, error)
-    except Exception as error:  # the one thread goes on; the words of an unforeseen error may be the conversation's
+    except Exception as error:  # keeps the thread alive; the text of an unforeseen error may quote the call
         _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, type(error).__name__)
 
 
@@ -371,7 +371,7 @@ def _passed_on(headers: "Iterable[tuple[bytes, bytes]]") -> list[tuple[bytes, by
 
 
 def _sandboxed(send: "Send") -> "Send":
-    """Add to every answer what keeps a browser from running it."""
+    """Add headers to every answer that keep a browser from running it as a page."""
     ours = {name for name, _ in _SANDBOXED}
 
     async def send_sandboxed(message: "Message") -> None:
@@ -384,7 +384,7 @@ def _sandboxed(send: "Send") -> "Send":
 
 
 async def _refuse(send: "Send", status: int, message: str) -> None:
-    """An error in the form that OpenAI's clients read."""
+    """Send an error in the form that OpenAI's clients read."""
     body = json.dumps({"error": {"message": message, "type": "memory_inspector", "param": None, "code": None}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -1,8 +1,8 @@
-"""`POST /v1/traces` and `/v1/logs`: spans of an agent and what was logged for them (OTLP/HTTP), are recorded.
+"""Record an agent's spans and their log records, received with OTLP/HTTP at `/v1/traces` and `/v1/logs`.
 
-An agent is attached by one variable: `OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8501`. An answer says that what it
-acknowledges is stored: requests that come while a transaction runs are stored together by the next one. Where too much
-waits, or the database does not answer, the exporter is told to come again; what it sends twice is recorded once.
+An agent is attached by one variable: `OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8501`. Spans are acknowledged once
+they are stored; requests that arrive during a transaction are stored together by the next one. If too much waits, or
+the database does not answer, the exporter is told to retry; spans that it sends twice are recorded once.
 """
 
 import gzip
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from memory_core.attach.receiving import Receiver, Refusals
 
 TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
-"""Metrics, which an exporter sends by the same variable, are taken, so that it does not complain, and dropped."""
+"""Paths that are answered. Metrics, which exporters send by the same variable, are accepted and dropped."""
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-"""The same as in `memory_core.attach.otlp`, which is loaded with the first request."""
+"""Content types, as in `memory_core.attach.otlp`, which is loaded only with the first request."""
 
 MAX_BODY_BYTES = 32 * 2**20
-"""A request above this is refused, unpacked or not: half a second of parsing in which no page is drawn."""
+"""Maximum bytes of a request, packed or unpacked: parsing so many takes half a second, in which no page is drawn."""
 
 MAX_WAITING_BYTES = 2 * MAX_BODY_BYTES
 """Maximum bytes that wait to be stored; beyond this, respond 503."""
 
 BATCH_BYTES = 8 * 2**20
-"""Requests are stored together up to this; a transaction then takes about a second, and nobody else writes in it."""
+"""Maximum bytes of requests stored in one transaction, which then blocks other writers for about a second."""
 
 MAX_THREADS = 32
-"""Requests that wait on threads of their own, so that pages keep the app's."""
+"""Maximum threads on which requests wait, apart from the app's threads for pages."""
 
 AGAIN_SECONDS = 1
 """Seconds after which a rejected exporter may retry."""
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request, and what became of it once it was stored."""
+    """A request that waits to be stored, and then its refused spans or its error."""
 
     body: bytes
     content_type: str
@@ -74,7 +74,7 @@ class SpanReceiver:
         *,
         host_allowed: "Callable[[str], bool]" = no_other_host,
     ) -> None:
-        """Store spans with what `open_receiver` returns, which is asked with the first request."""
+        """Store spans with the receiver that `open_receiver` returns; it is called at the first request."""
         self.app = app
         self._open_receiver, self._host_allowed = open_receiver, host_allowed
         self._receiver: Receiver | None = None
@@ -122,7 +122,7 @@ class SpanReceiver:
                     await answer.dropped()
 
     async def _body(self, receive: "Receive", encoding: str) -> bytes | None:
-        """Read and unpack a request, one at a time and beside the pages; its bytes are taken from the room.
+        """Read and unpack a request, one at a time in a thread; None if the caller hung up. Its bytes count in `_room`.
 
         Raises:
             NoRoomError, LimitError, ValueError: see `whole_body` and `_unpacked`.
@@ -159,12 +159,12 @@ class SpanReceiver:
             await answer.refuse(503, "The database cannot be reached.", again=AGAIN_SECONDS)
         except ImportError:
             await answer.refuse(501, "Reading spans needs one more package: pip install 'memory-inspector[app]'")
-        except Exception as error:  # the words of an unforeseen error may be the conversation's
+        except Exception as error:  # the text of an unforeseen error may quote the conversation
             _log.warning("Spans could not be stored: %s", type(error).__name__)
             await answer.refuse(500, f"Spans could not be stored: {type(error).__name__}.")
 
     async def _keep_logs(self, body: bytes, content_type: str, answer: "_Answering") -> None:
-        """Keep what log records tell of a span until it comes."""
+        """Keep the contents of log records until their spans arrive."""
         from memory_core import MessageError
 
         def keep() -> None:
@@ -183,7 +183,7 @@ class SpanReceiver:
             self._room.give_back(len(body))
 
     def _stored(self, waiting: _Waiting) -> "Refusals":
-        """Return what was refused of a request, once the rest is stored, by this thread or by one that came before."""
+        """Return the refused spans of a request once the others are stored, by this thread or by an earlier one."""
         # Another thread may have stored this one while it waited for its turn, and a batch may end before it.
         while not waiting.done:
             with self._storing:
@@ -195,7 +195,7 @@ class SpanReceiver:
         return waiting.refused
 
     def _store(self) -> None:
-        """Store what waits; each learns what became of it."""
+        """Store the next waiting requests, and set the outcome of each."""
         batch = self._next()
         read: list[tuple[_Waiting, Export]] = []
         for waiting in batch:
@@ -215,7 +215,7 @@ class SpanReceiver:
         self._room.give_back(sum(len(waiting.body) for waiting in batch))
 
     def _next(self) -> list[_Waiting]:
-        """The requests that came first, at least one if any waits."""
+        """Take the oldest waiting requests, up to `BATCH_BYTES` but at least one if any waits."""
         with self._lock:
             size = number = 0
             for waiting in self._waiting:
@@ -234,7 +234,7 @@ class SpanReceiver:
 
 
 class _Answering:
-    """Answers in the form of the request."""
+    """OTLP answers to one request, in its content type."""
 
     def __init__(self, send: "Send", content_type: str) -> None:
         self._send, self._content_type = send, content_type
@@ -249,7 +249,7 @@ class _Answering:
         await self._succeed(0, "Only traces and logs are read here.")
 
     async def _succeed(self, spans: int, reason: str) -> None:
-        """A success, in part where spans were refused. Those of metrics and logs have the same fields."""
+        """Answer with success, partial if spans were refused; answers for metrics and logs have the same fields."""
         if self._content_type == JSON:
             # As protobuf's JSON has it, where 64 bits are text.
             partial = {"partialSuccess": {"rejectedSpans": str(spans), "errorMessage": reason}} if reason else {}
@@ -264,7 +264,7 @@ class _Answering:
         await self._answer(200, body)
 
     async def refuse(self, status: int, message: str, *, again: int | None = None) -> None:
-        """An error as OTLP has it: a `google.rpc.Status`, in the request's form."""
+        """Answer with an error as `google.rpc.Status`; `again`: seconds after which the exporter may retry."""
         body = json.dumps({"message": message}).encode() if self._content_type == JSON else _status(message)
         await self._answer(status, body, *([(b"retry-after", str(again).encode())] if again is not None else []))
 
@@ -292,11 +292,11 @@ def _read(waiting: _Waiting) -> "Export":
 
 
 def _unpacked(body: bytes, encoding: str) -> bytes:
-    """The body as it was before it was compressed.
+    """Return the decompressed body.
 
     Raises:
-        LimitError: it is larger than a request may be.
-        ValueError: it is not compressed so, or in another way.
+        LimitError: it is larger than `MAX_BODY_BYTES`.
+        ValueError: the encoding is not supported, or the body is invalid in it.
     """
     from memory_core.limits import Budget
 
@@ -305,7 +305,7 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
         budget.take(bytes=len(body))
         unpacked = body
     elif encoding == "gzip":
-        try:  # every member of it, as some compress in pieces; never more than the bound
+        try:  # all members, as some clients compress in pieces; never more than the limit
             unpacked = b"".join(budget.pieces(gzip.GzipFile(fileobj=io.BytesIO(body))))
         except EOFError:
             raise ValueError("The request was cut off.") from None
@@ -314,7 +314,7 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
     elif encoding == "deflate":
         unpacking = zlib.decompressobj()
         try:
-            # One byte above the limit, so that the budget tells a larger body from one of just that size.
+            # One byte above the limit, so that the budget distinguishes a larger body from one of just that size.
             unpacked = unpacking.decompress(body, MAX_BODY_BYTES + 1)
         except zlib.error:
             raise ValueError("The request is not compressed with deflate, as it says.") from None
