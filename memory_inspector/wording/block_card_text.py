@@ -281,7 +281,7 @@ def _lines(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Holdi
 
 
 def characters_used(used: int, limit: int | None) -> str:
-    """`84 of 2,000 characters`."""
+    """Format the characters used: `84 of 2,000 characters`."""
     return count(used, "character") if limit is None else f"{tokens(used)} of {count(limit, 'character')}"
 
 

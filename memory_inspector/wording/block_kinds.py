@@ -1,6 +1,6 @@
-"""The kinds of block, one entry a kind: in words, the page that shows it, the settings that people may change.
+"""Block kinds on screen: for each its labels, the page that shows it, and the settings that people may change.
 
-Pure; no Streamlit. What a kind does is its class's to say, its colour `memory_inspector.palette`'s.
+Pure; no Streamlit. The behaviour of a kind is in its class, its colour in `memory_inspector.palette`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,16 +18,16 @@ class Field:
     """A setting of a block kind, as a widget."""
 
     setting: str
-    """The engine's name of it."""
+    """Name of the setting in the engine."""
     title: str
     help: str
     sort: Literal["whole", "share", "toggle", "choice", "labels", "text"]
     optional: bool = False
-    """May it be None?"""
+    """True if the setting may be None."""
     without: str = "none"
     """Placeholder of the empty field of a setting that is None."""
     choices: Mapping[str, str] | None = None
-    """Words by value, for a choice."""
+    """Labels by value, for a choice."""
     offered: tuple[str, ...] = ()
     """Labels that are suggested; others can be typed."""
     group: str = ""
@@ -65,31 +65,31 @@ class Kind:
     page: str | None = None
     """The page that shows what such a block holds."""
     holds_nothing: str = "It put nothing into the prompt."
-    """On its card, while it has nothing to show."""
+    """Text on its card while it is empty."""
     asks_nothing: str = "Nothing in it for this prompt."
-    """In a prompt that it put nothing into."""
+    """Text in a prompt to which it added nothing."""
     noun: str = "piece"
     """Noun for an item that it puts into a prompt."""
     quoted: bool = False
-    """True if these are counted, and named by their words where some are cut."""
+    """True if its items are counted, and quoted where some are cut."""
     cut: str = ""
-    """Order in which they are cut."""
+    """Order in which its items are cut."""
     fields: tuple[Field, ...] = (_DELIVER_ON,)
 
     @property
     def learns(self) -> bool:
         """Tell whether blocks of this kind are given messages."""
-        # A class of somebody's own may learn; only the built-in kinds are known not to.
+        # A custom class may learn; only built-in kinds are known not to.
         return self.key not in BUILT_IN or BUILT_IN[self.key].kind_learns
 
     @property
     def asks_model(self) -> bool:
-        """Does filling it take calls of the chosen model?"""
+        """Tell whether filling such a block calls the chosen model."""
         return self.key in BUILT_IN and BUILT_IN[self.key].kind_model_calls > 0
 
 
 CUSTOM = Kind("custom", "Custom", "", "", 1)
-"""A class of somebody's own; parts of a prompt that are no block are drawn like it."""
+"""Custom block classes, and parts of a prompt that are no block."""
 
 STATIC = Kind(
     "static",
@@ -385,11 +385,11 @@ GRAPH = Kind(
 )
 
 KINDS = {kind.key: kind for kind in (STATIC, FACTS, VECTOR, SUMMARY, GRAPH)}
-"""The built-in ones, in the order in which they are offered."""
+"""Built-in kinds by key, in the order in which they are offered."""
 
 
 def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
-    """Every kind that can be added, by key: built in, then offered by packages. Broken plug-ins are not among them."""
+    """Return every kind that can be added, by key: built-in kinds, then working plug-ins of packages."""
     offered = [
         # Priority 1 and not 0, so that the block of a plug-in may be cut.
         Kind(plugin.target, plugin.name, _described(plugin), plugin.name, 1, plugin)
@@ -401,7 +401,7 @@ def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
 
 
 def kind_of(key: str) -> Kind:
-    """A kind by its key; a class of somebody's own, and what is no block, as `CUSTOM`."""
+    """Return a kind by its key; `CUSTOM` for custom classes and parts that are no block."""
     return KINDS.get(key, CUSTOM)
 
 
@@ -409,7 +409,7 @@ def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBloc
     """A block of this kind, not stored yet.
 
     Raises:
-        ConfigError: the name or the priority is impossible, or a plug-in's class fails.
+        ConfigError: the name or the priority is invalid, or a plug-in's class fails.
     """
     if kind.plugin is not None:
         return kind.plugin.make(name, priority=priority)

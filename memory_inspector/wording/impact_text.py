@@ -1,4 +1,4 @@
-"""Words on what belongs to something that is forgotten or in quarantine."""
+"""Texts on everything that forgetting or quarantine affects."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ KINDS = {
     "title": "Title",
     "session": "Other session",
 }
-"""Names of the kinds of rows, as they stand in the table."""
+"""Names of the kinds of rows in the table."""
 
 
 def impact_rows(rows: Sequence[Affected]) -> list[dict[str, Any]]:

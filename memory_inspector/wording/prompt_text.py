@@ -171,20 +171,20 @@ def _proportion(cut: PromptCut) -> str:
 
 
 def never_cut(prompt: Prompt) -> str | None:
-    """The blocks that are never cut."""
+    """Name the blocks that are never cut; None without one."""
     names = [plain(part_name(part)) for part in prompt.parts if part.priority == 0]
     return f"Never cut: {_listed(names)}." if names else None
 
 
 def cut_next(prompt: Prompt) -> str | None:
-    """The blocks that would be cut next if more were requested, in that order."""
+    """Name the blocks that would be cut next if more were requested, in order; None without one."""
     # Reversed: the prompt lists parts from never cut to cut first.
     names = [f"{plain(part_name(part))} (priority {part.priority})" for part in reversed(prompt.parts) if part.priority]
     return f"If it did not fit: {', then '.join(names)} would be cut." if names else None
 
 
 def amount(part: PromptPart) -> str:
-    """`279 of 335`, or `212` if nothing was cut."""
+    """Format granted tokens: `279 of 335`, or `212` if nothing was cut."""
     return tokens(part.granted) + (f" of {tokens(part.asked)}" if part.asked > part.granted else "")
 
 

@@ -284,7 +284,7 @@ def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:
         elif isinstance(event, DeliveryRetried):
             # A retried delivery is learning again, if it was queued in this turn.
             lines |= {delivery: queued[delivery] for delivery in event.deliveries if delivery in queued}
-    # One failure can concern several deliveries, and is told once.
+    # One failure can concern several deliveries, and is shown once.
     return list(dict.fromkeys(line for delivery, line in lines.items() if delivery in words.due))
 
 

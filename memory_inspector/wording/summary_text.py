@@ -30,7 +30,7 @@ class Freshness:
 
 
 def freshness_then(records: Iterable[EventRecord], block: str, latest: int) -> Freshness:
-    """Freshness of a summary at the end of a log, or of the beginning of one."""
+    """Return the freshness of a summary after these records, the whole log or its beginning."""
     revisions = recorded_revisions(records, block)
     # 0 means that a version covers no turn yet.
     return Freshness(revisions[-1].turn_covered or None if revisions else None, latest)

@@ -1,4 +1,4 @@
-"""Texts of the page Where did it go? that only a screen has. Pure."""
+"""Texts of the page “Where did it go?” that a printed trace does not have. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from memory_core.tracing.words import KNOWLEDGE, VERDICTS, stage_name
 from memory_inspector.wording.formatting import plain, short
 
 QUOTED = 160
-"""Characters of what is followed that are quoted."""
+"""Maximum characters quoted of the followed text."""
 
 _MARKUP = re.compile(r"[*`]+|^#+ ", re.MULTILINE)
 """Markdown that a quotation leaves out."""
@@ -42,7 +42,7 @@ def title(stage: Stage) -> str:
 
 
 def quoted(trace: Trace, word: str | None = None) -> str:
-    """Markdown: the words that are followed, in quotes, with the clicked one marked; empty for a cut."""
+    """Return the followed text in quotes as markdown, with the clicked word marked; empty for a cut."""
     # A cut is followed as a whole and has no words of its own.
     if trace.cut is not None:
         return ""
@@ -58,7 +58,7 @@ def quoted(trace: Trace, word: str | None = None) -> str:
 
 
 def says(trace: Trace, word: str) -> bool:
-    """Tell whether a word is one of those that are followed, not a label or a sign around them."""
+    """Tell whether a word is part of the followed text."""
     return _place(trace.asked, word) is not None
 
 

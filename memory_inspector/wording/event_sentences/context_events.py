@@ -40,7 +40,7 @@ KNOWN = {
 """Ending of a sentence that says how a prompt is known."""
 
 MAX_NAMED = 12
-"""Recalled turns that are named; the others are counted."""
+"""Maximum number of turns that are named; the others are counted."""
 
 # -- retrieval -----------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ def stored_as(event: Event, words: Words) -> str:
         return common(words.units.values())
     if not isinstance(event, VectorsStored):
         return words.units.get(block, TURN)
-    # The event itself tells: a unit of several messages is no single message, whatever the block stores now.
+    # The event shows whether its units have several messages, whatever the block stores now.
     alone = all(len(expand(seqs)) == 1 for _, seqs, _ in event.nodes)
     unit = words.units.get(block, "message" if alone else TURN)
     return TURN if unit == "message" and not alone else unit
@@ -104,7 +104,7 @@ def _(event: Retrieved, words: Words) -> Line:
         others = f"{stored(len(event.elsewhere), unit)} of the user's other sessions"
         highest = f", best {max(score for _, score in event.elsewhere):.2f}"
         also = f"{line.text}, and {others}" if granted else f"Recalled {others}{highest}"
-        # What other sessions contributed is added, or stands alone where this one contributed nothing.
+        # Turns of other sessions are added, or are the only ones if this session has none.
         line = Line("search", also, more=line.more)
     if event.degraded:
         return Line("warning", f"{line.text}. {clause(event.degraded)}", "waiting", more=line.more)
@@ -127,7 +127,7 @@ def _why_nothing(event: Retrieved) -> str:
         return f"what fits best ({best:.2f}) is too long for the room{room}"
     if event.threshold is None:
         return f"none of {count(len(event.candidates), 'candidate')} was granted"
-    places = 2 if f"{best:.2f}" != f"{event.threshold:.2f}" else 4  # as many as show that it is less
+    places = 2 if f"{best:.2f}" != f"{event.threshold:.2f}" else 4  # more places if both would look equal
     return f"best {best:.{places}f} is below the threshold {event.threshold:.2f}"
 
 
@@ -151,7 +151,7 @@ def _(event: ContextBuilt, words: Words) -> Line:
 
 
 def _cuts(event: ContextBuilt) -> str:
-    """`Cut 56 of 335 tokens from Earlier turns: priority 2 goes first`."""
+    """Describe the cuts of a prompt: `Cut 56 of 335 tokens from Earlier turns: priority 2 goes first`."""
     parts = {str(part["name"]): part for part in event.parts}
     blocks = [cut for cut in event.cuts if cut["part"] != QUEUE]
     sentences = []
@@ -174,7 +174,7 @@ def _left_out(cut: Mapping[str, Any]) -> str:
 
 
 def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words) -> Line:
-    """A single cut: by how much the prompt was over the limit, and what was left out of it therefore."""
+    """Describe a single cut: how far the prompt was over the limit, and what was left out."""
     # Runs of refs are stored as one, so they are spread before they are counted.
     refs = spread(cut["refs"])
     part, size = str(cut["part"]), count(int(cut["tokens"]), "token")
@@ -217,7 +217,7 @@ def _cut_words(refs: Sequence[Ref], words: Words) -> tuple[str, ...]:
 
 
 def too_large(event: ContextBuilt) -> Line:
-    """A prompt that is over the limit all the same."""
+    """Describe a prompt that is over the limit although everything that may be cut was cut."""
     return Line(
         "error",
         f"Sent {tokens(event.total)} of {tokens(event.token_limit)}: {tokens(event.over_by)} over. "

@@ -1,6 +1,6 @@
-"""The words that events only name, as they were when each event happened: read from the log and the content store.
+"""Texts that events refer to by id or hash, as they were when each event happened; read from log and content store.
 
-No block of today is asked, so what left with a block keeps its words; only what was erased has none.
+Present blocks are not read, so texts of removed blocks are found as well; only erased texts are missing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ PREVIEW_CHARACTERS = 90
 
 
 class WordsInLog:
-    """Reader of the words that a session's events name; it stores none of them. Thread-safe."""
+    """Reader of the texts that a session's events refer to; it stores none of them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -37,7 +37,7 @@ class WordsInLog:
         self._position = 0
 
     def words(self, records: Sequence[EventRecord], memory: Memory) -> Words:
-        """The words of these events together, as they were when the last of them happened, and what is due now."""
+        """Return the texts for these events, as of the last one, and the deliveries that are due now."""
         if not records:
             return Words({}, {}, {})
         named = _Named()
@@ -58,11 +58,11 @@ class WordsInLog:
     def named(
         self, memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
     ) -> Words:
-        """The words of these facts and relations, as they were when an event happened."""
+        """Return the texts of these facts and relations, as of an event."""
         return self._read([(_Named(facts=dict.fromkeys(facts), relations=dict.fromkeys(relations)), record)], memory)[0]
 
     def _read(self, asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
-        """The words of every group, out of the content store at once."""
+        """Return the texts for each group, read from the content store in one query."""
         history = memory.log.history()
         with self._lock:
             self._catch_up(history)
@@ -78,7 +78,7 @@ class WordsInLog:
         ]
 
     def _catch_up(self, history: History) -> None:
-        """Take in what is new; everything again where events that were taken have been changed since."""
+        """Read new events; read all events again after a reset or an erasure."""
         first = history.records[0] if history.records else None
         # After a reset or an erasure the history is read anew, with new records.
         if first is not self._first:
@@ -106,8 +106,8 @@ class _Named:
     messages: dict[str, None] = field(default_factory=dict)
 
     def apply(self, event: Event, *, previews: bool) -> None:
-        """Add what the sentence of an event asks for; with `previews`, recalled turns with how they begin, and all
-        that was cut.
+        """Add what the sentence of an event refers to; with `previews`, also the beginnings of recalled turns, and all
+        cut items.
         """
         # The sentence is made once with empty words, only to note what it asks for.
         describe(
@@ -131,13 +131,13 @@ class _Named:
 
 
 class _Noted(Mapping[Key, Any]):
-    """Empty mapping that notes what it is asked for: a sentence is told once to learn what it names."""
+    """Empty mapping that records the requested keys, to find out what a sentence refers to."""
 
     def __init__(self, into: dict[Key, None]) -> None:
         self._into = into
 
     def __getitem__(self, key: Key) -> Any:
-        # Noting and refusing: the sentence falls back to its words for what was erased, which are thrown away.
+        # The sentence then uses its text for erased items, and is thrown away.
         self._into[key] = None
         raise KeyError(key)
 
@@ -154,7 +154,7 @@ class _Places:
 
     facts: dict[int, str]
     unknown_facts: set[int]
-    """Learned in another session of the user."""
+    """Ids of facts that were learned in another session of the user."""
     entities: dict[int, str]
     relations: dict[int, tuple[str, str, str]]
     turns: dict[int, int]
@@ -165,7 +165,7 @@ class _Places:
 
     @classmethod
     def of(cls, pieces: Pieces, named: _Named, position: int) -> "_Places":
-        # What takes the place of something may be stored after the event that names it.
+        # A replacement may be stored after the event that names it.
         facts = {id: pieces.fact(id, position) or pieces.fact(id, maxsize) for id in named.facts}
         entities = {id: pieces.entity(id, position) or pieces.entity(id, maxsize) for id in named.entities}
         relations = {id: pieces.relation(id, position) or pieces.relation(id, maxsize) for id in named.relations}
@@ -208,7 +208,7 @@ class _Places:
 
 
 def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float) -> None:
-    """Fill in the facts of the user that this session's log does not tell of, as they were at a time."""
+    """Fill in the user's facts that this session's log lacks, as they were at a time in seconds since 1970."""
     lacking = [incomplete for incomplete in places if incomplete.unknown_facts]
     if lacking:
         wordings = fact_words_at(
@@ -225,7 +225,7 @@ def _units(history: History, position: int) -> dict[str, str]:
 
 
 def said_text(stored: str) -> str:
-    """A stored message's words on one line, calls of tools among them; those of memory have events of their own."""
+    """Return a stored message's text on one line, with its tool calls; memory tools have events of their own."""
     message = ChatMessage.from_json(stored)
     if any(call.tool_name in MEMORY_TOOLS for call in message.tool_calls):
         return " ".join([*(message.content or "").split(), "(with calls of its memory tools)"])

@@ -11,10 +11,10 @@ from memory_inspector.wording.formatting import short, tokens
 Tone = Literal["plain", "loss", "waiting"]
 
 QUOTED = 60
-"""Characters of a fact or a question that are quoted in a sentence."""
+"""Maximum characters quoted of a fact or a question in a sentence."""
 
 SAID = 40
-"""Characters of a message: who said it and how long it is stand beside them."""
+"""Maximum characters quoted of a message, whose speaker and size are in the same sentence."""
 
 NOT_CAPTURED = "content not captured"
 """Placeholder where an attached agent's spans have ids and counts, but no words."""
@@ -36,21 +36,21 @@ class Line:
     """Plain text; whoever draws it escapes it."""
     tone: Tone = "plain"
     details: tuple[str, ...] = ()
-    """Words that the sentence counts, such as the facts learned."""
+    """Texts of the items that the sentence counts, such as the facts learned."""
     more: tuple[str, ...] = ()
-    """Words for who asks further, such as the turns recalled."""
+    """Further details on request, such as the turns recalled."""
     rewrites: str = ""
     """The block whose rewrites on the Facts page list what this sentence counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words that events only name."""
+    """Texts that events refer to by id or hash."""
 
     facts: Mapping[int, str]
     """Texts of facts by id."""
     turns: Mapping[int, int]
-    """For each stored turn: the number of the conversation's turn."""
+    """Number of the turn in the conversation, by id of the stored turn."""
     previews: Mapping[int, str]
     """Beginning of each stored turn."""
     due: frozenset[int] = frozenset()
@@ -58,16 +58,16 @@ class Words:
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts by hash in the content store: a message's text, a fact's former words, a question."""
     relations: Mapping[int, str] = field(default_factory=dict)
-    """Relations by id: `Ana → lives in → Lisbon`, as it reads now."""
+    """Relations by id: `Ana → lives in → Lisbon`."""
     entities: Mapping[int, str] = field(default_factory=dict)
-    """Present names of entities by id."""
+    """Names of entities by id."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Stored unit of each vector block, as in `unit_names`; removed blocks are missing."""
 
 
 @singledispatch
 def describe(event: Event, words: Words) -> Line:
-    """Describe an event in a sentence; one of a newer version without details."""
+    """Describe an event in a sentence; an event of a newer version gets a general one."""
     return Line("help", "Something that only a newer version knows: shown without details")
 
 
@@ -90,7 +90,7 @@ def entity_words(entity: int, words: Words) -> str:
 
 
 def turn_words(stored: int, words: Words) -> str:
-    """The conversation's turn that a stored turn is."""
+    """Return the number of a stored turn in the conversation; `?` if unknown."""
     return tokens(words.turns[stored]) if stored in words.turns else "?"
 
 
@@ -103,11 +103,11 @@ def because(reason: str) -> str:
 
 
 def clause(sentence: str) -> str:
-    """Somebody else's sentence as the end of one of ours."""
+    """Return a sentence without its full stop, for the end of another sentence."""
     # Its full stop goes, because the sentence around it may continue.
     return sentence.strip().removesuffix(".")
 
 
 def listed(items: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join words: `a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

@@ -66,7 +66,7 @@ SETTINGS = {
     "limit": "the most characters",
     "description": "what it is for",
 }
-"""Settings as they stand in a sentence."""
+"""Names of settings, for the middle of a sentence."""
 
 VALUES = {
     "largest_first": "the largest priority number",
@@ -91,7 +91,7 @@ VALUES = {
     "lines": "compact lines",
     "messages": "LlamaIndex's messages",
 }
-"""Values of settings as they stand in a sentence."""
+"""Names of values of settings, for the middle of a sentence."""
 
 _WITHOUT = {
     "queue_turns": "no limit",
@@ -113,7 +113,7 @@ _MISSING = object()
 
 
 def setting_words(name: str, value: object, before: object = _MISSING, *, begun: bool = False) -> str:
-    """`the token limit to 1,240`, with `begun` `the token limit from 1,200 to 1,240`."""
+    """Describe a changed setting: `the token limit to 1,240`, with `begun` `the token limit from 1,200 to 1,240`."""
     label = SETTINGS.get(name, name.replace("_", " "))
     # None is a value of its own, so a missing one needs another mark.
     former = f" from {value_words(name, before)}" if begun and before is not _MISSING else ""
@@ -153,6 +153,6 @@ def value_words(name: str, value: object) -> str:
 
 
 def recipe_title(key: str) -> str:
-    """A recipe as it is called on screen; one that this version does not know by its name."""
+    """Return the title of a recipe; for a recipe that this version does not know, its key."""
     recipe_named = RECIPES.get(key)
     return recipe_named.title if recipe_named is not None else short(key.replace("_", " "))

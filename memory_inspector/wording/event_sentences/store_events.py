@@ -12,7 +12,7 @@ from memory_inspector.wording.event_sentences.line import NOT_CAPTURED, QUOTED, 
 from memory_inspector.wording.formatting import count, short, tokens
 
 MAX_NAMED = 3
-"""Records that are named in a sentence; of more the first ones."""
+"""Maximum records named in a sentence, the first ones."""
 
 ERASED_RECORD = "an erased record"
 
