@@ -1,1 +1,1 @@
-"""The app as a command. In an installed package the app itself lies beside this file; in the repository, above it."""
+"""The app without Streamlit. An installed package has the pages beside this file, the repository one folder above."""

@@ -1,8 +1,8 @@
 """`memory-inspector` starts the app on the demo, `memory-inspector --database agent.db` on an agent's database.
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_inspector.commands`), `memory-inspector mcp`
-answers a coding agent's questions, `memory-inspector mcp-memory` is the memory of one, and `memory-inspector open
-notes/` shows a store of another program where it lies. `memory-inspector verify` searches for forgotten words.
+answers a coding agent's questions, `memory-inspector mcp-memory` serves as its memory, and `memory-inspector open
+notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from memory_core.verification.receipts import read_receipt, receipt_of
 from memory_inspector.commands import probe_commands
 
 HERE = Path(__file__).resolve().parent
-# An installed package holds the app's files itself; in the repository they stand beside it.
+# An installed package contains the app's files; in the repository they are one folder above.
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 """Folder of the app."""
 
@@ -76,7 +76,7 @@ def _app(arguments: argparse.Namespace) -> int:
     if arguments.database is not None:
         os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
     if arguments.upstream is not None:
-        # By environment, as Streamlit runs the app's script without arguments of ours.
+        # By the environment, as Streamlit runs the app's script without these arguments.
         os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(arguments.upstream)
     from streamlit.web import cli
 
@@ -95,7 +95,7 @@ def _open(arguments: argparse.Namespace) -> int:
     opened = open_store(Path(arguments.store), database, services=Services(), only=arguments.only)
     database.close()
     print(f"Opened read only: {len(opened)} {'session' if len(opened) == 1 else 'sessions'}.")
-    # What listens there may be the app, which then shows the session without a second one.
+    # If the app itself listens there, it shows the session and no second one is started.
     with socket() as port:
         port.settimeout(1)
         running = port.connect_ex(("127.0.0.1", arguments.port)) == 0
@@ -157,10 +157,10 @@ def _content(file: str) -> bytes:
 
 
 def database_url(text: str) -> str:
-    """The URL of a database that is there already: the app looks at an agent's, and makes none.
+    """Return the URL of an existing database; the app opens an agent's database and never creates one.
 
     Raises:
-        ConfigError: it is no URL, of another kind of database, or a file that is not there.
+        ConfigError: the URL is invalid or of an unsupported database, or its file does not exist.
     """
     url = _url(text)
     file = Path(str(url.database))
@@ -176,10 +176,10 @@ def _url(text: str) -> URL:
 
 
 def upstream_url(text: str) -> str:
-    """The address of an endpoint.
+    """Return the address of an endpoint, unchanged.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it does not start with http:// or https://.
     """
     if not text.startswith(("http://", "https://")):
         raise ConfigError(f"--upstream is no address: give it with http:// or https://, not {text}.")

@@ -1,1 +1,1 @@
-"""The conversations that the app ships, as words to be played through the real engine."""
+"""Conversations that the app ships, as messages to be played through the real engine."""

@@ -1,6 +1,6 @@
 """A short conversation for each recipe that demonstrates its special feature. Played like the demo.
 
-Words only: everything on screen comes from the real engine playing them.
+Messages only: everything on screen comes from the real engine that plays them.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Example:
 
     title: str
     watch: str
-    """Sentence on what happens."""
+    """Sentence on what to watch, for the screen."""
     messages: tuple[ChatMessage, ...]
     token_limit: int
 
@@ -117,4 +117,4 @@ EXAMPLES: dict[str, Example] = {
     "consolidating": Example("Chandra", "Dark mode is updated, not doubled; Leeds becomes York.", _PERSON, 400),
     "self_editing": Example("Chandra", "The agent writes into its own blocks, each edit a diff.", _PERSON, 400),
 }
-"""Messages for each recipe."""
+"""Example for each recipe, by its name."""
