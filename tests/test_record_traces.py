@@ -41,9 +41,7 @@ def test_found_and_yet_not_in_the_prompt_is_the_verdict(attached):
         ("found", "passed", "", "reported"),
         ("prompt", "lost", "found_not_sent", "observed"),
     ]
-    assert trace.sentence.startswith(
-        'Found by the search of notes for "dinner restrictions", and yet not in the prompt'
-    )
+    assert trace.sentence.startswith('Found by the search of notes for "dinner restrictions", but not in the prompt')
     assert carrier_name(trace.tracks[0].carrier) == "Record allergy of notes"
     assert (trace.tracks[0].stage("found").numbers, trace.said) == ({"score": 0.58}, ())
     (search,) = attached.stores()["notes"].searches
@@ -100,7 +98,7 @@ def test_the_prompt_that_followed_is_the_one_of_the_search_s_trace(attached):
 def test_a_record_that_is_only_found_is_followed_too(attached):
     attached.take(memory("search_memory", query="q", records=[NUTS], began=1), chat([("user", "Hi")], began=2))
     track = first_track(attached, "allergic to nuts")
-    assert "no span tells of its write" in track.stages[0].text
+    assert "no span reports its write" in track.stages[0].text
     assert track.decisive.rule == "found_not_sent"
 
 

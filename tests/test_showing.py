@@ -313,7 +313,7 @@ def test_no_word_that_was_typed_is_left_in_the_file(data, typed):
     [
         ({"Ana": "Anna or Ana"}, "“Ana” could still be read"),
         ({"Casa Lume": "X1", "Bar": "Casa"}, "“Casa Lume” could still be read"),
-        ({"Ana": "  "}, "Write what should stand in place of “Ana”"),
+        ({"Ana": "  "}, "Enter a replacement for “Ana”"),
         ({"!!": "x"}, "no letter or digit"),
         ({"Ana": "x", "ANA": "y"}, "are the same word"),
         ({"Ana": "x" * (MAX_TYPED + 1)}, "at most 200 characters"),

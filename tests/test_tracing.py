@@ -165,7 +165,7 @@ def test_no_block_takes_what_leaves_the_queue():
     memory = asked(said_and_flushed(memory_of(StaticMemoryBlock(name="core", static_content="Be kind.")), NUTS))
     trace = memory.trace("allergic to nuts")
     assert (trace.decisive.name, trace.decisive.rule) == ("flush", "no_block")
-    assert trace.sentence.endswith("No block takes what leaves the queue.")
+    assert trace.sentence.endswith("No block receives what leaves the queue.")
 
 
 def test_a_failed_delivery():
@@ -294,7 +294,7 @@ def test_an_empty_session_and_a_reset_say_what_is_not_known():
     memory.put(user("Hello"))
     trace = memory.trace("allergic to nuts")
     assert trace.known_from is not None
-    assert trace.sentence == "Never said in this session. What was said before the last reset is not known any more."
+    assert trace.sentence == "Never said in this session. What was said before the last reset is no longer known."
 
 
 def test_said_three_times_and_by_the_assistant_only():

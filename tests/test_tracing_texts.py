@@ -84,7 +84,7 @@ def test_a_sentence_in_other_words_than_its_messages_names_them_and_does_not_fol
     assert [(said.seq, said.matched) for said in trace.said] == [(2, "read"), (1, "read")]
     assert trace.origin == (
         "Written into Summary in turn 1, version 1, from messages 1 to 2. "
-        "Its messages were said by the user and the assistant in turn 1."
+        "Written from messages by the user and the assistant in turn 1."
     )
     assert [track.carrier.kind for track in trace.tracks] == ["text"]
 
@@ -93,7 +93,7 @@ def test_a_sentence_that_a_later_version_words_otherwise_or_leaves_out_ends_ther
     told = iter(["The dinner is on 14 March. Rui eats no meat.", "The dinner is on 15 March. Ana comes."])
     memory = took_in(memory_of(summary(llm=Scribe(lambda *_: next(told)))), "14 March", "15 March")
     moved, gone = (memory.trace(named(each)) for each in ("The dinner is on 14 March.", "Rui eats no meat."))
-    text = 'Worded otherwise in turn 2, version 2 of Summary: "The dinner is on 15 March."'
+    text = 'Reworded in turn 2, version 2 of Summary: "The dinner is on 15 March."'
     assert (own(moved).decisive.rule, own(moved).decisive.text) == ("reworded", text)
     assert gone.sentence == "Left out in turn 2: version 2 of Summary does not have its words."
     earlier = memory.trace(named("Ana comes."), turn=1)
@@ -123,7 +123,7 @@ def test_a_text_that_was_replaced_says_by_which_version():
     memory.build_context()
     trace = memory.trace(named("Ana likes tea."))
     assert own(trace).decisive.text == "Left out in turn 2: version 2 of Core does not have its words."
-    assert trace.origin == "Stands in Core from the beginning, version 1."
+    assert trace.origin == "In Core from the beginning, version 1."
     assert memory.trace(named("Nothing to see here.")).origin == "Written into Core by the user in turn 2, version 2."
 
 
@@ -212,7 +212,7 @@ def test_a_cut_says_its_rule_and_numbers_and_where_what_it_said_is_otherwise():
     assert [entry.ref] == [*cut["refs"]]
     assert trace.sentence == (
         "Cut in turn 3: the prompt was 1 token over, and turns is cut first. "
-        f"1 entry with {cut['tokens']} tokens went: the prompt of turn 3 says it otherwise."
+        f"Left out: 1 entry with {cut['tokens']} tokens; the prompt of turn 3 says it elsewhere."
     )
     assert (entry.words, entry.own.decisive.rule) == ("I am allergic to nuts", "trimmed")
     assert entry.otherwise == "In the prompt of turn 3, as fact 1 of facts."
@@ -228,7 +228,7 @@ def test_a_cut_can_be_followed_to_the_prompt_of_another_turn():
     assert memory.trace(ref).prompt_turn == 3
     later = memory.trace(ref, turn=4)
     assert later.prompt_turn == 4
-    assert later.sentence.endswith("went: the prompt of turn 4 says it.")
+    assert later.sentence.endswith("tokens; the prompt of turn 4 says it.")
 
 
 def test_of_the_queue_each_message_of_the_turns_left_out_is_an_entry():
@@ -308,9 +308,9 @@ def test_words_of_a_message_are_followed_to_what_was_made_of_them_and_to_who_sai
     memory.put_messages([user("I am allergic to nuts. Rui stays off meat."), assistant("Rui eats no meat, then.")])
     trace = memory.trace(Ref.of("message", 1), words="Rui stays off meat")
     assert (trace.asked, trace.origin) == ("Rui stays off meat", "Said by the user in turn 1.")
-    with pytest.raises(NotFoundError, match="does not say these words"):
+    with pytest.raises(NotFoundError, match="does not contain these words"):
         memory.trace(Ref.of("message", 1), words="purple elephants")
-    with pytest.raises(NotFoundError, match="does not say these words"):
+    with pytest.raises(NotFoundError, match="does not contain these words"):
         memory.trace(Ref.of("message", 1), words="")
 
 
@@ -321,7 +321,7 @@ def test_words_of_a_text_that_a_message_says_too_are_one_thing_with_two_carriers
     (block,) = memory.log.history().blocks_at(memory.log.history().position)
     trace = memory.trace(Ref.of("text", block.text), words="Ana is allergic to nuts.")
     assert {track.carrier.kind for track in trace.tracks if track.reached} == {"text", "message"}
-    assert trace.origin == "Stands in Core from the beginning, version 1. Said by the user in turn 1."
+    assert trace.origin == "In Core from the beginning, version 1. Said by the user in turn 1."
 
 
 def test_a_stored_line_is_followed_with_the_name_in_front_of_it_and_leads_to_who_said_it():
@@ -374,7 +374,7 @@ def test_content_of_a_custom_block_and_its_cut_are_followed_by_their_words():
     (part,) = memory.log.history().turns[1].built.event.parts
     trace = memory.trace(Ref(part["refs"][0]), words="one two")
     assert (trace.asked, trace.sentence) == ("one two", "In the prompt of turn 1, in the text of Diary.")
-    assert trace.origin == "Given by Diary: what it was made of, only the block knows."
+    assert trace.origin == "From Diary: only the block knows what it was made from."
     cut = memory.trace(cut_of(memory))
     assert [entry.words for entry in cut.cut.entries] == ["one two three four five six seven eight"]
     assert cut.sentence.startswith("Cut in turn 1 by Diary itself: the prompt was 4 tokens over, and it is cut first.")

@@ -142,7 +142,7 @@ def test_a_trace_of_words_from_another_session_reaches_the_prompt_that_has_them(
     assert [stage.verdict for stage in trace.tracks[0].stages][:2] == ["passed", "passed"]
     said, sent = trace.tracks[0].stages[:2]
     assert said.text == "Said in turn 1 of another session of the user, and stored by turns there."
-    assert sent.text.startswith("In the prompt of turn 2, brought by turns")
+    assert sent.text.startswith("In the prompt of turn 2, recalled by turns")
     assert [cell.state for cell in second.trace.presence("lanterns in the attic").turns] == ["none", "prompt"]
 
 

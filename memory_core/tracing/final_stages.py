@@ -81,7 +81,7 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
             numbers = {"fact": id, "number": number, "by": merged, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="merged", **numbers), merged
     if by is None:
-        text = f"Fact {number:,} was superseded {in_turn(decided)}: it was said not to hold any more."
+        text = f"Fact {number:,} was superseded {in_turn(decided)}: it was reported as no longer true."
         return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number), None
     text = f"Superseded {in_turn(decided)} by fact {life.number('fact', by):,}."
     return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number, by=by), by
@@ -106,7 +106,7 @@ def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
         best = "the fact" if top_k == 1 else f"among the {top_k} facts"
         text = f"Not {best} of {block} that {'fits' if top_k == 1 else 'fit'} the question best."
         return stage("found", "lost", text, moment.record, rule="not_relevant", top_k=top_k)
-    text = f"{block} did not ask for fact {life.number('fact', id):,}; no reason is on record."
+    text = f"{block} did not request fact {life.number('fact', id):,}; no reason is recorded."
     return stage("found", "lost", text, moment.record, rule="no_reason", knowledge="observed", fact=id)
 
 
@@ -144,7 +144,7 @@ def relation_shown(moment: Moment, block: str, id: int) -> Stage:
     if (withheld := in_quarantine(moment, lambda one: id in one.relations)) is not None:
         return withheld
     hops = moment.blocks[block].settings.get("hops")
-    text = f"{block} did not bring it: it brings relations up to {hops} steps from what the question names."
+    text = f"{block} did not recall it: it recalls relations up to {hops} steps from what the question names."
     return stage("found", "lost", text, moment.record, rule="not_near", knowledge="observed")
 
 
@@ -160,7 +160,7 @@ def unit_shown(
     """
     past_block = moment.blocks.get(block)
     # Before the search: a block that is off, gone or unreadable makes every search result irrelevant.
-    end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}", seqs)
+    end = granted(moment, block, Ref.of("unit", number), f"recalled by {block}", seqs)
     away = end is not None and end.rule in AWAY
     if past_block is not None and moment.record is not None and not away:
         search = search_stage(moment, past_block, number, embedder)
@@ -190,5 +190,5 @@ def text_shown(moment: Moment, block: PastBlock) -> Stage:
     ref = text_ref(moment, block)
     end = granted(moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
     if end is None:
-        end = stage("prompt", "lost", f"{block.name} gave nothing to {moment.prompt}.", moment.record, rule="not_asked")
+        end = stage("prompt", "lost", f"{block.name} had nothing for {moment.prompt}.", moment.record, rule="not_asked")
     return end

@@ -271,7 +271,7 @@ class _Trying:
         if rule in ("below_threshold", "beyond_top_k", "not_proposed") and ref is not None and ref.kind == "unit":
             yield from self._by_search(name, ref.number)
         elif rule == "no_vector":
-            yield Fix("embed", f"Embed what {name} stored again", name)
+            yield Fix("embed", f"Embed the stored turns of {name} again", name)
         elif rule in ("show_none", "not_relevant"):
             yield Fix("show", f"Put all facts of {name} into the prompt", name, {"show": "all"})
         elif rule == "block_off":
@@ -372,7 +372,7 @@ def _label(name: str, settings: Mapping[str, Any]) -> str:
     if "similarity_threshold" in settings:
         clauses.append(f"lower the threshold of {name} to {settings['similarity_threshold']:.2f}")
     if "similarity_top_k" in settings:
-        clauses.append(f"bring back {settings['similarity_top_k']} results{'' if clauses else f' in {name}'}")
+        clauses.append(f"recall {settings['similarity_top_k']} results{'' if clauses else f' in {name}'}")
     label = " and ".join(clauses)
     return label[:1].upper() + label[1:]
 

@@ -68,7 +68,7 @@ class Records:
             yield _reported("learned", "lost", text, came, "learned_later")
             return
         if record is None or not record.versions:
-            yield _reported("learned", "passed", f"Known as {name}: no span tells of its write.", first)
+            yield _reported("learned", "passed", f"Known as {name}: no span reports its write.", first)
             return
         yield _reported("learned", "passed", f"Written as {name} {in_turn(first)}.", first)
         if record.deleted is not None:
@@ -106,15 +106,15 @@ class Records:
         elif hit is not None:
             yield self._found_stage(record, hit)
             where = f"the search of {record.store}{self._question(hit)}"
-            text = f"Found by {where}, and yet not in {moment.prompt}: no message has its words. Why is not known here."
+            text = f"Found by {where}, but not in {moment.prompt}: no message has its words. The reason is not known."
             yield stage("prompt", "lost", text, moment.record, rule="found_not_sent", knowledge="observed")
         elif of_store:
             missed: Any = of_store[-1].event
-            number = "nothing" if missed.count == 0 else "other records" if missed.results else "what is not known"
+            number = "nothing" if missed.count == 0 else "other records" if missed.results else "unknown results"
             text = f"Not found: the search of {record.store}{self._question(of_store[-1])} returned {number}."
             yield _reported("found", "lost", text, of_store[-1], "not_returned")
         else:
-            text = f"Not looked for: no search of {record.store} was reported before {moment.prompt}."
+            text = f"Not searched: no search of {record.store} was reported before {moment.prompt}."
             yield _reported("found", "lost", text, moment.record, "no_search")
 
     def _found_stage(self, record: StoreRecord, search: EventRecord) -> Stage:

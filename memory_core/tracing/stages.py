@@ -25,15 +25,15 @@ QUEUE_CUT = "Cut in turn {turn:,}: the prompt was {over} over, so the queue's ol
 
 NOTHING: dict[NothingReason, tuple[str, str]] = {
     "question": ("question", "the message is a question"),
-    "assistant": ("assistant", "it is the assistant's words"),
+    "assistant": ("assistant", "the assistant said it"),
     "not_read": ("not_read", "messages of this role are not read"),
     "repeats_memory": ("repeats_memory", "it repeats what memory itself had put into the prompt"),
     "known": ("known", "it was known already as fact {fact}"),
-    "repeated": ("repeated", "the same was found beside it"),
+    "repeated": ("repeated", "another message of the delivery says the same"),
     "no_rule": ("no_rule", "no rule matched"),
-    "model_found_none": ("model_found_none", "the model named nothing in it"),
+    "model_found_none": ("model_found_none", "the model found nothing in it"),
     "suppressed": ("suppressed", "it is like fact {fact}, which was rejected or is in quarantine"),
-    "refused": ("refused", "what was proposed was impossible and was refused"),
+    "refused": ("refused", "what was found in it was invalid and was refused"),
     "quarantined": ("quarantined", "the message was in quarantine"),
     "language": ("language", "the message is in {said}, which only a model reads"),
 }
@@ -94,7 +94,7 @@ def intake(
     if moment.observed:  # an attached agent's queue is unknown
         return [first]
     if event.pinned:
-        return [first, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
+        return [first, stage("queue", "passed", "At the start of every prompt, as a system message.", added)]
     if removal is None or removal.position > moment.position:
         return [first, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
     queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {removal.turn:,}.", added)
@@ -102,12 +102,12 @@ def intake(
     flush = getattr(gone, "flush", None)
     # A reset names its messages only where it forgets a phrase.
     if gone.forgets:
-        when = "when the queue was reset" if gone.seqs is None else "with a phrase that it says"
-        text = f"Forgotten in turn {removal.turn:,}, {when}: no block is given what leaves so."
+        when = "when the queue was reset" if gone.seqs is None else "with a phrase that it contains"
+        text = f"Forgotten in turn {removal.turn:,}, {when}: blocks receive nothing that leaves it this way."
         return [first, queued, stage("flush", "lost", text, removal, rule="forgotten", turn=removal.turn)]
     if flush is None:
         text = (
-            f"Taken out of the queue in turn {removal.turn:,}, when it was replaced: no block is given what leaves so."
+            f"Taken out of the queue in turn {removal.turn:,}, when it was replaced: no block receives such messages."
         )
         return [first, queued, stage("flush", "lost", text, removal, rule="replaced", turn=removal.turn)]
     text = (
@@ -132,7 +132,7 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
         text = f"In {moment.prompt}, as one of its messages."
         return stage("prompt", "passed", text, moment.record, knowledge=moment.seen_by, turn=moment.record.turn)
     if moment.observed:
-        text = f"Not in {moment.prompt}: the agent sent it without this. Why is not known here."
+        text = f"Not in {moment.prompt}: the agent sent the prompt without it. The reason is not known."
         return stage("prompt", "lost", text, moment.record, rule="not_sent", knowledge=moment.seen_by)
     if seq in moment.queue:
         text = f"In {moment.prompt}, as a message of the queue."
@@ -177,7 +177,7 @@ def delivery(
     if event.delivery_status == "skipped":
         text = f"Delivery to {name} was skipped in turn {last.turn:,}."
         return stage("delivery", "lost", text, last, rule="delivery_skipped")
-    text = f"Due to {name} since turn {events[0].turn}, and not given to it yet."
+    text = f"Due to {name} since turn {events[0].turn}; not delivered yet."
     return stage("delivery", "waiting", text, last, rule="pending")
 
 
@@ -199,12 +199,12 @@ def _not_due(
     made = (record for record in life.blocks[name] if record.event.operation == "create_store")
     added = [record for record in made if record.position > removal.position]
     if added:
-        text = f"{name} was never given it: the block was added in turn {added[0].turn}, after it had left the queue."
+        text = f"Never given to {name}: the block was added in turn {added[0].turn}, after it had left the queue."
         return stage("delivery", "lost", text, added[0], rule="added_later")
     if sees_it == SEES_IT["session_end"]:
         return stage("delivery", "waiting", f"Kept until the session ends: {name} sees it {sees_it}.", removal,
                      rule="session_open")  # fmt: skip
-    text = f"{name} was never given it: it was not due to the block when it left the queue in turn {removal.turn:,}."
+    text = f"Never given to {name}: it was not due to the block when it left the queue in turn {removal.turn:,}."
     return stage("delivery", "lost", text, removal, rule="not_due")
 
 
@@ -253,7 +253,7 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[i
         return stage("prompt", "lost", text, failed, rule="block_failed")
     past_block = moment.blocks.get(block)
     if past_block is None:
-        text = f"{block} was not there for {moment.prompt}."
+        text = f"{block} was not in the session for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_removed")
     if not past_block.settings.get("enabled", True):
         text = f"{block} was switched off for {moment.prompt}."
@@ -286,7 +286,7 @@ def search_stage(moment: Moment, block: PastBlock, number: int, embedder: str | 
         if candidate == number:
             return _outcome(event, record, score, outcome, rank, asked_for)
     if asked_for:
-        return stage("found", "passed", f"{block.name} found it, beyond the best it recorded.", record)
+        return stage("found", "passed", f"{block.name} found it, below the best candidates that were recorded.", record)
     listed = len(event.candidates)
     if embedder != event.embedder and event.embedder is not None:
         text = (
@@ -320,7 +320,7 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
         return stage("found", "lost", text, record, rule=outcome, score=score)
     if outcome == "beyond_top_k" and event.top_k is not None:
         results = "result" if event.top_k == 1 else "results"
-        text = f"Beyond the {event.top_k} {results} of {event.block}: it came as number {rank} with {score:.2f}."
+        text = f"Beyond the {event.top_k} {results} of {event.block}: it was number {rank}, with score {score:.2f}."
         return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, top_k=event.top_k)
     if outcome == "postprocessed":
         names = ", ".join(event.postprocessors)

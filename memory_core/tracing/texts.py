@@ -167,20 +167,20 @@ def written_into(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stag
     """Return the stage of a piece without a source message: written by hand, or from messages in other words."""
     came = first_version(history, ref)
     if came is None and block.text != ref.hash:
-        return stage("learned", "passed", f"Stood in {block.name}; its words were erased since.", knowledge="observed")
+        return stage("learned", "passed", f"Was in {block.name}; its text has been erased since.", knowledge="observed")
     if came is None:
-        text = f"Stands in {block.name}, version {block.revision}."
+        text = f"In {block.name}, version {block.revision}."
         return stage("learned", "passed", text, knowledge="observed", revision=block.revision)
     record, turn = came.record, came.record.turn
     if edits_text(record.event) and record.actor == "engine":  # it came with the block
         since = f"since turn {turn:,}" if turn else "from the beginning"
-        text = f"Stands in {block.name} {since}, version {came.revision}."
+        text = f"In {block.name} {since}, version {came.revision}."
     elif edits_text(record.event):
         text = f"Written into {block.name} by {author(record)} in turn {turn:,}, version {came.revision}."
     elif came.seqs:
         text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from {stretch(came.seqs)}."
     else:
-        text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from its own earlier words."
+        text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from its own earlier text."
     return stage("learned", "passed", text, record, revision=came.revision)
 
 
@@ -206,7 +206,7 @@ def kept_in(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage | N
     # A new piece with most of the words says the same in another wording.
     instead = next((words for words in new if phrase.carried_by(words)), None)
     if instead is not None:
-        text = f'Worded otherwise in turn {gone.record.turn:,}, version {gone.revision} of {block.name}: "{instead}"'
+        text = f'Reworded in turn {gone.record.turn:,}, version {gone.revision} of {block.name}: "{instead}"'
         return stage("kept", "lost", text, gone.record, rule="reworded", knowledge="observed", revision=gone.revision)
     text = f"Left out in turn {gone.record.turn:,}: version {gone.revision} of {block.name} does not have its words."
     return stage("kept", "lost", text, gone.record, rule="left_out", knowledge="observed", revision=gone.revision)

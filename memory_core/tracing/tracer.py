@@ -610,7 +610,7 @@ class _Gathering:
         read = (words, words.partition(": ")[2])  # a stored line of a prompt starts with its speaker
         wanted = next((phrase for phrase in map(Phrase.of, read) if phrase.said_in(self.asked)), None)
         if wanted is None:
-            raise NotFoundError("What is followed does not say these words.")
+            raise NotFoundError("The followed text does not contain these words.")
         self.asked = wanted.text
         # A text that came from no message: copies are searched by its words.
         if ref.kind == "content" or (ref.kind == "text" and not (whole.messages or whole.read)):

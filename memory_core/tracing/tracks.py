@@ -137,7 +137,7 @@ class Tracing:
         elif way[-1].name in ("said", "queue"):
             yield Track(carrier, (*way, *self._with_answer(in_prompt(self.moment, seq), carrier)))
         elif not learners:
-            text = f"{way[-1].text} No block takes what leaves the queue."
+            text = f"{way[-1].text} No block receives what leaves the queue."
             yield Track(carrier, (*way[:-1], replace(way[-1], verdict="lost", text=text, rule="no_block")))
         else:
             gone = stage("prompt", "not_reached", "No longer sent: it left the queue.", removal)
@@ -241,7 +241,7 @@ class Tracing:
                 text = f"Never extracted: {alike} (similarity {held.similarity:.2f})."
                 return stage("learned", "lost", text, record, rule="suppressed", fact=held.near, number=number,
                              similarity=held.similarity)  # fmt: skip
-        text = f"Never {verb}: {block.name} was given it and nothing came of it; no reason is on record."
+        text = f"Never {verb}: {block.name} received it and learned nothing; no reason is recorded."
         return replace(
             delivered, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
         )
@@ -256,7 +256,7 @@ class Tracing:
                     assert end is not None
                     carrier = Carrier("block", block.name, ref, text, "words", carrier.seq)
                     return Track(carrier, (*before, *self._with_answer(end, carrier)))
-        text = f"{block.name} was given it; what it keeps, only it knows. Its words are not in {self.moment.prompt}."
+        text = f"{block.name} received it; what it keeps is unknown. Its words are not in {self.moment.prompt}."
         return Track(carrier, (*before, stage("learned", "lost", text, rule="custom", knowledge="observed")))
 
     # -- facts -----------------------------------------------------------------------------------
@@ -330,13 +330,13 @@ class Tracing:
         if record.position > self.moment.position:
             return fact_later(self.life, self.moment, id, record)
         if event.confirms:
-            text = f"Known already as fact {number:,} of {name}, confirmed in turn {turn:,}."
+            text = f"Already known as fact {number:,} of {name}, confirmed in turn {turn:,}."
         elif event.support:
             text = f"Part of fact {number:,} of {name} since {author(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
             text = f"Written as fact {number:,} of {name} by {author(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
-            text = f"Made fact {number:,} of {name} when facts were condensed in turn {turn:,}."
+            text = f"Created as fact {number:,} of {name} when facts were condensed in turn {turn:,}."
         elif record.session_id != self.life.session_id:
             # A position or turn of another session's log means nothing here, so the stage has no record.
             text = f"Learned as fact {number:,} of {name} in another session of the user."
@@ -359,7 +359,7 @@ class Tracing:
             return Track(carrier, (*stages, relation_later(self.moment, id, first)))
         text = f"Learned as relation {number:,} of {name} in turn {first.turn:,}."
         if first.event.confirms:
-            text = f"Known already as relation {number:,} of {name}, confirmed in turn {first.turn:,}."
+            text = f"Already known as relation {number:,} of {name}, confirmed in turn {first.turn:,}."
         stages.append(stage("learned", "passed", text, first, relation=id))
         gone = relation_gone(self.life, id, records)
         if gone is not None:
@@ -419,7 +419,7 @@ class Tracing:
         record = self.life.revisions.get((block.name, block.revision), read)
         sentence = f"Left out: version {block.revision} of {block.name} does not have its words."
         if history and not history[-1].readable:
-            sentence = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
+            sentence = f"No longer known: the words of version {block.revision} of {block.name} were erased."
         lost = stage("kept", "lost", sentence, record, rule="left_out", knowledge="observed", revision=block.revision)
         if all(version.readable for version in history):  # read, but no version ever had any of it
             yield Track(carrier, (*before, replace(lost, name="learned")))
@@ -434,17 +434,17 @@ class Tracing:
             stored = self.words(ref.hash)
             carrier = Carrier("block", name, ref, content_text(ref, stored), matched)
             origin = origin_of(stored) if stored is not None else None
-            sentence = f"Given by {name}: what it was made of, only the block knows."
+            sentence = f"From {name}: only the block knows what it was made from."
             learned = stage("learned", "passed", sentence, knowledge="observed")
             if origin is not None:
                 sentence = f"Said in turn {origin[1]} of another session of the user, and stored by {name} there."
                 learned = stage("learned", "passed", sentence)
-            end = self._text_stage(name, ref, "brought by" if origin is not None else "in the text of")
+            end = self._text_stage(name, ref, "recalled by" if origin is not None else "in the text of")
             return Track(carrier, (learned, *self._with_answer(end, carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
         if came is None and words and self.moment.quarantine:
-            rest = stage("kept", "passed", f"What is left of {name} without its sentences in quarantine.")
+            rest = stage("kept", "passed", f"The rest of {name}, without its sentences in quarantine.")
             return Track(carrier, (rest, *self._with_answer(self._text_stage(name, ref), carrier)))
         asked_for = ref in self.moment.held or ref in self.moment.cut  # by an erased version
         if came is not None and came.record.position > self.moment.position and not asked_for:
@@ -468,10 +468,10 @@ class Tracing:
             end = self._text_with_quarantine(name, ref)
         block = self.moment.blocks.get(name)
         if end is None and block is not None and block.settings.get("former_values") == "leave_out":
-            text = f"{name} leaves out sentences that repeat what was replaced since."
+            text = f"{name} leaves out sentences with values that were replaced since."
             return stage("prompt", "lost", text, self.moment.record, rule="replaced")
         return end or stage(
-            "prompt", "lost", f"{name} gave nothing to {self.moment.prompt}.", self.moment.record, rule="not_asked"
+            "prompt", "lost", f"{name} had nothing for {self.moment.prompt}.", self.moment.record, rule="not_asked"
         )
 
     def _text_with_quarantine(self, name: str, ref: Ref) -> Stage | None:

@@ -178,7 +178,7 @@ class CutTrace:
     @property
     def sentence(self) -> str:
         """Describe the cut's rule and numbers, and how much of it the prompt says anyway. Plain text."""
-        shown, otherwise = len(self.entries), " otherwise" if self.its_own else ""
+        shown, otherwise = len(self.entries), " elsewhere" if self.its_own else ""
         held = sum(any(track.reached for track in (entry.own, *entry.others) if track) for entry in self.entries)
         alone = shown + self.more == 1
         whole = "it" if alone else f"the first {shown}" if self.more else "them"
@@ -189,7 +189,7 @@ class CutTrace:
             says = f"{self.prompt} says {held} of {whole}{otherwise}"
         things = "1 entry" if alone else f"{shown + self.more:,} entries"
         size = "1 token" if self.tokens == 1 else f"{self.tokens:,} tokens"
-        return f"{self.stage.text} {things} with {size} went: {says}."
+        return f"{self.stage.text} Left out: {things} with {size}; {says}."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -263,7 +263,7 @@ class Trace:
         if self.cut is not None:
             return self.cut.sentence
         if not self.tracks:
-            gap = " What was said before the last reset is not known any more." if self.known_from else ""
+            gap = " What was said before the last reset is no longer known." if self.known_from else ""
             if self.nearest is not None and self.nearest.held is not None:
                 number, of = self.nearest.held
                 return (
@@ -294,7 +294,7 @@ def said_by(messages: Sequence[Said]) -> str:
     """Describe speakers and turns: `Said by the user in turns 3 and 9.` Plain text; empty for nobody."""
     if messages and all(message.matched == "read" for message in messages):
         by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(message.role for message in reversed(messages)))
-        return f"Its messages were said by {by} in {_turns(messages)}."
+        return f"Written from messages by {by} in {_turns(messages)}."
     turns: dict[str, list[Said]] = {}
     for message in reversed(messages):  # in order of the first mention
         turns.setdefault(SPEAKERS.get(message.role, message.role), []).append(message)

@@ -39,7 +39,7 @@ def watch(session: Session, target: str | Ref) -> None:
         if wanted in before:
             return
         if len(before) >= MAX_WATCHED:
-            raise MessageError(f"{MAX_WATCHED} things are watched already. Stop watching one of them first.")
+            raise MessageError(f"{MAX_WATCHED} items are watched already. Stop watching one of them first.")
         w.session.watched = _encoded([*before, wanted])
 
 

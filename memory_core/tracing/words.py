@@ -31,11 +31,11 @@ VERDICTS: Mapping[Verdict, str] = {
 KNOWLEDGE: Mapping[Knowledge, str] = {
     "decided": "decided here",
     "reported": "from the log",
-    "observed": "seen by its words",
+    "observed": "inferred from its words",
 }
 KNOWLEDGE_HELP = (
-    "Decided here: the engine recorded the rule. From the log: somebody's record says so, such as an imported file, or "
-    "a span of an attached agent. Seen by its words: only compared, so no rule is claimed."
+    "Decided here: the engine recorded the rule. From the log: another program reported it, in an imported file or a "
+    "span of an attached agent. Inferred from its words: texts were only compared, so no rule is claimed."
 )
 
 NAME_CHARACTERS = 40
@@ -75,7 +75,7 @@ def carrier_name(carrier: Carrier) -> str:
     if carrier.kind == "record":
         return f"Record {_short(carrier.record)} of {block}" if carrier.record else f"A record of {block}"
     if carrier.kind == "unit":
-        return f"What {block} stored"
+        return f"Stored turn of {block}"
     return f"Text of {block}" if carrier.kind == "text" else block
 
 

@@ -45,7 +45,7 @@ _READINGS = 3  # attempts to catch up with a database that other processes write
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """One of this program's collections in Chroma."""
+    """Collection of this program in Chroma."""
 
     handle: Any
     held: Revision

@@ -195,7 +195,7 @@ def test_an_agent_attached_by_one_variable_appears_while_a_page_is_open(served, 
     span("chat", request__model="m", input__messages=prompt("Book a dinner"))
     expect(timeline.get_by_text("2 prompts in 2 turns and 1 memory operation")).to_be_visible()
     trace = visitor.open(f"{served.url}/trace?session=by-spans&words=allergic+to+nuts")
-    expect(trace.get_by_text("and yet not in the prompt of turn 2").first).to_be_visible()
+    expect(trace.get_by_text("but not in the prompt of turn 2").first).to_be_visible()
     for tab in (timeline, trace):
         idle(tab)
         healthy(tab)

@@ -107,7 +107,7 @@ def test_what_an_agent_does_with_its_memory_is_on_the_pages(home):
     assert any(each.startswith("Found, not in the prompt: 1 of 1. Searched notes for “dinner”") for each in told)
 
     assert "Found, but not in this prompt" in words("context")[1]
-    assert "and yet not in the prompt of turn 1" in words("trace", words="allergic to nuts")[1]
+    assert "but not in the prompt of turn 1" in words("trace", words="allergic to nuts")[1]
 
 
 def test_an_agent_whose_spans_have_no_content_is_shown_by_ids_and_counts(home):

@@ -69,9 +69,9 @@ def test_words_that_are_typed_are_shown_with_how_often_they_stand_on_the_page(de
     ("lines", "says"),
     [
         ("Ana = Eva\nANA = Bea", "“Ana” and “ANA” are the same word. Keep one of them."),
-        ("Ana", "Write what should stand in place of “Ana”."),
+        ("Ana", "Enter a replacement for “Ana”."),
         ("Ana = Eva\nAna = Bea", "“Ana” is in two lines. Keep one of them."),
-        ("Ana = Ana Lopes", "“Ana” could still be read. Choose other words for what is put in."),
+        ("Ana = Ana Lopes", "“Ana” could still be read. Choose other replacements."),
     ],
 )
 def test_what_cannot_be_replaced_is_said_in_one_sentence_and_there_is_no_file(demo_home, lines, says):

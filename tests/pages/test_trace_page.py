@@ -276,7 +276,7 @@ def test_the_seventh_watched_thing_is_refused_in_a_sentence(memory):
         memory.trace.watch(f"phrase {number}")
     app = page(words=LOST)
     press(app, "Watch")
-    refused = f"{MAX_WATCHED} things are watched already. Stop watching one of them first."
+    refused = f"{MAX_WATCHED} items are watched already. Stop watching one of them first."
     assert [each.value.replace("\\", "") for each in app.error] == [refused]
     assert LOST not in memory.trace.watched
 

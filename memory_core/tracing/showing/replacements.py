@@ -67,9 +67,9 @@ class Replacements:
             if not re.search(r"[^\W_]", word):
                 raise FormatError(f"“{word}” cannot be replaced: it has no letter or digit.")
             if not other.strip():
-                raise FormatError(f"Write what should stand in place of “{word}”.")
+                raise FormatError(f"Enter a replacement for “{word}”.")
             if len(other) > MAX_CHARACTERS:
-                raise FormatError(f"What stands in place of “{word}” has at most {MAX_CHARACTERS} characters.")
+                raise FormatError(f"The replacement for “{word}” may have at most {MAX_CHARACTERS} characters.")
             if same != word:
                 raise FormatError(f"“{same}” and “{word}” are the same word. Keep one of them.")
         # Of alternatives, a pattern takes the first that matches, so the longest word comes first.
@@ -94,7 +94,7 @@ class Replacements:
         # Counted again after replacing: what was put in may contain another word that was to disappear.
         if remaining := self.count(replaced):
             word = next(iter(remaining))
-            raise FormatError(f"“{word}” could still be read. Choose other words for what is put in.")
+            raise FormatError(f"“{word}” could still be read. Choose other replacements.")
         return replaced
 
     def _word(self, match: re.Match[str]) -> str:
