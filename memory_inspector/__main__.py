@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 """Folder of the app."""
 
-_DATABASE = "an agent's database: an URL, or a file of SQLite"
+_DATABASE = "an agent's database: a URL or an SQLite file"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,34 +38,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
     )
     parser.add_argument("--database", metavar="URL", help=_DATABASE)
-    parser.add_argument("--upstream", metavar="URL", help="where calls below /record/ go, /v1 included (OpenAI's)")
-    parser.add_argument("--port", type=int, default=8501, help="of the app, on this machine only (8501)")
-    parser.add_argument("--no-browser", action="store_true", help="open no browser")
+    parser.add_argument("--upstream", metavar="URL", help="endpoint of calls below /record/, with its /v1 (OpenAI's)")
+    parser.add_argument("--port", type=int, default=8501, help="port of the app, on this machine only (8501)")
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.set_defaults(run=_app)
     commands = probe_commands.add_commands(parser, required=False)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
     serving.add_argument("--database", metavar="URL", required=True, help=_DATABASE)
     serving.set_defaults(run=_mcp)
     keeping = commands.add_parser("mcp-memory", help="an MCP server with the tools of the reference memory server")
-    keeping.add_argument("--database", metavar="URL", required=True, help="an URL, or a file of SQLite; made if needed")
-    keeping.add_argument("--session", default="knowledge-graph", help="where the graph is kept (knowledge-graph)")
+    keeping.add_argument("--database", metavar="URL", required=True, help="a URL or an SQLite file; created if missing")
+    keeping.add_argument("--session", default="knowledge-graph", help="session that holds the graph (knowledge-graph)")
     keeping.add_argument(
-        "--bring", metavar="FILE", help="a file of the reference server: what is not there yet is added"
+        "--bring", metavar="FILE", help="a file of the reference server, whose missing entries are added"
     )
     keeping.set_defaults(run=_mcp_memory)
-    opening = commands.add_parser("open", help="show a store of another program where it lies, read only")
-    opening.add_argument("store", help="its file, or a folder of notes: never changed, and followed while the app runs")
-    opening.add_argument("--only", metavar="NAME", help="one of its conversations")
+    opening = commands.add_parser("open", help="show another program's store in place, read only")
+    opening.add_argument("store", help="its file, or a folder of notes; never changed, and followed while the app runs")
+    opening.add_argument("--only", metavar="NAME", help="show only this conversation")
     opening.set_defaults(run=_open)
     verifying = commands.add_parser("verify", help="search a data folder or database for words that were forgotten")
-    verifying.add_argument("receipt", nargs="?", help="a receipt of an earlier search, to search again for the same")
+    verifying.add_argument("receipt", nargs="?", help="a receipt of an earlier search, to repeat it")
     verifying.add_argument(
-        "--words", metavar="FILE", help="the words instead, a text on each line; - for standard input"
+        "--words", metavar="FILE", help="a file with the texts to find, one per line; - for standard input"
     )
     verifying.add_argument(
         "--place", metavar="PATH", help="a folder, a database file, or a PostgreSQL URL (the app's folder)"
     )
-    verifying.add_argument("--out", metavar="FILE", help="where to write the new receipt")
+    verifying.add_argument("--out", metavar="FILE", help="file for the new receipt")
     verifying.set_defaults(run=_verify)
     return probe_commands.main(arguments, parser=parser)
 
@@ -182,7 +182,7 @@ def upstream_url(text: str) -> str:
         ConfigError: it does not start with http:// or https://.
     """
     if not text.startswith(("http://", "https://")):
-        raise ConfigError(f"--upstream is no address: give it with http:// or https://, not {text}.")
+        raise ConfigError(f"--upstream must be a URL with http:// or https://, not {text}.")
     return text
 
 

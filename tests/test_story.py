@@ -306,7 +306,7 @@ def test_a_block_that_could_not_be_read_is_said():
 
 
 def test_memory_that_came_back_in_a_message_is_said():
-    assert told(MemoryStripped(3)) == [Line("remove", "Took memory's own text out of a message that brought it back")]
+    assert told(MemoryStripped(3)) == [Line("remove", "Removed memory's own text from a message that repeated it")]
 
 
 def test_the_lines_come_in_the_order_of_cause_and_only_the_last_prompt_counts():

@@ -220,9 +220,9 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
 
 def map_note(drawn: TurnMap, *, unit: str = TURN) -> str:
     """Note on what the map can and cannot show; `unit`: noun for what the block stores as one."""
-    what = f"Each mark is a stored {unit}, near others that say something alike; it has no axes."
+    what = f"Each mark is a stored {unit}, near others of similar meaning; the map has no axes."
     shown = (
-        f"This map keeps {100 * drawn.share:.0f} % of what sets the {plural(unit)} apart, "
+        f"This map keeps {100 * drawn.share:.0f} % of the differences between the {plural(unit)}, "
         "so near here is not always near in meaning."
     )
     if len(drawn.numbers) < drawn.stored:

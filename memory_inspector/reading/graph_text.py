@@ -60,7 +60,7 @@ def relation_words(graph: Graph, relation: Relation, most: int = NAME_CHARACTERS
 def way(graph: Graph, path: Path | None) -> str:
     """Sentence on the requested path: `Ana → brother → Rui: 1 step.`"""
     if path is None:
-        return f"No path up to {FARTHEST} steps."
+        return f"No path of at most {FARTHEST} steps."
     return f"{graph.describe_path(path)}: {count(len(path.steps), 'step')}."
 
 

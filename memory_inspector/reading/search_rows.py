@@ -156,11 +156,11 @@ def why(turn: RankedTurn, search: Search) -> str:
             "and the lowest score is cut first."
         )
     if turn.outcome == "no_prompt":
-        return f"It was requested. {plain(search.no_prompt)}" if search.no_prompt else "It was requested, in no prompt."
+        return f"It was requested. {plain(search.no_prompt)}" if search.no_prompt else "Requested, in no prompt."
     if turn.outcome == "no_room":
-        room = f" the {tokens(search.token_budget)} tokens there were" if search.token_budget is not None else ""
+        room = f" the {tokens(search.token_budget)} available tokens" if search.token_budget is not None else ""
         return (
-            f"It was found, but better ones filled{room or ' the room there was'}: "
+            f"It was found, but better ones filled{room or ' the available room'}: "
             f"**no room for its {_no_room(turn, search)}**."
         )
     if turn.outcome == "postprocessed":
@@ -168,10 +168,10 @@ def why(turn: RankedTurn, search: Search) -> str:
     if turn.outcome == "quarantined":
         return "It was found and left out: it is in quarantine until you release it."
     if turn.outcome == "replaced":
-        return "It was found and left out: it says a former value, and another one holds now."
+        return "It was found and left out: it states a former value, which another one has replaced."
     if turn.outcome == "beyond_top_k":
         best = " ".join(["the best", _results(search)]).strip()
-        return f"It passed the threshold, but only {best} are asked for, and it is {place(turn)}."
+        return f"It passed the threshold, but only {best} are requested, and it is {place(turn)}."
     if turn.outcome == "in_queue":
         return "It was found and left out: its messages are still in the queue, so the prompt has them already."
     if turn.outcome == "below_threshold":
@@ -279,7 +279,7 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
         reasons.append(f"{tokens(counts['postprocessed'])} left out by a postprocessor")
     if counts["no_room"]:
         room = f" of {count(search.token_budget, 'token')}" if search.token_budget is not None else ""
-        reasons.append(f"{tokens(counts['no_room'])} too long for the room{room}")
+        reasons.append(f"{tokens(counts['no_room'])} too long for the token budget{room}")
     if not reasons:
         return f"No stored {unit} has a word or a meaning in common with it, {so}"
     return f"None {'was' if past else 'would be'} recalled: {' and '.join(reasons)}"
@@ -343,8 +343,8 @@ def _gate(turn: RankedTurn, search: Search) -> str:
         return "**{} < {}**, below the threshold.".format(*apart(turn.score, settings.similarity_threshold or 0))
     return {
         "granted": "it is in the prompt.",
-        "cut": "asked for, and cut by the token limit.",
-        "no_prompt": "asked for, in no prompt.",
+        "cut": "requested, and cut by the token limit.",
+        "no_prompt": "requested, but in no prompt.",
         "no_room": f"no room for its {_no_room(turn, search)}.",
         "postprocessed": "left out by a postprocessor.",
         "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
@@ -383,7 +383,7 @@ def _becomes(turn: RankedTurn, search: Search) -> str:
         "quarantined": "in quarantine",
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
-        "not_proposed": "no candidate any more",
+        "not_proposed": "no longer a candidate",
     }[turn.outcome]
 
 

@@ -23,8 +23,8 @@ class ReadOnly:
     sentence: str
 
 
-PAST = ReadOnly("past", "Changes are made at the latest turn.")
-BRANCH_IT = "A branch of it is a session to change and try."
+PAST = ReadOnly("past", "Changes are possible only at the latest turn.")
+BRANCH_IT = "Branch it to make and try changes."
 
 
 def read_only(memory: Memory, history: History) -> ReadOnly | None:
@@ -41,9 +41,9 @@ def read_only(memory: Memory, history: History) -> ReadOnly | None:
 
 def shown_only(attachment: AgentAttached) -> ReadOnly:
     """Return the reason why a session that shows an agent, or its file, is never changed."""
-    whose = "The memory of this agent is its own: here it is only read."
+    whose = "This memory belongs to the agent and is only read here."
     if attachment.source == "file":
-        whose = f"Opened from {plain(short(attachment.name))}, read only: what changes there appears here."
+        whose = f"Opened from {plain(short(attachment.name))}, read only: changes to the file appear here."
     return ReadOnly("attached", f"{whose} {BRANCH_IT}")
 
 

@@ -323,7 +323,7 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
         yield State("hourglass_top", f"Waiting: {what}.{given_up}{model or reason}", "waiting")
     if not shown.made_here:
         where = plain(short(shown.type, 60))
-        yield State("extension_off", f"Could not be made here: this app has no working {where}. Shown as it last was.")
+        yield State("extension_off", f"Not available here: this app has no working {where}. Its last state is shown.")
     if use.read_error:
         reason = plain(short(use.read_error, ERROR_CHARACTERS))
         yield State("error", f"Could not be read for the last prompt: {reason}", "loss")
@@ -342,9 +342,9 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
     if shown.kind == "static":
         return
     if not settings.get("accept_short_term_memory", True):
-        yield State("input_circle", "Receives no flushed messages: it learns nothing more.")
+        yield State("input_circle", "Receives no flushed messages, so it learns nothing new.")
     if settings.get("truncation") == "drop" and shown.kind != "vector":
-        yield State("content_cut", "Dropped whole when it must be cut.")
+        yield State("content_cut", "Dropped as a whole if it must be cut.")
     if settings.get("deliver_on") == "turn":
         yield State("speed", "Learns after every turn.")
     elif settings.get("deliver_on") == "session_end":

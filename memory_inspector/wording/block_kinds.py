@@ -64,7 +64,7 @@ class Kind:
     plugin: Plugin | None = None
     page: str | None = None
     """The page that shows what such a block holds."""
-    holds_nothing: str = "It put nothing into the prompt."
+    holds_nothing: str = "It added nothing to the prompt."
     """Text on its card while it is empty."""
     asks_nothing: str = "Nothing in it for this prompt."
     """Text in a prompt to which it added nothing."""
@@ -94,7 +94,7 @@ CUSTOM = Kind("custom", "Custom", "", "", 1)
 STATIC = Kind(
     "static",
     "Fixed text",
-    "Text that stands in every prompt.",
+    "Text that is in every prompt.",
     "Instructions",
     0,
     holds_nothing="No text.",
@@ -102,7 +102,7 @@ STATIC = Kind(
         Field(
             "read_only",
             "Read only for the agent",
-            "`read_only`: where it is off, the agent edits the text through tools. People always may.",
+            "`read_only`: if off, the agent may edit the text through tools. People always may.",
             "toggle",
         ),
         Field(
@@ -115,7 +115,7 @@ STATIC = Kind(
         Field(
             "limit",
             "Maximum characters",
-            "`limit`: the agent is refused what would make the text longer. People may write more.",
+            "`limit`: the agent cannot make the text longer. People may write more.",
             "whole",
             optional=True,
             when=("read_only", False),
@@ -136,11 +136,11 @@ FACTS = Kind(
     cut="least relevant first",
     fields=(
         Field("max_facts", "Maximum facts", "Above this many, the list is condensed (`max_facts`).", "whole"),
-        Field("approval", "Review new facts first", "`approval`: they reach no prompt before.", "toggle"),
+        Field("approval", "Review new facts first", "`approval`: in no prompt until you accept them.", "toggle"),
         Field(
             "on_change",
             "Compare new facts with known ones",
-            "`on_change`: what becomes of a found fact that is near a known one. Every decision is recorded.",
+            "`on_change`: what to do with a found fact that is similar to a known one. Every decision is recorded.",
             "choice",
             choices={
                 "add": "No: both stay, contradictions are marked",
@@ -150,14 +150,14 @@ FACTS = Kind(
         Field(
             "nearest",
             "Known facts to compare with",
-            "`nearest`: each found fact is compared with so many of the nearest.",
+            "`nearest`: number of most similar known facts that each found fact is compared with.",
             "whole",
             when=("on_change", "decide"),
         ),
         Field(
             "show",
             "Facts in the prompt",
-            "`show`: those left out stay stored, and can be searched.",
+            "`show`: other facts stay stored and can be searched.",
             "choice",
             choices={
                 "all": "All",
@@ -168,7 +168,7 @@ FACTS = Kind(
         Field(
             "top_k",
             "Maximum facts in one prompt",
-            "`top_k`: how many of the most relevant ask for room.",
+            "`top_k`: maximum number of facts requested, the most relevant first.",
             "whole",
             when=("show", "relevant"),
         ),
@@ -221,7 +221,7 @@ FACTS = Kind(
         Field(
             "categories",
             "Categories",
-            "`categories`: what facts are put under. Empty: the extractor's own.",
+            "`categories`: labels that facts are given. Empty: the extractor's own.",
             "labels",
             offered=CATEGORIES,
             without="the extractor's own",
@@ -250,7 +250,7 @@ VECTOR = Kind(
         Field(
             "unit",
             "Stored as one",
-            "`unit`: what is found, and brought back, as a whole. What is stored already stays as it is.",
+            "`unit`: what is found and recalled as a whole. Units that are already stored do not change.",
             "choice",
             choices={
                 "message": "Each message by itself",
@@ -269,7 +269,7 @@ VECTOR = Kind(
         Field(
             "similarity_top_k",
             "Results",
-            "`similarity_top_k`: most of them brought back. Empty: as many as fit into the tokens that are left.",
+            "`similarity_top_k`: maximum number recalled. Empty: as many as fit into the tokens that are left.",
             "whole",
             optional=True,
             without="as many as fit",
@@ -277,14 +277,14 @@ VECTOR = Kind(
         Field(
             "similarity_threshold",
             "Threshold",
-            "`similarity_threshold`: least score of what is brought back.",
+            "`similarity_threshold`: minimum score to be recalled.",
             "share",
             optional=True,
         ),
         Field(
             "layout",
             "In the prompt",
-            "`layout`: lines take the fewest tokens and stand in the order they were said. Messages have LlamaIndex's "
+            "`layout`: lines take the fewest tokens, in the order they were said. Messages have LlamaIndex's "
             "markup, best match first.",
             "choice",
             choices={"lines": "A date, then speaker: words", "messages": "As marked-up messages"},
@@ -292,7 +292,7 @@ VECTOR = Kind(
         Field(
             "former_values",
             "Former values",
-            "`former_values`: a message that says what a fact or relation has replaced since.",
+            "`former_values`: a message with a value that a fact or relation has replaced since.",
             "choice",
             choices={
                 "mark": "Marked with the present one",
@@ -303,8 +303,8 @@ VECTOR = Kind(
         Field(
             "retrieval_context_window",
             "Messages in the question",
-            "`retrieval_context_window`: a question that says little by itself is completed by the messages before it. "
-            "1: never.",
+            "`retrieval_context_window`: a short question is completed by the messages before it, up to this many in "
+            "all. 1: never.",
             "whole",
         ),
         *(
@@ -312,11 +312,11 @@ VECTOR = Kind(
             for setting, title, means in (
                 ("vector_weight", "Weight of meaning", "how much nearness in meaning counts in the match."),
                 ("keyword_weight", "Weight of keywords", "how much shared words count in the match."),
-                ("neighbour_weight", "Weight of neighbours", "part of the match of what was said around it, added."),
+                ("neighbour_weight", "Weight of neighbours", "part of the match of the messages around it, added."),
                 ("episode_weight", "Weight of the episode", "part of the best matches of the same episode, added."),
                 ("speaker_weight", "Weight of the speaker", "added for who is asked about, and for people."),
                 ("date_weight", "Weight of dates", "added for a date that the question names."),
-                ("informativeness_weight", "Weight of informativeness", "added for what tells much by itself."),
+                ("informativeness_weight", "Weight of informativeness", "added for informative messages."),
                 ("length_weight", "Weight against length", "taken away for each doubling beyond 100 tokens."),
             )
         ),
@@ -327,24 +327,24 @@ VECTOR = Kind(
 SUMMARY = Kind(
     "summary",
     "Summary",
-    "One text that takes in what left the queue, and stays short.",
+    "One short text that is updated with what leaves the queue.",
     "Summary",
     1,
-    holds_nothing="Nothing yet. It takes in what is said when messages leave the queue.",
-    asks_nothing="Nothing in it yet: it takes in messages that leave the queue.",
+    holds_nothing="Nothing yet. It is written when messages leave the queue.",
+    asks_nothing="Nothing in it yet: it is written when messages leave the queue.",
     noun="sentence",
     cut="least relevant first",
     fields=(
         Field(
             "max_tokens",
             "Maximum tokens",
-            "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
+            "`max_tokens`: maximum length of the text. What does not fit is left out by whole sentences.",
             "whole",
         ),
         Field(
             "former_values",
             "Former values",
-            "`former_values`: a sentence that repeats what a fact or relation has replaced since.",
+            "`former_values`: a sentence with a value that a fact or relation has replaced since.",
             "choice",
             choices={
                 "mark": "Marked with the present value",
@@ -359,11 +359,11 @@ SUMMARY = Kind(
 GRAPH = Kind(
     "graph",
     "Relations",
-    "Who and what is related, and how; ways of several steps.",
+    "How people and things are related, over several steps.",
     "Relations",
     1,
     page="graph",
-    asks_nothing="No relation touches what was mentioned, or none is known yet.",
+    asks_nothing="No relation involves what was mentioned, or none is known yet.",
     noun="relation",
     quoted=True,
     cut="farthest from the question first",

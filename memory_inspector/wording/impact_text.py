@@ -53,12 +53,12 @@ def set_line(row: Affected) -> str:
 
 
 def beside(impact: Impact) -> str:
-    """`2 stored units go with their messages. 3 recorded prompts show the words as erased then.`"""
+    """Describe what else forgetting changes: `2 stored units are deleted with the messages. ...`"""
     parts = []
     if impact.stored_units:
-        goes = "goes" if impact.stored_units == 1 else "go"
-        parts.append(f"{count(impact.stored_units, 'stored unit')} {goes} with the messages.")
+        goes = "is" if impact.stored_units == 1 else "are"
+        parts.append(f"{count(impact.stored_units, 'stored unit')} {goes} deleted with the messages.")
     if impact.prompts:
         shows = "shows" if impact.prompts == 1 else "show"
-        parts.append(f"{count(impact.prompts, 'recorded prompt')} {shows} the words as erased then.")
+        parts.append(f"{count(impact.prompts, 'recorded prompt')} {shows} the words as erased.")
     return " ".join([*parts, "Texts and summaries lose the sentences that say it. This cannot be undone."])

@@ -180,7 +180,7 @@ def cut_next(prompt: Prompt) -> str | None:
     """Name the blocks that would be cut next if more were requested, in order; None without one."""
     # Reversed: the prompt lists parts from never cut to cut first.
     names = [f"{plain(part_name(part))} (priority {part.priority})" for part in reversed(prompt.parts) if part.priority]
-    return f"If it did not fit: {', then '.join(names)} would be cut." if names else None
+    return f"Cut next: {', then '.join(names)}." if names else None
 
 
 def amount(part: PromptPart) -> str:
@@ -275,7 +275,7 @@ def bill_sentence(prompt: Prompt) -> str:
         kinds = "Tool calls, markup and message overhead"
     calls = "" if built.accounting == "reference" else ", tool calls included"
     return (
-        f"The limit is compared with the content alone{calls}. {kinds} come on top: "
+        f"The limit is compared with the content alone{calls}. {kinds} are added: "
         f"{tokens(more)} more, {_percent(more, built.total)} of what was counted."
     )
 

@@ -98,7 +98,7 @@ def log_line(tool: str, block: str | None, arguments: Mapping[str, Any], result:
     named = short(block) if block else "its memory"
     if refused:
         why = f": {_flat(result, 240).rstrip('.')}" if result else ""
-        return Told("block", f"Refused what the agent wanted to do to {named}{why}", refused=True)
+        return Told("block", f"Refused a change by the agent to {named}{why}", refused=True)
 
     def size(name: str) -> str:
         # Erased arguments are missing, and a model may have sent something else than text.

@@ -48,7 +48,7 @@ def test_a_refused_edit_is_said_and_the_conversation_goes_on(memory):
     assert not app.exception
     assert text(memory) == ""
     assert ":orange[:material/block: Refused: Human would have 23 characters; its limit is 10." in joined(app)
-    assert "Refused what the agent wanted to do to Human" in story(app)[0]
+    assert "Refused a change by the agent to Human" in story(app)[0]
 
 
 @pytest.mark.slow

@@ -129,7 +129,7 @@ def test_a_path_is_said_in_words_and_none_is_said_too(family):
     app.run()
     chosen(app, "Path to").set_value(id_of(family, "Zoe")).run()
     assert not app.exception
-    assert "No path up to 4 steps." in joined(app)
+    assert "No path of at most 4 steps." in joined(app)
 
 
 def test_another_focus_two_steps_and_kinds_change_the_list(family):

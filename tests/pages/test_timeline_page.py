@@ -128,7 +128,7 @@ def test_a_program_that_keeps_facts_without_a_conversation_is_seen(demo_home):
     app = timeline(session="store")
     assert "4 events about facts, kept by a program: no conversation yet." in joined(app)
     assert sentences(app)[:2] == [
-        "items was asked under x, and had nothing",
+        "items was asked under x, and found nothing",
         f"items was asked for “{short(NASTY, 60)}”: 1 fact",
     ]
     facts = opened(page="facts", session="store")

@@ -122,9 +122,9 @@ def test_facts_are_counted_with_the_newest_and_those_that_wait():
             facts(accept_short_term_memory=False),
             {},
             {},
-            State("input_circle", "Receives no flushed messages: it learns nothing more."),
+            State("input_circle", "Receives no flushed messages, so it learns nothing new."),
         ),
-        (facts(truncation="drop"), {}, {}, State("content_cut", "Dropped whole when it must be cut.")),
+        (facts(truncation="drop"), {}, {}, State("content_cut", "Dropped as a whole if it must be cut.")),
         (facts(deliver_on="turn"), {}, {}, State("speed", "Learns after every turn.")),
         (facts(deliver_on="session_end"), {}, {}, State("event", "Learns when the session ends.")),
     ],
@@ -137,7 +137,7 @@ def test_a_block_that_cannot_be_made_here_is_shown_as_it_last_was():
     other = Standing("echo", "custom", "their.package.Echo", {"priority": 0}, text="5 messages", made_here=False)
     drawn = said(other)
     assert drawn.holds == "5 messages"
-    says = "Could not be made here: this app has no working their.package.Echo. Shown as it last was."
+    says = "Not available here: this app has no working their.package.Echo. Its last state is shown."
     assert [state.says.replace("\\", "") for state in drawn.states] == [says]
 
 

@@ -236,7 +236,7 @@ def test_counted_and_billed_stand_beside_each_other():
     ]
     assert words.bill_sentence(prompt) == (
         "The limit is compared with the content alone, tool calls included. "
-        "Markup and message overhead come on top: 12 more, 120 % of what was counted."
+        "Markup and message overhead are added: 12 more, 120 % of what was counted."
     )
     memory.log.record(ModelCalled("reply", "m", 23, 5, 0.1, None))
     assert words.bill_rows(memory.log.prompt(prompt.record))[-1]["Billed"] == 23

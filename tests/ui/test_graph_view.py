@@ -171,7 +171,7 @@ def test_a_path_goes_either_way_over_what_holds_and_is_told_in_words():
     assert way(FAMILY, path) == "fish ← allergic to ← Rui ← brother ← Ana → lives in → Porto: 3 steps."
     assert neighbourhood.shortest(FAMILY, ANA, LISBON) is None  # ended
     assert neighbourhood.shortest(FAMILY, ANA, BEA) is None  # removed
-    assert way(FAMILY, None) == "No path up to 4 steps."
+    assert way(FAMILY, None) == "No path of at most 4 steps."
 
 
 def test_a_path_is_drawn_whole_with_its_relations_first_in_the_list():

@@ -113,7 +113,7 @@ def test_what_is_stored_as_one_is_what_the_sentences_count():
     assert " The nearest, a batch of turn 1, is 1st" in missed(two, "fish", search(*two), unit="batch")
     later = search(found(1, "below_threshold"))
     assert changed_sentence(search(found(1)), later, unit="message") == "a message of turn 1 is below 0.31"
-    assert "apart, so near here" in map_note(drawn([1, 2]), unit="message")
+    assert "so near here" in map_note(drawn([1, 2]), unit="message")
     assert "2 of 5,000 stored messages, evenly" in map_note(drawn([1, 2], stored=5000), unit="message")
 
 
@@ -249,9 +249,9 @@ def test_what_does_not_fit_is_told_with_its_size_and_the_room():
     assert list(within(found, "no_room")) == [one]
     assert outcome(one, found) == "No room: 41 tokens"
     assert why(one, found) == (
-        "It was found, but better ones filled the 300 tokens there were: **no room for its 41 tokens**."
+        "It was found, but better ones filled the 300 available tokens: **no room for its 41 tokens**."
     )
-    assert headline(found).endswith("None would be recalled: 1 too long for the room of 300 tokens.")
+    assert headline(found).endswith("None would be recalled: 1 too long for the token budget of 300 tokens.")
     assert changed_sentence(filled(with_terms()), found) == "turn 4 is left out for lack of room"
     recorded = filled(one, token_budget=None)
     assert stages(recorded)["no_room"] == "No room: 1"

@@ -67,7 +67,7 @@ def test_a_summary_that_was_written_since_the_prompt_says_what_it_asks_for_next(
 
 def test_the_card_of_an_empty_summary_says_when_it_begins():
     drawn = card(standing("", Freshness(None, 2), 0), None, BlockUse(), Holding())
-    assert drawn.holds == "Nothing yet. It takes in what is said when messages leave the queue."
+    assert drawn.holds == "Nothing yet. It is written when messages leave the queue."
     assert drawn.states[0].says == "Covers no turn yet."
 
 

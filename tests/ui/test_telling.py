@@ -143,7 +143,7 @@ def test_everything_a_person_can_do_to_a_graph_has_words():
 
 def test_a_kind_without_a_sentence_is_told_as_unknown():
     assert describe(UnknownEvent("dreamed", {"a": 1}), WORDS) == Line(
-        "help", "Something that only a newer version knows: shown without details"
+        "help", "An event of a newer version, shown without details"
     )
 
 
@@ -198,7 +198,7 @@ SENTENCES = [
     (SessionBranched("s1", 8), "Branched from another session at the end of turn 8"),
     (
         SessionBranched("s1", 8, missing=3),
-        "Branched from another session at the end of turn 8, 3 things of then erased since",
+        "Branched from another session at the end of turn 8, 3 items erased since then",
     ),
     (
         ConfigurationChanged({"token_limit": 1200}, {"token_limit": 1240}, "app"),
@@ -210,7 +210,7 @@ SENTENCES = [
     ),
     (
         ConfigurationChanged({}, {}, "app", {"token_limit": 900}),
-        "Kept the stored settings against the code's: the token limit to 900",
+        "Kept the stored settings and ignored the code's: the token limit to 900",
     ),
     (
         MessageAdded(3, "id", "user", 44, 44, "o200k", "m"),
@@ -225,7 +225,7 @@ SENTENCES = [
         MessageAdded(1, "id", "system", 9, 9, "o200k", "old", pinned=True),
         "The system message is “Sam lives in Porto”, 9 tokens, pinned: it never leaves the queue",
     ),
-    (QueueReplaced(((1, 3),), 90), "Replaced the queue: 3 messages, 90 tokens, left it for good"),
+    (QueueReplaced(((1, 3),), 90), "Replaced the queue: 3 messages, 90 tokens, were removed"),
     (
         DeliveryQueued(1, "Facts", "flush", ((7, 10),), 171),
         "Handed 4 messages, 171 tokens, to Facts: they left the queue",
@@ -277,7 +277,7 @@ SENTENCES = [
     ),
     (
         decided("none", None, rule="repeated"),
-        f"Found nothing new in “{LISBON}” beside what was found with it, by rules: found twice at once; "
+        f"Found nothing new in “{LISBON}” beside another find, by rules: found twice at once; "
         "compared with 2 facts, nearest 0.82",
     ),
     (FactLabelled(1, "Facts", "health", ("food", "Ana")), f"Put “{NUTS}” under health, topics food and Ana"),
@@ -290,7 +290,7 @@ SENTENCES = [
     (EntityAdded(9, "Relations", "h", "person", (), "written"), "Added “an erased name” (person) in Relations"),
     (EntityChanged(3, "Relations", {}, {"state": "merged", "merged_into": 2}), "Merged “Porto” into “Lisbon”"),
     (EntityChanged(3, "Relations", {}, {"state": "retired"}), "Removed “Porto” from Relations"),
-    (EntityChanged(3, "Relations", {}, {"state": "active"}), "Brought “Porto” back to Relations"),
+    (EntityChanged(3, "Relations", {}, {"state": "active"}), "Restored “Porto” in Relations"),
     (EntityChanged(3, "Relations", {"name": "old"}, {"name": "new"}), f"Renamed “{PORTO}” to “{LISBON}”"),
     (
         EntityChanged(3, "Relations", {"type": "other"}, {"type": "place"}),
@@ -318,17 +318,17 @@ SENTENCES = [
         "Merged: 2 entities and 1 relation of Relations",
     ),
     (GraphCurated("Relations", "undo", (), ((1, 2, 3),), 1), "Undid a change of 1 relation of Relations"),
-    (GraphCurated("Relations", "undo", (), ((1, 3, 4),), 1, 3, True), "Did again a change of 1 relation of Relations"),
+    (GraphCurated("Relations", "undo", (), ((1, 3, 4),), 1, 3, True), "Redid a change of 1 relation of Relations"),
     (rewritten(), "Took 6 messages into Summary: 212 → 248 tokens"),
     (
         rewritten(lost=2, shortened=13),
-        "Took 6 messages into Summary: 212 → 248 tokens; 2 names, numbers or dates went; "
+        "Took 6 messages into Summary: 212 → 248 tokens; 2 names, numbers or dates lost; "
         "13 tokens left out to stay within 300",
     ),
-    (rewritten(seqs=(), lost=1), "Rewrote Summary: 212 → 248 tokens; 1 name, number or date went"),
+    (rewritten(seqs=(), lost=1), "Rewrote Summary: 212 → 248 tokens; 1 name, number or date lost"),
     (
         rewritten(covers=0, turn_covered=0, seqs=(), tokens=0),
-        "Emptied Summary: messages that it was made of were forgotten",
+        "Emptied Summary: messages that it was written from were forgotten",
     ),
     (
         ProposalRefused("Facts", "fact", "the same fact again", 38),
@@ -349,9 +349,9 @@ SENTENCES = [
     (FactChanged(2, "Facts", "gone", "new", 7), f"Changed “an erased fact” to “{LISBON}”"),
     (FactsRead("Facts", "k", None, (1, 2), 2), "Facts was asked under users/ada/: 2 facts"),
     (FactsRead("Facts", None, "question", (2,), 1), "Facts was asked for “Where do I live?”: 1 fact"),
-    (FactsRead("Facts", None, None, (), 0), "Facts was asked for everything, and had nothing"),
+    (FactsRead("Facts", None, None, (), 0), "Facts was asked for everything, and found nothing"),
     (FactSuperseded(2, "Facts", 3), f"Replaced “{PORTO}” by “{LISBON}”"),
-    (FactSuperseded(2, "Facts", None), f"Put “{PORTO}” aside: nothing replaced it"),
+    (FactSuperseded(2, "Facts", None), f"Superseded “{PORTO}” without a replacement"),
     (FactRetired(2, "Facts", "outdated"), f"Retired “{PORTO}”: outdated"),
     (FactRetired(2, "Facts", ""), f"Retired “{PORTO}”"),
     (FactRestored(2, "Facts"), f"Restored “{PORTO}”"),
@@ -367,7 +367,7 @@ SENTENCES = [
     ),
     (FactsCurated("Facts", "retire", "outdated", ((1, 1, 2), (2, 1, 2))), "Retired 2 facts of Facts: outdated"),
     (FactsCurated("Facts", "retire", "", ((1, 2, 3),), undoes=9), "Undid a change of 1 fact of Facts"),
-    (FactsCurated("Facts", "pin", "", ((1, 3, 4),), undoes=9, again=True), "Did again a change of 1 fact of Facts"),
+    (FactsCurated("Facts", "pin", "", ((1, 3, 4),), undoes=9, again=True), "Redid a change of 1 fact of Facts"),
     (FactErased(2, "Facts", undone=True), "Took back a fact that had been added to Facts"),
     (
         VectorsRemoved("Earlier turns", (7, 9)),
@@ -395,7 +395,7 @@ SENTENCES = [
     (retrieved((7, 0.9, None, 0.9, "in_queue")), "Recalled nothing: what fits best (0.90) is still in the queue"),
     (
         replace(retrieved((7, 0.9, None, 0.9, "no_room")), top_k=None, token_budget=12),
-        "Recalled nothing: what fits best (0.90) is too long for the room of 12 tokens",
+        "Recalled nothing: what fits best (0.90) is too long for the token budget of 12 tokens",
     ),
     (
         replace(retrieved((7, 0.5, 0.4, 0.62, "granted")), top_k=None, gates={"granted": 60}),
@@ -434,7 +434,7 @@ SENTENCES = [
         NothingLearned("Facts", "gpt-4o-mini", (("known", ((1, 1),), 7, ""), ("known", ((3, 4),), 9, ""),
                                                 ("model_found_none", ((2, 2),), None, "h"))),
         "Facts learned nothing from 4 messages: 3 known already, "
-        "1 without anything in the model's answer",
+        "1 in which the model found nothing",
     ),
     (ModelCalled("reply", "offline", None, None, 0.01, None), "Asked offline to reply: 0.01 s"),
     (
@@ -449,18 +449,18 @@ SENTENCES = [
      "Changed Facts: the priority to 2 and use in prompts to off"),
     (
         BlockEdited("Human", 1, None, None, {"read_only": False, "limit": None, "description": "About the user."}),
-        "Changed Human: read only for the agent to off, the most characters to no limit and what it is for to "
-        "About the user.",
+        "Changed Human: read only for the agent to off, the maximum number of characters to no limit and the "
+        "description to About the user.",
     ),
     (BlockEdited("Instructions", 1, None, "h"), "Wrote the text of Instructions, version 1"),
     (BlockEdited("Instructions", 2, "g", "h"), "Edited the text of Instructions, version 2"),
     (
         BlockEdited("Instructions", 4, "g", "h", restored=2),
-        "Brought back version 2 of the text of Instructions, as version 4",
+        "Restored version 2 of the text of Instructions, as version 4",
     ),
     (
         BlockEdited("Instructions", 2, "h", "h", ignored="x"),
-        "Kept the stored text of Instructions against the code's",
+        "Kept the stored text of Instructions and ignored the code's",
     ),
     (BlockStateSaved("Notes", "h"), "Saved what Notes learned"),
     (BlockStateSaved("Notes", "h", ("client",)), "Saved what Notes learned, but it cannot keep client"),

@@ -110,7 +110,7 @@ def test_the_log_tells_how_much_went_where(memory):
     assert describe(done, words) == Line("edit_note", "The agent appended 27 characters to Human")
     assert describe(refused, words) == Line(
         "block",
-        "Refused what the agent wanted to do to Human: Human would have 82 characters; its limit is 40. "
+        "Refused a change by the agent to Human: Human would have 82 characters; its limit is 40. "
         "Nothing was changed. Shorten it first",
         "waiting",
     )
@@ -133,7 +133,7 @@ def test_a_turn_tells_its_edits_and_counts_what_was_written(memory):
     said = memory.log.texts(key for event in events for key in (event.arguments, event.result))
     lines = [line.text for line in story(records, Words({}, {}, {}, texts=said))]
     assert lines[:2] == ["The agent appended 18 characters to Human", "The agent searched the conversation for “Porto”"]
-    assert lines[2].startswith("Refused what the agent wanted to do to its memory: There is no tool “memory_wipe”")
+    assert lines[2].startswith("Refused a change by the agent to its memory: There is no tool “memory_wipe”")
 
 
 def test_what_the_agent_did_and_what_it_then_said_are_one_bubble(memory):

@@ -41,7 +41,7 @@ def _(event: BlockEdited, words: Words) -> Line:
         return Line("tune", f"Changed {block}: {changed}")
     if event.restored is not None:
         again = f"version {event.restored} of the text of {block}, as version {event.revision}"
-        return Line("settings_backup_restore", f"Brought back {again}")
+        return Line("settings_backup_restore", f"Restored {again}")
     # Equal texts before and after mean that the text stayed, and only the code's one was ignored.
     if event.after is not None and event.after != event.before:
         began = event.before is None
@@ -49,7 +49,7 @@ def _(event: BlockEdited, words: Words) -> Line:
         why = f": {short(note)}" if note else ""
         return Line("edit_note", f"{'Wrote' if began else 'Edited'} the text of {block}, version {event.revision}{why}")
     lost = "text" if event.ignored else "settings"
-    return Line("edit_note", f"Kept the stored {lost} of {block} against the code's")
+    return Line("edit_note", f"Kept the stored {lost} of {block} and ignored the code's")
 
 
 @describe.register

@@ -119,12 +119,12 @@ def _why_nothing(event: Retrieved) -> str:
     if outcome == "quarantined":
         return f"what fits best ({best:.2f}) is in quarantine"
     if outcome == "replaced":
-        return f"what fits best ({best:.2f}) says a former value"
+        return f"what fits best ({best:.2f}) states a former value"
     if outcome == "postprocessed":
         return f"what fits best ({best:.2f}) was left out by {', '.join(event.postprocessors)}"
     if outcome == "no_room":
         room = f" of {count(event.token_budget, 'token')}" if event.token_budget is not None else ""
-        return f"what fits best ({best:.2f}) is too long for the room{room}"
+        return f"what fits best ({best:.2f}) is too long for the token budget{room}"
     if event.threshold is None:
         return f"none of {count(len(event.candidates), 'candidate')} was granted"
     places = 2 if f"{best:.2f}" != f"{event.threshold:.2f}" else 4  # more places if both would look equal

@@ -51,7 +51,7 @@ def _(event: FactsExtracted, words: Words) -> Line:
 @describe.register
 def _(event: FactDecided, words: Words) -> Line:
     quoted = f"“{short(words.texts.get(event.content, ERASED), QUOTED)}”"
-    target = "what was found with it" if event.fact is None else f"“{fact_words(event.fact, words)}”"
+    target = "another find" if event.fact is None else f"“{fact_words(event.fact, words)}”"
     target = "a known fact" if target == quoted else target  # it was updated to these words
     decided = {
         "add": f"Took {quoted} as new",
@@ -94,7 +94,7 @@ def contradiction(event: FactAdded, words: Words) -> Line:
 @describe.register
 def _(event: FactConfirmed, words: Words) -> Line:
     if event.restores is not None:
-        return Line("undo", f"Took a confirmation back: “{fact_words(event.fact, words)}”")
+        return Line("undo", f"Withdrew a confirmation: “{fact_words(event.fact, words)}”")
     if event.former is not None:
         return Line("check", f"Confirmed that it still holds: “{fact_words(event.fact, words)}”")
     return Line("check", f"Already known: “{fact_words(event.fact, words)}” ({event.similarity:.2f} alike)")
@@ -110,7 +110,7 @@ def _(event: FactChanged, words: Words) -> Line:
 def _(event: FactSuperseded, words: Words) -> Line:
     old = fact_words(event.fact, words)
     if event.by is None:
-        return Line("history", f"Put “{old}” aside: nothing replaced it", "loss")
+        return Line("history", f"Superseded “{old}” without a replacement", "loss")
     return Line("history", f"Replaced “{old}” by “{fact_words(event.by, words)}”")
 
 
@@ -160,7 +160,7 @@ def _(event: FactsRead, words: Words) -> Line:
     asked = f"{short(event.block)} was asked{by or ' for everything'}"
     details = tuple(fact_words(fact, words) for fact in event.facts)
     if not event.found:
-        return Line("search_off", f"{asked}, and had nothing", "waiting")
+        return Line("search_off", f"{asked}, and found nothing", "waiting")
     return Line("search", f"{asked}: {count(event.found, 'fact')}", details=details)
 
 
@@ -168,7 +168,7 @@ def _(event: FactsRead, words: Words) -> Line:
 def _(event: FactsCurated, words: Words) -> Line:
     facts = f"{count(len(event.facts), 'fact')} of {short(event.block)}"
     if event.undoes is not None:
-        return Line("undo", f"{'Did again' if event.again else 'Undid'} a change of {facts}")
+        return Line("undo", f"{'Redid' if event.again else 'Undid'} a change of {facts}")
     done = CURATED.get(event.action, event.action)
     return Line("fact_check", f"{done} {facts}{because(event.reason)}")
 
@@ -225,13 +225,13 @@ def _(event: SummaryRewritten, words: Words) -> Line:
     block = short(event.block)
     # A summary that covers nothing any more was emptied, as its messages are gone.
     if not event.covers:
-        return Line("delete", f"Emptied {block}: messages that it was made of were forgotten", "loss")
+        return Line("delete", f"Emptied {block}: messages that it was written from were forgotten", "loss")
     taken = count(len(expand(event.seqs)), "message")
     done = f"Took {taken} into {block}" if event.seqs else f"Rewrote {block}"
     size = f"{tokens(event.tokens_before)} → {count(event.tokens, 'token')}"
     if event.lost:
         what = "name, number or date" if event.lost == 1 else "names, numbers or dates"
-        size += f"; {tokens(event.lost)} {what} went"
+        size += f"; {tokens(event.lost)} {what} lost"
     if event.shortened:
         size += f"; {count(event.shortened, 'token')} left out to stay within {tokens(event.max_tokens)}"
     if event.broken:

@@ -54,7 +54,7 @@ def _(event: EntityChanged, words: Words) -> Line:
     if after.get("state") == "retired":
         return Line("archive", f"Removed “{name}” from {short(event.block)}")
     if after.get("state") == "active":
-        return Line("unarchive", f"Brought “{name}” back to {short(event.block)}")
+        return Line("unarchive", f"Restored “{name}” in {short(event.block)}")
     if "name" in after:
         old, new = (words.texts.get(str(values.get("name")), ERASED_NAME) for values in (event.before, after))
         return Line("edit", f"Renamed “{short(old, QUOTED)}” to “{short(new, QUOTED)}”")
@@ -119,7 +119,7 @@ def _(event: GraphCurated, words: Words) -> Line:
     held = ((len(event.entities), "entity"), (len(event.relations), "relation"))
     touched = listed([count(number, noun) for number, noun in held if number]) or "nothing"
     if event.undoes is not None:
-        return Line("undo", f"{'Did again' if event.again else 'Undid'} a change of {touched} of {short(event.block)}")
+        return Line("undo", f"{'Redid' if event.again else 'Undid'} a change of {touched} of {short(event.block)}")
     done = GRAPH_CURATED.get(event.action, event.action)
     return Line("hub", f"{done}: {touched} of {short(event.block)}")
 
@@ -128,7 +128,7 @@ GRAPH_CURATED = {
     "add": "Added",
     "edit": "Changed",
     "end": "Ended",
-    "hold": "Held again",
+    "hold": "Made current again",
     "retire": "Removed",
     "merge": "Merged",
     "rename": "Renamed",

@@ -68,7 +68,7 @@ class Words:
 @singledispatch
 def describe(event: Event, words: Words) -> Line:
     """Describe an event in a sentence; an event of a newer version gets a general one."""
-    return Line("help", "Something that only a newer version knows: shown without details")
+    return Line("help", "An event of a newer version, shown without details")
 
 
 def seconds(duration: float) -> str:

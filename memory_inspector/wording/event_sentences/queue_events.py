@@ -57,13 +57,13 @@ def _(event: SessionCreated, words: Words) -> Line:
 @describe.register
 def _(event: AgentAttached, words: Words) -> Line:
     if event.source == "file":
-        return Line("visibility", f"Opened from {short(event.name)}, read only: what stands here is what it holds")
+        return Line("visibility", f"Opened from {short(event.name)}, read only: this session shows its contents")
     how = {
         "proxy": "seen by the recording proxy",
         "adapter": "seen by its framework's adapter",
         "spans": "reported by its spans",
     }.get(event.source, event.source)
-    return Line("sensors", f"Attached an agent: what stands here was {how}")
+    return Line("sensors", f"Attached an agent: its calls were {how}")
 
 
 @describe.register
@@ -126,7 +126,7 @@ def _(event: SessionImported, words: Words) -> Line:
 
 @describe.register
 def _(event: SessionBranched, words: Words) -> Line:
-    erased = f", {count(event.missing, 'thing')} of then erased since" if event.missing else ""
+    erased = f", {count(event.missing, 'item')} erased since then" if event.missing else ""
     return Line("call_split", f"Branched from another session at the end of turn {tokens(event.turn)}{erased}")
 
 
@@ -135,7 +135,7 @@ def _(event: ConfigurationChanged, words: Words) -> Line:
     # Nothing was changed: values of the code lost against stored ones.
     if not event.after:
         lost = listed([setting_words(name, value) for name, value in event.ignored.items()])
-        return Line("tune", f"Kept the stored settings against the code's: {lost}")
+        return Line("tune", f"Kept the stored settings and ignored the code's: {lost}")
     changed = [
         setting_words(name, value, event.before.get(name, _MISSING), begun=name in event.before)
         for name, value in event.after.items()
@@ -161,7 +161,7 @@ def _(event: MessageAdded, words: Words) -> Line:
 
 @describe.register
 def _(event: MemoryStripped, words: Words) -> Line:
-    return Line("remove", "Took memory's own text out of a message that brought it back")
+    return Line("remove", "Removed memory's own text from a message that repeated it")
 
 
 @describe.register
@@ -187,7 +187,7 @@ def _(event: FlushPlanned, words: Words) -> Line:
 @describe.register
 def _(event: QueueReplaced, words: Words) -> Line:
     gone = count(len(expand(event.removed)), "message")
-    return Line("swap_horiz", f"Replaced the queue: {gone}, {count(event.tokens, 'token')}, left it for good", "loss")
+    return Line("swap_horiz", f"Replaced the queue: {gone}, {count(event.tokens, 'token')}, were removed", "loss")
 
 
 @describe.register
@@ -206,7 +206,7 @@ def _(event: DeliveryQueued, words: Words) -> Line:
         "flush": "they left the queue",
         "turn": "the turn was complete",
         "session_end": "the session was closed",
-        "archive": "it came later than they did",
+        "archive": "it was added after they left the queue",
     }.get(event.trigger, event.trigger)
     what = f"{count(len(expand(event.seqs)), 'message')}, {count(event.tokens, 'token')}"
     return Line("outbox", f"Handed {what}, to {short(event.block)}: {why}")
@@ -275,9 +275,9 @@ def _nothing(code: NothingReason, number: int) -> str:
         "not_read": "of a tool or the system",
         "repeats_memory": "only repeating memory",
         "known": "known already",
-        "repeated": "saying what another one says",
+        "repeated": "repeating another one",
         "no_rule": "that no rule matched",
-        "model_found_none": "without anything in the model's answer",
+        "model_found_none": "in which the model found nothing",
         "suppressed": "like a rejected fact",
         "refused": "refused as invalid",
         "quarantined": "in quarantine",
