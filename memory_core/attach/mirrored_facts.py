@@ -5,9 +5,10 @@ The store's ids are unrelated to the session's: facts are matched by the newest 
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 from memory_core.blocks import FactExtractionMemoryBlock, GraphMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
@@ -38,6 +39,7 @@ class MirroredFact:
     """Oldest first; never empty."""
     active: bool = True
     topics: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
@@ -96,7 +98,7 @@ def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list
         if number < 0:
             # A deleted fact goes through its texts first and is retired with the last one.
             state = "active" if mirrored.active or len(mirrored.texts) > 1 else "retired"
-            steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics))
+            steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics, metadata=mirrored.metadata))
             continue
         fact = free.pop(same_words(mirrored.texts[number]))
         # If only upper and lower case differ, the matched text itself is written again.

@@ -113,7 +113,7 @@ def _facts_tables(path: Path) -> dict[_Name, _Part]:
     if _beginning(path, len(SQLITE_MAGIC)) != SQLITE_MAGIC:
         return {}
     try:
-        return {(name, 0): _Part(partial(_bring_facts, facts)) for name, facts in memories_of(path).items()}
+        return {(name, 0): _Part(partial(_bring_facts, m.facts), m.note) for name, m in memories_of(path).items()}
     except (OSError, sqlite3.Error):  # reported when it is read as conversations
         return {}
 

@@ -1,4 +1,4 @@
-"""What Mem0, Agno and MCP's reference memory know, taken into facts and graphs; their files stay as they are."""
+"""What Mem0, Agno, CrewAI and MCP's reference memory know, as facts and graphs; their files stay as they are."""
 
 import itertools
 import json
@@ -78,7 +78,7 @@ def test_what_mem0_deleted_is_put_away_and_users_are_not_mixed(tmp_path):
         texts("x.db", path.read_bytes())
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TABLE m")
-    with pytest.raises(FormatError, match="neither Mem0 nor Agno"):
+    with pytest.raises(FormatError, match="neither Mem0, Agno nor CrewAI"):
         texts("x.db", path.read_bytes())
 
 
@@ -89,7 +89,7 @@ def test_new_metadata_of_a_memory_of_mem0_leaves_the_texts_that_it_had(tmp_path)
         connection.execute("CREATE TABLE history (memory_id, old_memory, new_memory, event)")
         for old, new, *event in rows:
             connection.execute("INSERT INTO history VALUES ('a', ?, ?, ?)", (old, new, *(event or ["UPDATE"])))
-    assert [fact.texts for fact in memories_of(path)["memories"]] == [("likes tea", "likes green tea")]
+    assert [fact.texts for fact in memories_of(path)["memories"].facts] == [("likes tea", "likes green tea")]
 
 
 def test_the_reference_memory_s_relations_go_into_a_graph_and_its_observations_into_facts():
@@ -197,3 +197,69 @@ def test_memories_that_differ_by_a_capital_are_one_and_the_rest_is_seen(pair, tm
     facts, _, _ = opened_memory(path)
     assert len(facts) == 2
     assert "rehearses on tuesdays" in facts
+
+
+def crew(path, *rows):
+    """Write a long-term memory as CrewAI does: the time is a text of seconds since 1970."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS long_term_memories (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+            " task_description TEXT, metadata TEXT, datetime TEXT, score REAL)"
+        )
+        for task, about, at in rows:
+            about = about if isinstance(about, str | bytes | None) else json.dumps(about)
+            connection.execute("INSERT INTO long_term_memories VALUES (NULL, ?, ?, ?, 8.5)", (task, about, at))
+    return path
+
+
+ADVISED = ("Plan a dinner", {"suggestions": ["Ask about nuts.", " ", "Name the wine"], "quality": 8}, "1760000000.25")
+UNADVISED = ("Book a table", {"suggestions": [], "quality": 9, "agent": "Host"}, "2025-10-10 09:00")
+CREW_FACTS = {
+    "Ask about nuts; Name the wine": {"quality": 8, "task": "Plan a dinner", "time": "2025-10-09T08:53:20+00:00"},
+    "Book a table": {"quality": 9, "agent": "Host", "task": "Book a table", "time": "2025-10-10 09:00"},
+}
+
+
+def test_what_a_crew_was_advised_is_a_fact_with_the_time_of_its_row(tmp_path):
+    data = crew(tmp_path / "long_term_memory_storage.db", ADVISED, UNADVISED).read_bytes()
+    memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts")])
+    desk = memory.facts.desk("facts")
+    desk.apply(plan_import(read_facts_file(data, filename="long_term_memory_storage.db"), desk.facts()).change)
+    assert {fact.text: fact.metadata for fact in memory.facts.read("facts")} == CREW_FACTS
+
+
+def test_a_long_term_memory_of_crewai_is_opened_in_place_and_followed(tmp_path):
+    path = crew(tmp_path / "long_term_memory_storage.db", ADVISED)
+    database, services = Database.open(None), Services()
+    [session_id] = open_store(path, database, services=services)
+    follower = StoreFollower(database, services)
+    assert follower.look() == 0
+    crew(path, UNADVISED)
+    assert follower.look() == 1
+    memory = Memory.open(session_id, database, services=services)
+    assert {fact.text: fact.metadata for fact in memory.facts.read(FACTS)} == CREW_FACTS
+
+
+BAD_ROWS = {
+    "no words": ("", {"suggestions": []}, "1760000000", "no text"),
+    "no task": (None, None, "1760000000", "no text"),
+    "broken metadata": ("Shop", '{"suggestions": [', "1760000000", "metadata must be a JSON object"),
+    "metadata of another kind": ("Shop", "[1]", "1760000000", "metadata must be a JSON object"),
+    "metadata that are bytes": ("Shop", b"\xff", "1760000000", "metadata must be a JSON object"),
+    "metadata that are deep": ("Shop", "[" * 100_000, "1760000000", "metadata must be a JSON object"),
+    "no number": ("Shop", '{"quality": NaN}', "1760000000", "metadata must be a JSON object"),
+    "advice that is no text": ("Shop", {"suggestions": [3]}, "1760000000", "text, state and category must be texts"),
+    "a time of bytes": ("Shop", {}, b"\x00", "metadata must be a JSON object"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ROWS.values(), ids=BAD_ROWS)
+def test_a_bad_row_of_crewai_costs_itself_alone_and_is_named(bad, tmp_path):
+    *row, reason = bad
+    path = crew(tmp_path / "long_term_memory_storage.db", ADVISED, row, UNADVISED)
+    file = read_facts_file(path.read_bytes(), filename=path.name)
+    assert [fact.text for fact in file.facts] == list(CREW_FACTS)
+    assert [(problem.place, problem.what) for problem in file.problems] == [(2, reason)]
+    facts, _, note = opened_memory(path)
+    assert sorted(facts) == sorted(CREW_FACTS)
+    assert note == "1 row was left out, as no fact can be read there: 2."

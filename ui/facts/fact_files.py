@@ -55,8 +55,8 @@ def import_dialog(desk: Desk) -> None:
         "A CSV or JSON file of facts, or the store of another memory",
         key=fact_tab.key(desk.place, "import"),
         max_upload_size=MAX_MEGABYTES,
-        help='CSV with a column "text", or JSON: a list of texts or of objects with "text". Or a store of '
-        "Mem0 (history.db), Agno (SQLite) or MCP's reference memory (JSONL).",
+        help='CSV with a column "text", or JSON: a list of texts or of objects with "text". What Mem0 (history.db), '
+        "Agno and CrewAI (SQLite) and MCP's reference memory (its JSONL file) know is read too.",
     )
     if uploaded is None:
         closing_button("Cancel")

@@ -139,5 +139,5 @@ def _not_theirs(ours: bool) -> str:
         )
     return (
         "is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). For Mem0: `memory-inspector open`."
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). For Mem0 and CrewAI: `memory-inspector open`."
     )

@@ -1,18 +1,35 @@
-"""Facts from stores of Mem0 and Agno."""
+"""Facts from stores of Mem0, Agno and CrewAI."""
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from memory_core.attach.mirrored_facts import MirroredFact
+from memory_core.errors import MessageError
+from memory_core.formats.message_times import seconds_of
 from memory_core.interop.located_json import Place, problem
 from memory_core.interop.stores.sqlite_file import decoded, opened, quoted, tables_with
 from memory_core.messages import storable
 from memory_core.planning.curation import each_topic
+from memory_core.planning.fact_merging import metadata_text
+from memory_core.text import shortened
 
 _MEM0 = ("memory_id", "old_memory", "new_memory", "event")
 _AGNO = ("memory_id", "memory", "topics", "user_id")
+_CREWAI = ("task_description", "metadata", "datetime", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """Facts that a store holds under one name."""
+
+    facts: list[MirroredFact]
+    note: str = ""
+    """Sentence on rows that were left out."""
 
 
 def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]]:
@@ -27,18 +44,21 @@ def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]
                 return list(_mem0(connection, name))
             for name in tables_with(connection, _AGNO):
                 return list(_agno(connection, name, filename))
+            for name in tables_with(connection, _CREWAI):
+                return list(_crewai(connection, name))
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise problem(filename, f"cannot be read: it is a damaged SQLite database ({error}).") from error
-    raise problem(filename, "is not a list of facts: it is a SQLite database of neither Mem0 nor Agno.")
+    raise problem(filename, "is not a list of facts: it is a SQLite database of neither Mem0, Agno nor CrewAI.")
 
 
-def memories_of(path: Path) -> dict[str, list[MirroredFact]]:
-    """Return Mem0's or Agno's facts by user, with all their texts; empty for other SQLite files.
+def memories_of(path: Path) -> dict[str, Memories]:
+    """Return Mem0's, Agno's or CrewAI's facts by user, with all their texts; empty for other SQLite files.
 
     Raises:
         sqlite3.Error: The file is damaged.
     """
     by_user: dict[str, list[MirroredFact]] = {}
+    crews: dict[str, Memories] = {}
     with opened(path, filename=path.name) as connection:
         for name in tables_with(connection, _MEM0):
             chains = _chains(connection, name).values()
@@ -53,7 +73,10 @@ def memories_of(path: Path) -> dict[str, list[MirroredFact]]:
                 if text:
                     about = each_topic([str(topic) for topic in named]) if isinstance(named, list) else ()
                     by_user.setdefault(f"memories of {user}", []).append(MirroredFact((text,), topics=about))
-    return {name: facts for name, facts in by_user.items() if facts}
+        for name in tables_with(connection, _CREWAI):
+            crews["long-term memory"] = _crewai_memories(connection, name)
+    all_named = {name: Memories(facts) for name, facts in by_user.items()} | crews
+    return {name: memories for name, memories in all_named.items() if memories.facts or memories.note}
 
 
 def _one_line(text: Any) -> str:
@@ -99,3 +122,45 @@ def _agno_rows(connection: sqlite3.Connection, table: str) -> list[Any]:
 def _memory_text(memory: Any) -> Any:
     text = decoded(memory)
     return text.get("memory") if isinstance(text, dict) else text
+
+
+def _crewai(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield each row as a fact. That of an unreadable row has a text or metadata that no fact can have."""
+    query = f"SELECT rowid, task_description, metadata, datetime, score FROM {quoted(table)} ORDER BY rowid"
+    for row, task, about, at, score in connection.execute(query):
+        fields = decoded(about or "{}")
+        if not isinstance(fields, dict):
+            yield row, {"text": task, "metadata": about}
+            continue
+        advice = fields.pop("suggestions", None)
+        if isinstance(advice, list) and all(isinstance(line, str) for line in advice):
+            advice = "; ".join(filter(None, (line.strip().removesuffix(".") for line in advice)))
+        yield row, {"text": advice or task, "metadata": {"quality": score} | fields | {"task": task, "time": _time(at)}}
+
+
+def _time(at: Any) -> Any:
+    """Return CrewAI's text of seconds since 1970 as ISO 8601, and any other as it is."""
+    with suppress(TypeError, ValueError):
+        if (seconds := seconds_of(float(at))) is not None:
+            return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return at
+
+
+def _crewai_memories(connection: sqlite3.Connection, table: str) -> Memories:
+    facts: list[MirroredFact] = []
+    unread: list[str] = []
+    for row, fact in _crewai(connection, table):
+        text, metadata = _one_line(fact["text"]), fact["metadata"]
+        try:
+            metadata_text(metadata)
+        except MessageError:
+            text = ""
+        if text:
+            facts.append(MirroredFact((text,), metadata=metadata))
+        else:
+            unread.append(str(row))
+    if not unread:
+        return Memories(facts)
+    rows = f"{len(unread):,} {'row was' if len(unread) == 1 else 'rows were'}"
+    places = shortened(", ".join(unread), 40)
+    return Memories(facts, f"{rows} left out, as no fact can be read there: {places}.")
