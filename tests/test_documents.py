@@ -21,6 +21,7 @@ from typing import NamedTuple
 import pytest
 from models.scripted_server import ScriptedServer, completion
 
+from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_inspector import __main__ as program
 from tests.house import documents
 
@@ -243,6 +244,14 @@ def test_the_table_of_frameworks_names_classes_and_extras():
         tree = ast.parse((ROOT / "memory_core" / "adapters" / f"{module}.py").read_text(encoding="utf-8"))
         assert extra in EXTRAS
         assert name in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def test_the_pages_that_list_stores_name_each_program_whose_facts_are_read():
+    formats, attach = (ROOT / "docs" / page for page in ("reference/formats.md", "how-to/attach.md"))
+    rows = re.findall(r"^\| ([^|]+) \| [^|]*\bfacts?\b", formats.read_text(encoding="utf-8"), re.MULTILINE)
+    commands = re.findall(r"^memory-inspector open .*# (.+)$", attach.read_text(encoding="utf-8"), re.MULTILINE)
+    for names in (" ".join(rows), " ".join(commands)):
+        assert [store.name for store in PROGRAMS if store.name not in names] == []
 
 
 def anchors(page):

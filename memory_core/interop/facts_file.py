@@ -155,8 +155,7 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     """Parse facts from CSV or JSON, detected by content.
 
     CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text or an object
-    with `text`. Files of Mem0, Agno, CrewAI and MCP's reference memory are accepted too. Invalid facts are listed as
-    problems.
+    with `text`. Stores of `PROGRAMS` and MCP's reference memory are accepted too. Invalid facts are listed as problems.
 
     Raises:
         FormatError: The file as a whole is not a list of facts.

@@ -129,7 +129,7 @@ def _reference_memory(path: Path) -> dict[_Name, _Part]:
         return {}
     facts = [MirroredFact((f"{observed.entity}: {observed.text}",)) for observed in memory.observations]
     relations = named_relations(graph_of(memory, path.name))
-    return {(path.stem, 0): _Part(partial(_bring_graph, facts, relations), " ".join(memory.notes))}
+    return {(path.stem, 0): _Part(partial(_bring_graph, facts, relations), memory.note)}
 
 
 def _beginning(path: Path, size: int) -> bytes:

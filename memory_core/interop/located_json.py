@@ -9,6 +9,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PureWindowsPath
 from typing import Any
@@ -42,6 +43,17 @@ Place = int | str
 def place_words(place: Place) -> str:
     """Format a place for the middle of a sentence."""
     return f"line {place}" if isinstance(place, int) else place
+
+
+def left_out(places: Sequence[Place], noun: str, what: str) -> str:
+    """Build the sentence on places of a file that could not be read, each a line or row; empty if there are none.
+
+    >>> left_out([2, 7], "row", "fact")
+    '2 rows were left out, as no fact can be read there: 2, 7.'
+    """
+    first = ", ".join(map(str, places[:5])) + (f" and {len(places) - 5:,} more" if len(places) > 5 else "")
+    were = " was" if len(places) == 1 else "s were"
+    return f"{len(places):,} {noun}{were} left out, as no {what} can be read there: {first}." if places else ""
 
 
 def problem(filename: str, what: str, *, place: Place | None = None, column: int | None = None) -> FormatError:

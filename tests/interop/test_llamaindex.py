@@ -26,6 +26,7 @@ from memory_core.interop.exporting import export_chat_store
 from memory_core.interop.files import read_file
 from memory_core.interop.stores import sqlite_file
 from memory_core.interop.stores.llamaindex_stores import read_table, write_chat_store
+from memory_core.interop.stores.memory_stores import NAMES
 from memory_core.limits import MAX_VALUES
 from memory_core.planning.speech import parse_message
 
@@ -302,8 +303,8 @@ COLUMNS = "(id INTEGER PRIMARY KEY, key, timestamp, role, status, data)"
 def test_a_database_without_their_table_is_said_to_be_none(tmp_path):
     assert refused(database(tmp_path, "CREATE TABLE notes (a)"), "x.db") == (
         "x.db is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). For Mem0 and CrewAI: `memory-inspector open`. "
-        "Nothing was imported."
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). "
+        f"For facts of {NAMES}: `memory-inspector open`. Nothing was imported."
     )
     our = open_memory(database_uri=f"sqlite:///{tmp_path}/ours.db")
     our.put(note(1))

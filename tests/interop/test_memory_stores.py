@@ -1,4 +1,4 @@
-"""What Mem0, Agno, CrewAI and MCP's reference memory know, as facts and graphs; their files stay as they are."""
+"""What other programs and MCP's reference memory know, as facts and graphs; their files stay as they are."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ from memory_core.attach.mirrored_facts import FACTS, GRAPH
 from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.interop.graph_files import import_graph, read_graph_file
 from memory_core.interop.in_place import StoreFollower, open_store
-from memory_core.interop.stores.memory_stores import memories_of
+from memory_core.interop.stores.memory_stores import NAMES, memories_of
 
 REFERENCE = [
     {"type": "entity", "name": "Ana", "entityType": "person", "observations": ["allergic to nuts", "lives in Faro"]},
@@ -78,7 +78,7 @@ def test_what_mem0_deleted_is_put_away_and_users_are_not_mixed(tmp_path):
         texts("x.db", path.read_bytes())
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TABLE m")
-    with pytest.raises(FormatError, match="neither Mem0, Agno nor CrewAI"):
+    with pytest.raises(FormatError, match=f"a SQLite database of none of {NAMES}"):
         texts("x.db", path.read_bytes())
 
 

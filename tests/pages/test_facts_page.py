@@ -10,6 +10,7 @@ from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
+from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
 from memory_core.store.tables import fact_table
@@ -787,6 +788,11 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(demo_home):
     app.file_uploader[0].upload("facts.json", b"\x00\xff not json", "application/json").run()
     assert len(app.error) == 1
     assert not [each for each in app.button if each.label.startswith("Import")]
+
+
+def test_the_help_of_the_import_names_each_program_whose_facts_are_read(demo_home):
+    [uploader] = opened_dialog("fact_files", "import_dialog").file_uploader
+    assert [store.name for store in PROGRAMS if f"{store.name} ({store.file})" not in uploader.proto.help] == []
 
 
 def table():

@@ -4,7 +4,9 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.interop.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
+from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_core.planning.curation import New
+from memory_core.text import listed
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk
@@ -51,12 +53,13 @@ def export_dialog(desk: Desk) -> None:
 @error_inside
 def import_dialog(desk: Desk) -> None:
     """Choose a file, preview its facts and problems, and import it as one change."""
+    stores = listed([*(f"{store.name} ({store.file})" for store in PROGRAMS), "MCP's reference memory (JSONL)"])
     uploaded = st.file_uploader(
         "A CSV or JSON file of facts, or the store of another memory",
         key=fact_tab.key(desk.place, "import"),
         max_upload_size=MAX_MEGABYTES,
-        help='CSV with a column "text", or JSON: a list of texts or of objects with "text". What Mem0 (history.db), '
-        "Agno and CrewAI (SQLite) and MCP's reference memory (its JSONL file) know is read too.",
+        help='CSV with a column "text", or JSON: a list of texts or of objects with "text". '
+        f"What {stores} know is read too.",
     )
     if uploaded is None:
         closing_button("Cancel")

@@ -15,6 +15,7 @@ from memory_core.formats.message_times import seconds_of
 from memory_core.interop.located_json import problem
 from memory_core.interop.openai_format import one_line
 from memory_core.interop.stored import StoredConversation
+from memory_core.interop.stores.memory_stores import NAMES
 from memory_core.interop.stores.sqlite_file import StoreConnection, decoded, opened, quoted, tables_with
 from memory_core.messages import ChatMessage
 
@@ -139,5 +140,6 @@ def _not_theirs(ours: bool) -> str:
         )
     return (
         "is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). For Mem0 and CrewAI: `memory-inspector open`."
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). "
+        f"For facts of {NAMES}: `memory-inspector open`."
     )

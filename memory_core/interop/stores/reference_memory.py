@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.interop.located_json import Place
+from memory_core.interop.located_json import Place, left_out
 from memory_core.limits import Budget
 from memory_core.messages import storable
 
@@ -33,8 +33,8 @@ class ReferenceMemory:
     observations: tuple[Observed, ...]
     relations: tuple[tuple[str, str, str], ...]
     """Triples of source, type and target. Ends may be missing from the file, or equal."""
-    notes: tuple[str, ...]
-    """Sentences on skipped contents."""
+    note: str
+    """Sentence on skipped contents."""
 
 
 def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory | None:
@@ -67,11 +67,8 @@ def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory |
             relations.append((_text(row["from"]), _text(row.get("relationType")) or "related to", _text(row["to"])))
         elif not (isinstance(row, Mapping) and str(row.get("type")).startswith("_")):  # not a marker of the file format
             unread.append(place)
-    notes = []
-    if unread:
-        lines = "1 line was" if len(unread) == 1 else f"{len(unread):,} lines were"
-        notes.append(f"{lines} left out, as no entity or relation can be read there: {_listed(unread)}.")
-    return ReferenceMemory(tuple(entities.items()), tuple(observations), tuple(dict.fromkeys(relations)), tuple(notes))
+    note = left_out(unread, "line", "entity or relation")
+    return ReferenceMemory(tuple(entities.items()), tuple(observations), tuple(dict.fromkeys(relations)), note)
 
 
 def _rows(text: str) -> Iterator[tuple[Place, Any]]:
@@ -123,8 +120,3 @@ def _text(value: Any) -> str:
     except (ValueError, RecursionError):
         return ""
     return " ".join(str(storable(written)[0]).split())
-
-
-def _listed(places: list[Place]) -> str:
-    first = ", ".join(str(place) for place in places[:5])
-    return f"{first} and {len(places) - 5:,} more" if len(places) > 5 else first
