@@ -2,7 +2,8 @@
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_inspector.commands`), `memory-inspector mcp`
 answers a coding agent's questions, `memory-inspector mcp-memory` serves as its memory, and `memory-inspector open
-notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words.
+notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words, and
+`memory-inspector value` compares a memory with none.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
-from memory_inspector.commands import probe_commands
+from memory_inspector.commands import probe_commands, value_command
 
 HERE = Path(__file__).resolve().parent
 # An installed package contains the app's files; in the repository they are one folder above.
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.set_defaults(run=_app)
     commands = probe_commands.add_commands(parser, required=False)
+    value_command.add_command(commands)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
     serving.add_argument("--database", metavar="URL", required=True, help=_DATABASE)
     serving.set_defaults(run=_mcp)

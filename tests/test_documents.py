@@ -69,6 +69,7 @@ ASKS_A_MODEL = "docs/how-to/openai-client.md"
 PRINTS = {
     "README.md": ("In the prompt of turn 5, as fact 1 of facts.", "No room: better ones took the 19 tokens"),
     "docs/how-to/check-a-configuration.md": ("2 of 2 probes held", "token_limit 200 → 60"),
+    "docs/how-to/does-memory-help.md": ("without memory       0.38     383     1,290  -0.20",),
     ASKS_A_MODEL: ("No umbrella today.",),
     "docs/how-to/own-block.md": ("Logan was mentioned 1 times.",),
     "docs/tutorial/python.md": (
@@ -96,6 +97,7 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capfd, endpoint):
     folder, commands = tmp_path / "folder", tmp_path / "commands"
     folder.mkdir()
     commands.mkdir()
+    folder.joinpath("demo.zip").write_bytes((ROOT / "memory_inspector/demo/demo.zip").read_bytes())
     for name, module in (("memory-inspector", "memory_inspector"), ("pytest", "pytest")):
         command = commands / name
         command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n')

@@ -477,3 +477,33 @@ def test_where_nothing_is_learned_nothing_is_offered(memory, server):
     app = page()
     app = drawn_until(app, lambda: not any(each.key == "lab__count_cancel" for each in app.button))
     assert "Play with tiny" not in joined(app)
+
+
+# -- value -------------------------------------------------------------------------------------------
+
+
+def test_value_shows_each_block_alone_and_what_facts_cost(demo_home):
+    app = view(page(), "value")
+    drawn_until(app, lambda: app.exception or any("Score alone" in each.value for each in app.dataframe))
+    arms = next(each.value for each in app.dataframe if "Difference" in each.value).set_index("")
+    assert list(arms.index) == [
+        "with memory",
+        "without memory",
+        "only Instructions",
+        "only Facts",
+        "only Earlier turns",
+    ]
+    assert arms["Score"]["without memory"] < arms["Score"]["with memory"]
+    blocks = next(each.value for each in app.dataframe if "Score alone" in each.value).set_index("")
+    assert blocks["Read again"]["Earlier turns"] > blocks["Read again"]["Facts"] == 0
+    facts = next(each.value for each in app.dataframe if "Tokens sent" in each.value)
+    assert "Ana is allergic to nuts" in list(facts["Fact"])
+    assert list(facts["Tokens sent"]) == sorted(facts["Tokens sent"], reverse=True)
+
+
+def test_value_asks_the_questions_of_the_view(demo_home, memory):
+    app = view(page(), "value")
+    app.text_area(key="lab__sweep_questions_demo").set_value("Who is allergic? -> Ana is allergic to nuts").run()
+    drawn_until(app, lambda: any("1 question." in each.value for each in app.markdown))
+    arms = next(each.value for each in app.dataframe if "Difference" in each.value).set_index("")
+    assert (arms["Score"]["with memory"], arms["Score"]["without memory"]) == (100, 0)

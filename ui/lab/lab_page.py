@@ -1,6 +1,7 @@
 """The page Lab: the session's conversation under other configurations, beside its own.
 
-Three views: *Compare* tries settings, *Tests* follows what is watched and checks probes, *Sweep* varies two settings.
+Four views: *Compare* tries settings, *Tests* follows what is watched and checks probes, *Sweep* varies two settings,
+*Value* measures what the memory and each block add.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from memory_core.lab.probes import Probe, kept_probes
 from memory_core.lab.variants import Change, Variant
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.context.parts import draw_changes
-from ui.lab import checks, knobs, planned, playing, progress, sweeping, tried_variants, with_model
+from ui.lab import checks, knobs, planned, playing, progress, sweeping, tried_variants, value_view, with_model
 from ui.lab.export_variant import draw_taking
 from ui.lab.playing import PlayRequest, Result
 from ui.lab.tried_variants import OWN, Desk
@@ -27,7 +28,7 @@ from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.view import View, latest_moment, memory_of, turn_at
 
-VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep"}
+VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep", "value": "Value"}
 
 AUTOMATIC_TURNS = 60
 """Maximum turns of a conversation that is played at once after a change; a longer one is played on request."""
@@ -75,6 +76,11 @@ def draw(view: View) -> None:
             if len(now.tried) > 1:
                 _draw_tabs(memory.session_id, now)
             sweeping.draw(view, _upto(now), now.current, variants[now.current.name], playing.phrases_of(memory), probes)
+            return
+        if chosen == "value":
+            if len(now.tried) > 1:
+                _draw_tabs(memory.session_id, now)
+            value_view.draw(view, _upto(now), variants[now.current.name])
             return
         if chosen == "compare" or now.current.struck or tried_variants.changes(memory, now.current):
             _draw_tried(memory, now)

@@ -171,7 +171,7 @@ def draw(
             x = _draw_axis(memory.session_id, "x", offered, own_values, "token_limit")
         with second_column:
             y = _draw_axis(memory.session_id, "y", offered, own_values, "chat_history_token_ratio")
-        questions = _draw_questions(memory.session_id)
+        questions = draw_questions(memory.session_id)
     try:
         # 2. What is swept; too many cells are refused before anything is planned.
         check_size((x, y))
@@ -220,7 +220,7 @@ def _draw_choice(
     )
 
 
-def _draw_questions(session_id: str) -> tuple[Question, ...]:
+def draw_questions(session_id: str) -> tuple[Question, ...]:
     """Draw the fields for questions with evidence, kept in this tab, and return the questions for the measure `recall`.
 
     If a line cannot be read, an error is drawn and nothing is returned.
