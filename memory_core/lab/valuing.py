@@ -14,6 +14,7 @@ import numpy as np
 
 from memory_core.errors import ConfigError
 from memory_core.lab.cache_price import CachePrice, cache_price
+from memory_core.lab.failure_patterns import Case, Patterns, case_of, compare
 from memory_core.lab.playing import Played, Player
 from memory_core.lab.questions import Question
 from memory_core.lab.script import Script
@@ -77,6 +78,8 @@ class Value:
     model: str | None
     arms: tuple[Arm, ...]
     """The whole memory, none, then each block alone."""
+    patterns: Patterns | None = None
+    """Comparison of questions whose evidence is missing with the others; None without questions."""
 
     @property
     def questions(self) -> int:
@@ -110,6 +113,8 @@ class Value:
         lines += [f"  {part}: {tokens:,}" for part, tokens in sorted(whole.by_part.items(), key=lambda item: -item[1])]
         if whole.move is not None:
             lines.append(whole.move.words)
+        if self.patterns is not None and self.patterns.failed:
+            lines += ["", "Questions without their evidence:", self.patterns.table()]
         return "\n".join(lines)
 
 
@@ -141,7 +146,11 @@ def value_of(
         played.append((name, play))
     memories = [play.memory for _, play in played]
     prices = [cache_price(memory) for memory in memories]  # before the questions add prompts of their own
-    asked = [_asked(memory, questions) if questions else _recorded(memory) for memory in memories]
+    cases: list[Case] = []
+    asked = [
+        _asked(memory, questions, cases if place == 0 else None) if questions else _recorded(memory)
+        for place, memory in enumerate(memories)
+    ]
     if not asked[0]:
         raise ConfigError("no turn of this conversation was answered with anything new to its question: name questions")
     measure: Measure = "answers" if model else "evidence" if questions else "support"
@@ -175,7 +184,7 @@ def value_of(
     ]
     for _, play in played:
         play.close()
-    return Value(measure, model.name if model is not None else None, tuple(arms))
+    return Value(measure, model.name if model is not None else None, tuple(arms), compare(cases) if cases else None)
 
 
 def _arms(variant: Variant) -> list[tuple[str, Variant]]:
@@ -197,8 +206,11 @@ class _Asked:
     """Stems that a good answer has."""
 
 
-def _asked(memory: Memory, questions: Sequence[Question]) -> list[_Asked]:
-    """Ask each question after the conversation; all evidence of a question counts together."""
+def _asked(memory: Memory, questions: Sequence[Question], cases: list[Case] | None) -> list[_Asked]:
+    """Ask each question after the conversation; all evidence of a question counts together.
+
+    `cases` receives each question, with the properties of its first missing evidence, else of its first one.
+    """
     evidence: dict[str, list[str]] = {}
     for question in questions:
         evidence.setdefault(question.words, []).append(question.evidence)
@@ -210,6 +222,9 @@ def _asked(memory: Memory, questions: Sequence[Question]) -> list[_Asked]:
         messages = (*context.messages, ChatMessage(role=MessageRole.USER, content=words))
         wanted = frozenset(stem for phrase in phrases for stem in stems(phrase)) - set(stems(words))
         asked.append(_Asked(messages, context.plan.total, mean(hits), wanted))
+        if cases is not None:
+            followed = phrases[hits.index(False)] if False in hits else phrases[0]
+            cases.append(case_of(memory, memory.trace(followed), failed=False in hits))
     return asked
 
 

@@ -22,6 +22,7 @@ from memory_core.lab.checking import (
     read_recorded,
     read_variant,
 )
+from memory_core.lab.failure_patterns import cases_of, compare
 from memory_core.lab.failures import cause, explain_failure, failure_page
 from memory_core.lab.playing import Player
 from memory_core.lab.probe_files import find_probe_files, is_probe_file
@@ -60,6 +61,11 @@ def _check(options: argparse.Namespace) -> int:
         checked = check_variant(player, prepared.script, prepared.variant, prepared.probes)
         runs.append((path, prepared, checked))
         print(checked.table())
+    if options.patterns:
+        cases = [
+            case for path, _, checked in runs for case in cases_of(checked.memory, checked.verdicts, session=path.name)
+        ]
+        print(compare(cases).table())
     # After the tables, so that the outcome is seen even if a file cannot be written.
     if options.junit is not None:
         _write(options.junit, junit([checked for _, _, checked in runs]))
@@ -157,6 +163,7 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
     checking.add_argument(
         "--before", help="compare with this: a folder of probe files, a probe file or a configuration"
     )
+    checking.add_argument("--patterns", action="store_true", help="also print what distinguishes the probes that fail")
     checking.add_argument("--junit", help="also write the outcome as JUnit XML into this file")
     checking.add_argument("--markdown", help="also write it as a comment for a pull request")
     checking.add_argument("--html", help="also write one HTML file with the prompts and traces of each failure")

@@ -507,3 +507,13 @@ def test_value_asks_the_questions_of_the_view(demo_home, memory):
     drawn_until(app, lambda: any("1 question." in each.value for each in app.markdown))
     arms = next(each.value for each in app.dataframe if "Difference" in each.value).set_index("")
     assert (arms["Score"]["with memory"], arms["Score"]["without memory"]) == (100, 0)
+
+
+def test_probes_that_fail_are_compared_with_those_that_hold(demo_home, memory):
+    phrases = ("allergic to nuts", "likes jazz", "lives in Porto", "credit card", "passport", "a train to Faro")
+    keep_probes(memory, [InPrompt(phrase=words, from_turn=11) for words in phrases])
+    app = view(page(), "tests")
+    drawn_until(app, lambda: any("Why do these fail?" in each.value for each in app.markdown))
+    tables = [each.value for each in app.dataframe if "Property" in each.value]
+    assert len(tables) == 2  # of A and of B
+    assert {"Property", "Value", "Fail", "Others", "p"} <= set(tables[0])

@@ -13,6 +13,7 @@ from memory_core.errors import ConfigError
 from memory_core.events import ModelCalled, Ref
 from memory_core.lab.bisecting import smallest_limit
 from memory_core.lab.comparing import Outcome, outcome_of
+from memory_core.lab.failure_patterns import MIN_CASES, Patterns, cases_of, compare
 from memory_core.lab.linting import Finding, findings
 from memory_core.lab.model_plays import CountedModel, KeptOutputs, PlayedModel
 from memory_core.lab.playing import Played, Player
@@ -56,6 +57,8 @@ class Result:
     presences: dict[str, Presence] = field(default_factory=dict)
     """Outcome of each watched phrase, turn by turn."""
     verdicts: dict[Probe, Verdict] = field(default_factory=dict)
+    patterns: Patterns | None = None
+    """Comparison of the probes that fail with those that hold; None for few probes."""
 
     def tells(self, phrases: Sequence[str], probes: Sequence[Probe]) -> bool:
         return all(phrase in self.presences for phrase in phrases) and all(probe in self.verdicts for probe in probes)
@@ -274,6 +277,8 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
             raise StoppedError("Cancelled: nothing was kept.")
     for verdict in evaluate(result.played.memory, [probe for probe in request.probes if probe not in result.verdicts]):
         result.verdicts[verdict.probe] = verdict
+    if len(result.verdicts) > MIN_CASES:
+        result.patterns = compare(cases_of(result.played.memory, result.verdicts.values()))
     # Only now: a play that is cancelled while it is looked at counts as cancelled.
     cache.results.put(key, result)
 

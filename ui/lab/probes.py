@@ -17,6 +17,7 @@ from memory_core.lab.probes import (
     write_probes,
 )
 from memory_inspector.wording.formatting import plain
+from ui.lab.patterns_section import draw_patterns
 from ui.lab.playing import Result
 from ui.lab.tried_variants import OWN
 from ui.parts.components import error_noticed, heading
@@ -47,6 +48,9 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
         )
         for probe in probes:
             _draw_failures(probe, results)
+        for name, result in results.items():
+            if result.patterns is not None:
+                draw_patterns(result.patterns, f"probes of {name}", f"lab__patterns_{name}")
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if example and not probes:
             # From the first prompt that has it, so that the example holds for a start.

@@ -17,6 +17,7 @@ from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain
 from ui.lab import playing, progress
+from ui.lab.patterns_section import draw_patterns
 from ui.lab.playing import StoppedError
 from ui.lab.sweeping import draw_questions
 from ui.parts.components import heading
@@ -166,6 +167,8 @@ def _draw_value(memory: Memory, value: Value) -> None:
     )
     if price.move is not None:
         st.markdown(f":material/lightbulb: {plain(price.move.words)}")
+    if value.patterns is not None:
+        draw_patterns(value.patterns, "questions", "lab__value_patterns")
     _draw_facts(memory)
 
 
