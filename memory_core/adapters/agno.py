@@ -53,7 +53,7 @@ class InspectedMemoryManager(MemoryManager):
         return self._users[user]
 
     def recorded(self, model: M) -> M:
-        """Return the model, recording each call within a run: its prompt and its answer.
+        """Make the model record the prompt and the answer of each call within a run; return the same object.
 
         An answer with tool calls is recorded with the next prompt, which contains it.
         """
@@ -84,7 +84,7 @@ class InspectedMemoryManager(MemoryManager):
         user_id: str | None = None,
         run_metrics: Any = None,
     ) -> str:
-        """Learn from a user's messages; return a summary in words."""
+        """Learn from a user's messages; return one line for each change of the memories."""
         # Answers are passed as context only: memories are learned from user messages alone.
         learned_from = [ChatMessage(storable_value(message))] if message else []
         learned_from += [
@@ -152,11 +152,11 @@ class InspectedMemoryManager(MemoryManager):
 
 
 Record = Callable[[Any, Callable[[], Exchange]], None]
-"""Callback that records a call of a run."""
+"""Callback that records a model call, given its run and a function that reads the call."""
 
 
 def _recorded(model: type[Model], record: Record) -> type[Model]:
-    """Return a subclass that records its calls. The recorder lives on the class because Agno copies model instances."""
+    """Return a subclass of `model` that records calls. Not an instance attribute, because Agno copies model objects."""
 
     class Recorded(model):  # type: ignore[misc, valid-type]
         records_calls = True
@@ -246,7 +246,7 @@ def _why(error: BaseException) -> str:
 
 
 def _sent(message: Message, compressed: bool) -> list[ChatMessage]:
-    """Convert a message as sent to the model; each tool result becomes a message of its own."""
+    """Convert a message as sent to the model; each tool result becomes a separate message."""
     content = message.get_content(use_compressed_content=compressed)
     files = [file for files in (message.audio, message.videos, message.files) for file in map(_entry, files or ())]
     files += images_to_message(images=message.images or ())
@@ -258,7 +258,7 @@ def _sent(message: Message, compressed: bool) -> list[ChatMessage]:
 
 
 def _entry(content: Any) -> Any:
-    """Convert a content entry: a file as its bytes or URL, otherwise as Agno's metadata."""
+    """Convert a file to a dict with its data or URL and Agno's metadata; return any other content unchanged."""
     if not isinstance(content, Audio | File | Image | Video):
         return content
     data = base64.b64encode(content.content).decode() if isinstance(content.content, bytes) else content.content

@@ -3,12 +3,12 @@
     service = InspectedMemoryService(database_uri="sqlite:///agent.db")
     runner = Runner(app=App(name="app", root_agent=agent, plugins=[service.prompts()]), memory_service=service, ...)
 
-All sessions of a user in an app share one session here, so a search covers every one of them. ADK builds its own
+All sessions of a user in an app share one session here, so a search covers them all. ADK builds its own
 prompts; the plugin records them, in one session per ADK session.
 
 The agent waits for neither learning nor recording. Sessions are stored before the call returns and learned from in the
-background; a search waits for learning. `Runner.close()` waits for all pending work with the plugin, `service.wait()`
-without it; so does interpreter exit.
+background; a search waits for learning. To wait for pending work, close the `Runner` (with the plugin) or call
+`service.wait()` (without it); interpreter exit waits, too.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class InspectedMemoryService(BaseMemoryService):
         self._learning: dict[str, Future[Any]] = {}
         """The latest learning task of each memory, by session id."""
         self._put_before: dict[tuple[str, str, str], tuple[int, str]] = {}
-        """Number of events stored per ADK session, and the id of the last one."""
+        """Number of stored events, and the id of the last of them, by app, user and ADK session."""
         self._answered: dict[str, tuple[tuple[int | None, str], list[MemoryEntry]]] = {}
         """The latest search per memory: log position, question and results."""
         self._said: dict[tuple[str, str], str] = {}
@@ -116,7 +116,7 @@ class InspectedMemoryService(BaseMemoryService):
     def user_said(self, app_name: str, user_id: str, words: str) -> None:
         """Start embedding a user message while ADK prepares the turn.
 
-        Only if the last search used the user message as its question, as ADK's `PreloadMemoryTool` does.
+        Does so only if the last search used the user message as its question, as ADK's `PreloadMemoryTool` does.
         """
         key = app_name, user_id
         before, self._said[key] = self._said.get(key), words
@@ -292,7 +292,7 @@ def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
 
 
 def _messages(content: types.Content, role: MessageRole, **kwargs: str) -> list[ChatMessage]:
-    """Convert one author's content: text and tool calls to one message, each tool result to its own."""
+    """Convert one author's content: text and tool calls become one message, each tool result a separate one."""
     parts = [part.model_dump(mode="json", exclude_none=True, fallback=str) for part in content.parts or ()]
     words = [part for part in parts if not part.get("thought")]
     messages = read_messages(storable_value({"role": str(role), "parts": words}))

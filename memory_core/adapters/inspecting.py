@@ -12,7 +12,7 @@ from memory_core.sessions.overview import list_sessions
 from memory_core.store.database import Database
 
 LONGEST = 40_000
-"""Maximum characters of an answer; longer prompts lose their middle."""
+"""Maximum characters of an answer; the middle of a longer answer is left out."""
 
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 1}
 _SESSION = {"session": _TEXT | {"description": "id of a session; the one used last without it"}}

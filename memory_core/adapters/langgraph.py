@@ -36,7 +36,7 @@ with framework("LangGraph", "langgraph"):
 
 BLOCK = "items"
 SEARCHED, UNSEARCHED = "item", "item without words"
-"""Categories of facts. An unindexed item has its whole value as text and matches no query."""
+"""Categories of indexed and unindexed items. An unindexed item has its whole value as text and matches no query."""
 
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     "$gt": lambda value, other: value > other,

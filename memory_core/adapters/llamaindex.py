@@ -46,7 +46,7 @@ class InspectedMemory(BaseMemory):
         """Wrap a memory. LlamaIndex passes `stored` to restore a serialised context.
 
         Raises:
-            ConfigError: The session existed only in another process's memory.
+            ConfigError: The session was kept in no database, but in the memory of another process.
             NotFoundError: The session is not in the database.
         """
         if memory is None:

@@ -41,7 +41,7 @@ class InspectedSession(SessionABC):
         """New items already stored by the callback; None once the SDK has passed them to `add_items`."""
 
     def for_run(self, run_config: RunConfig | None = None) -> dict[str, Any]:
-        """Return keyword arguments for `Runner.run`: this session, and `run_config` with its callback.
+        """Return keyword arguments for `Runner.run`: this session, and `run_config` with `input_callback`.
 
         Raises:
             ConfigError: The configuration has another session input callback.

@@ -63,7 +63,7 @@ def operation(event: Event) -> Operation | None:
 
 
 class SpanEmitter:
-    """Emits spans for what a memory records, each once; use one emitter per session, in any process.
+    """Emits spans for the events of a memory, once for each event; use one emitter per session, in any process.
 
     `emit` covers everything since the last call, under the caller's current span. As a context manager it runs every
     `every` seconds in a background thread, and once more at exit.

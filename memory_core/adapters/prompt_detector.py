@@ -17,7 +17,7 @@ class PromptDetector:
         self._recorded: Hashable = None
 
     def context(self, input: str | None = None, **arguments: Any) -> Context:
-        """Return the context; record it once per newest message awaiting an answer, or per `input`."""
+        """Return the context; record it only the first time for a message that awaits an answer, or for an `input`."""
         newest = self._memory.session.messages("active", last=1)
         answered = not newest or newest[0].message.role not in (MessageRole.USER, MessageRole.TOOL)
         # A stored message without an answer is the question itself; `input` can only repeat it.

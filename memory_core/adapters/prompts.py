@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Callable[[], Exchange]) -> None:
-    """Record a model call in the session `<session of the memory>:<conversation>`, in the same database."""
+    """Record a model call in the session `<session of the memory>:<conversation>`; `learns` opens the memory."""
     # Both callables run inside the guard: opening the memory and reading the prompt may fail as well.
     with harmless(conversation):
         memory, made = learns(), exchange()

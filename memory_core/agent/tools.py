@@ -57,7 +57,7 @@ class ToolResult:
     text: str
     """Text returned to the model."""
     done: bool
-    """False: the call was refused, and nothing was changed."""
+    """True if the call was executed; False if it was refused and changed nothing."""
     block: str | None = None
     """Name of the block that the call was about; None if there is none."""
 
@@ -154,7 +154,7 @@ class MemoryTools:
 
     @property
     def archive(self) -> SessionBlock | None:
-        """The facts block that is the archive: the first that learns nothing by itself."""
+        """The first enabled facts block that learns nothing by itself serves as the archive; None if there is none."""
         results = (
             attached
             for attached in self._memory.blocks
@@ -194,7 +194,7 @@ class MemoryTools:
             return self.refuse(call, str(error))
 
     def refuse(self, call: ToolCallPart, reason: str) -> ToolResult:
-        """Record that a call was not made, and why. Raises as `call` does."""
+        """Record that a call was not made, and why. Raises the same errors as `call`."""
         call = storable(call)
         # Unparsed arguments stay text; only parsed ones can name the block that was meant.
         label = call.tool_kwargs.get("label") if isinstance(call.tool_kwargs, dict) else None
@@ -306,7 +306,7 @@ class MemoryTools:
         return exact or (alike[0] if len(alike) == 1 else None)
 
     def _core(self, label: str) -> str:
-        """Return the name of the core block that is meant; the editor checks whether it may be edited."""
+        """Return the name of the core block with this label; the editor checks whether it may be edited."""
         attached = self._named(label)
         if attached is None or not isinstance(attached.block, StaticMemoryBlock) or not attached.settings["enabled"]:
             names = ", ".join(attached.name for attached in self.core_blocks) or "none"
