@@ -12,7 +12,7 @@ _NAMES = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens
 
 
 def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
-    """Return the tokens of prompt and answer, each from the last answer or event that reports it; None: none does."""
+    """Return the tokens of prompt and answer, each as the last answer or event that has it reports; else None."""
     tokens: list[int | None] = [None, None]
     for usage in (usage for answer in answers for usage in _usages(answer)):
         for n, names in enumerate(_NAMES):
@@ -23,7 +23,7 @@ def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, i
 
 
 def _usages(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield each possible location: the answer, an object it wraps, an extension (Groq), its choices (Moonshot)."""
+    """Yield the `usage` objects of the answer, of an object it wraps, an extension (Groq) or choices (Moonshot)."""
     extensions = [value for name, value in answer.items() if str(name).startswith("x_")]
     for holder in objects_in([answer, answer.get("response"), answer.get("message"), *extensions]):
         yield from objects_in(holder.get("usage"))

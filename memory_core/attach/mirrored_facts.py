@@ -28,7 +28,7 @@ FACTS, GRAPH = "Memories", "Graph"
 GONE = "no longer in the store"
 _log = logging.getLogger(__name__)
 _MAX_FACTS = 10_000
-"""Unreachable limit: a mirrored session never condenses facts."""
+"""Maximum active facts: so high that a mirrored session never condenses them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Span:
     """Span id, 16 hex digits."""
     name: str = ""
     began: int = 0
-    """Nanoseconds since the epoch, as `ended`."""
+    """Start of the span; like `ended`, in nanoseconds since the epoch."""
     ended: int = 0
     attributes: Mapping[str, Any] = field(default_factory=dict)
     resource: Mapping[str, Any] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class LogRecord:
     """Deduplication key of the span, see `Span.key`."""
     event: str
     attributes: Mapping[str, Any]
-    """Attributes, with the fields of its body if that is an object."""
+    """Attributes of the record, and the fields of its body if the body is an object."""
 
 
 def read_logs(body: bytes, content_type: str) -> list[LogRecord]:

@@ -239,10 +239,10 @@ def _state(w: Writing) -> tuple[float, int, int]:
 
 
 def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: Sequence[str]) -> list[int | None]:
-    """Match a prompt's messages to the session's; None for a new message.
+    """Return the sequence number of each message of a prompt; None for a message that is new to the session.
 
-    `recent` are earlier prompts with answers, as sequence numbers in the order sent, newest prompt first; `hashes` are
-    those of the session's messages, `asked` those of the prompt. No message is matched twice.
+    `recent` are earlier prompts with answers, as sequence numbers in the order sent, newest prompt first; `hashes` has
+    the hash of each message of the session, `asked` those of the prompt's messages. No message is matched twice.
 
     Messages at the end are always new: a second "yes" is a new message. Messages before the shared part, such as a
     returning system message, are matched.

@@ -25,7 +25,7 @@ MAX_STEPS = 16
 """Maximum depth of a flattened attribute name; OpenInference has eight."""
 
 _CUT_OFF = re.compile(r"""\s*(\[\s*[\[{"]|\{\s*")""")
-"""Start of JSON, but not of texts such as `[INST]`, `{{name}}` and `[laughs]`."""
+"""Matches the start of JSON, but not of texts such as `[INST]`, `{{name}}` and `[laughs]`."""
 _SAYS = ("role", "message", "parts", "contents", "content", "tool_calls")
 """Fields of a message; an object with none of them is taken as message content."""
 _LISTS = ("messages", "message")
@@ -55,7 +55,7 @@ def decoded(value: Any) -> Any:
 
 
 def messages_of(value: Any, role: str) -> list[ChatMessage]:
-    """Parse messages of an attribute; `role` is the default.
+    """Parse the messages in an attribute's value; a message without a role gets `role`.
 
     Raises:
         MessageError: It holds no messages.
@@ -78,7 +78,7 @@ def instructions(value: Any) -> list[ChatMessage]:
 
 
 def calls_of(value: Any) -> list[ChatMessage]:
-    """Return the answer for tool calls stored apart from its text; none without calls."""
+    """Return a message with the tool calls that are stored apart from the answer's text; empty without calls."""
     return list(_messages({"tool_calls": value}, MessageRole.ASSISTANT))
 
 

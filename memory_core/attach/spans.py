@@ -40,7 +40,7 @@ class MemoryRecord:
 
     id: str | None
     words: str | None
-    """None if not captured."""
+    """Text of the record; None if the span left it out."""
     score: float | None = None
 
 
@@ -50,11 +50,11 @@ class MemoryOperation:
 
     kind: MemoryKind
     store: str | None
-    """None if the span names none."""
+    """Name of the store; None if the span names none."""
     records: tuple[MemoryRecord, ...] = ()
     query: str | None = None
     count: int | None = None
-    """Records written, found or deleted, by the span's own count."""
+    """Number of records written, found or deleted, as the span counts them."""
     best: float | None = None
     """Highest score of a search."""
     error: str | None = None
@@ -68,7 +68,7 @@ class Report:
     """Deduplication key of the span, see `Span.key`."""
     trace: str
     began: int
-    """Nanoseconds since the epoch, as `ended`."""
+    """Start of the span; like `ended`, in nanoseconds since the epoch."""
     ended: int
     session: str | None
     """Conversation named by the span or its resource."""
@@ -80,7 +80,7 @@ def read_span(span: Span) -> Report | None:
     """Read a span; None if it concerns neither a model nor memory.
 
     Raises:
-        MessageError: It matches no convention; the message names the attribute.
+        MessageError: An attribute does not follow its convention; the message names the attribute.
     """
     match = _dialect(span)
     if match is None:

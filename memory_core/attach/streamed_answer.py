@@ -250,7 +250,7 @@ class _Item:
 
 
 def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a Responses API answer: the last event's, with output assembled from the pieces if that is longer.
+    """Return a Responses API answer: the last event's, with the output assembled from the pieces if they are longer.
 
     Some endpoints omit from the last event what they have streamed.
     """
@@ -285,7 +285,7 @@ def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _item(items: list[_Item], index: Any, id: Any) -> _Item:
-    """Find or create an event's item; an event without index and id belongs to the open one."""
+    """Find or create an event's item; an event without index and id belongs to the last unfinished item."""
     for item in reversed(items[-_MAX_OPEN:]):
         if (index is not None and item.index == index) or (id is not None and item.id == id):
             return item

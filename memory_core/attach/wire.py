@@ -21,7 +21,7 @@ from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 Endpoint = Literal["chat/completions", "responses", "embeddings"]
 """Recorded paths; calls to others are only forwarded."""
 _PATH = re.compile(r"(?:(?:openai/)?deployments/([^/]+)/|openai/(?:v1/)?)?(chat/completions|responses|embeddings)")
-"""Azure puts the model into the path, as a deployment."""
+"""Path of a recorded endpoint; Azure puts the model into the path, as a deployment."""
 MAX_PROMPT_VALUES = 250_000
 """Maximum JSON values in a request with a prompt; a message takes some 3 KB of memory, even if short."""
 MAX_PIECES = 900_000
@@ -45,11 +45,11 @@ class Answered:
     """A response: its status, and the body as far as it arrived."""
 
     status: int | None
-    """None if nothing arrived."""
+    """HTTP status; None if nothing arrived."""
     body: bytes = b""
     seconds: float = 0.0
     problem: str | None = None
-    """Reason the response is incomplete, in this program's words."""
+    """Reason the response is incomplete, in this program's words; None if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ TIMES = ("create_time", "created_at", "timestamp")
 
 
 def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage]:
-    """Return the messages in one entry of a conversation: its own, and one for each tool result in it.
+    """Return the message that a conversation's entry holds, and one more for each tool result in it.
 
     A message with an unknown role is read as the assistant's, with the role as its name; `other_as_text` as in
     `messages_from_openai`. Characters that cannot be stored become U+FFFD.
@@ -51,7 +51,7 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
 
 
 def as_chat(data: Any) -> Any:
-    """Convert an entry to OpenAI's fields; return an entry of no other known form unchanged."""
+    """Convert an entry in another library's form to OpenAI's fields; return any other entry unchanged."""
     if not isinstance(data, Mapping):
         return data
     if (fields := langchain_fields(data)) is not None:
@@ -69,7 +69,7 @@ def as_chat(data: Any) -> Any:
 
 
 def langchain_fields(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the fields of a LangChain message, including `type`, from any of its forms; None if it is none."""
+    """Return the fields of a LangChain message, including `type`, from any of its forms; None for other messages."""
     match data:
         # Serialised by LangChain's `dumps`: the class is the last part of the id.
         case {"lc": _, "id": [*_, str(name)], "kwargs": dict(fields)}:

@@ -47,7 +47,7 @@ _WRAPPED = {
     "inlineData": "file", "inline_data": "file", "fileData": "file", "file_data": "file", "image": "image",
     "document": "document", "video": "video", "reasoningContent": "reasoning", "message_content": "text",
 }  # fmt: skip
-"""Type of an entry without one, by the field that holds it: Gemini's, Bedrock's and OpenInference's forms."""
+"""Type of an entry by the field that holds it, for forms without a type: Gemini, Bedrock and OpenInference."""
 
 _IDS = ("call_id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "id")
 _ARGUMENTS = ("arguments", "args", "input", "parameters")

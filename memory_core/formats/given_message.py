@@ -25,10 +25,10 @@ GivenMessage = ChatMessage | Mapping[str, Any] | Dumped
 
 
 def as_messages(value: Any) -> list[ChatMessage]:
-    """Return the messages in a program's input: its own, and one for each tool result in it.
+    """Return the message that a program passed, and one more for each tool result in it.
 
     Raises:
-        MessageError: it is no message, has an unknown role or several choices, or cannot be kept whole.
+        MessageError: it is no message, has an unknown role or several choices, or a part that cannot be kept.
     """
     if isinstance(value, ChatMessage):
         return [value]

@@ -24,7 +24,7 @@ def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
 
 
 def storable_value(value: Any, depth: int = _DEPTH) -> Any:
-    r"""Return a storable JSON value: values nested too deep and infinite numbers become their JSON text.
+    r"""Return a storable JSON value: values nested too deeply and infinite numbers become their JSON text.
 
     Objects without a JSON form become their text.
 

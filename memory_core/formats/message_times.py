@@ -7,7 +7,7 @@ from memory_core.messages import ChatMessage
 
 
 def seconds_of(value: Any) -> float | None:
-    """Return seconds since 1970 from seconds, milli-, micro- or nanoseconds, or ISO 8601 text; None for others."""
+    """Return seconds since 1970 from seconds, milli-, micro- or nanoseconds, or ISO 8601 text; else None."""
     if isinstance(value, str):
         try:
             time = datetime.fromisoformat(value)

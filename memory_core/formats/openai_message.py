@@ -57,8 +57,8 @@ def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
     """Read a message of OpenAI's chat format. A message without content has no parts.
 
     Raises:
-        MessageError: it is no message, has an unknown role, or holds several, such as one of Anthropic's with several
-        tool results.
+        MessageError: it is no message, has an unknown role, or holds several messages, such as one of Anthropic's
+        with several tool results.
     """
     messages = messages_from_openai(data)
     if len(messages) != 1:
@@ -67,7 +67,7 @@ def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
 
 
 def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bool = False) -> list[ChatMessage]:
-    """Return the messages in one entry of a conversation: its own, and one for each tool result in it.
+    """Return the message that a conversation's entry holds, and one more for each tool result in it.
 
     `any_role`: an unknown role becomes the assistant's, and its name is stored. `other_as_text`: values that a message
     cannot hold become JSON text in it, as in a prompt that a model read; else they are stored under `OTHER`.
@@ -120,7 +120,7 @@ def _of_result(result: ToolResult, other_as_text: bool) -> ChatMessage:
 
 
 def other_kinds(message: ChatMessage) -> list[str]:
-    """Return the kinds of values stored beside a message's parts, for a note."""
+    """Return the kinds of the values that a message stores beside its parts."""
     other, items = (message.additional_kwargs.get(name) for name in (OTHER, ITEMS))
     others = list(other) if isinstance(other, list) else []
     others += [item["item"] for item in items if not item["parts"]] if isinstance(items, list) else []
@@ -176,7 +176,7 @@ def _file(part: FilePart) -> dict[str, str]:
 
 
 def role_of(name: str) -> MessageRole:
-    """Return the role for any library's name of it; an unknown one becomes the assistant, which teaches no facts."""
+    """Return the role for any library's name of it; an unknown name counts as the assistant's."""
     return _known_role(name) or MessageRole.ASSISTANT
 
 
@@ -190,7 +190,7 @@ def _known_role(name: str) -> MessageRole | None:
 
 
 def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[str, Any]]:
-    """Return a message's role, and the entry of `additional_kwargs` for the name of an unknown one."""
+    """Return a message's role, and the entry of `additional_kwargs` that keeps the name of an unknown role."""
     if "role" not in data:
         raise MessageError('this message has no "role".')
     value = data["role"]
@@ -202,7 +202,7 @@ def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[st
 
 
 def role_and_name(name: str) -> tuple[MessageRole, dict[str, Any]]:
-    """Return the role as `role_of` does, and the entry of `additional_kwargs` that keeps the name of an unknown one."""
+    """Return the role as `role_of` does, and the `additional_kwargs` that keep the name of an unknown role."""
     return role_of(name), {} if _known_role(name) else {"role": name[:100]}
 
 

@@ -17,7 +17,7 @@ _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 
 
 def read_message(data: Any) -> list[ChatMessage]:
-    """Return the messages of an entry. An entry that is no message becomes a user's, with its JSON as text."""
+    """Return the messages of an entry. An entry that is no message becomes a user message with the JSON as its text."""
     # An entry with content but no role was not written by the model: it is read as a user's.
     if isinstance(data, Mapping) and "role" not in data and "content" in data:
         data = {"role": "user", **data}
