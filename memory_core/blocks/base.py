@@ -77,8 +77,8 @@ class Item:
 def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
     """Return the size of an item in tokens.
 
-    By accounting: its words and its non-text parts (`content`); its parts (`reference`); its parts with the line break
-    after each (`billed`).
+    The accounting decides what counts: words and non-text parts (`content`), parts (`reference`), or parts with the
+    line break after each (`billed`).
     """
     if item.messages:
         return sum(counter.message(message).by(accounting) for message in item.messages)
@@ -93,7 +93,7 @@ def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> in
 
 
 def frame_tokens(name: str, counter: TokenCounter, accounting: Accounting) -> int:
-    """Return the tokens of the tags around a block, or around all (name `memory`); 0 unless accounting is `billed`."""
+    """Return the tokens of the tags around a block, or around all (name `memory`); 0 if accounting is not `billed`."""
     return counter.text(f"<{name}>\n</{name}>\n") if accounting == "billed" else 0
 
 
@@ -105,11 +105,11 @@ class Content:
     cut_order: tuple[int, ...] = ()
     """Indexes of items in the order of cutting; empty: all or nothing."""
     events: tuple[Event, ...] = ()
-    """Events of the reading, recorded with the context."""
+    """Events about reading the block, recorded with the context."""
     keep: tuple[str, ...] = ()
     """Texts that the events refer to, for the content store."""
     layout: str | None = None
-    """Layout of the items, for a block with several; recorded, so that a past context can be laid out again."""
+    """Layout of the items, if the block has several layouts; recorded, so that a past context can be laid out again."""
     marks: tuple[StoredMark, ...] = ()
     """Marks of former values beside messages and facts, recorded with the context."""
 
@@ -142,7 +142,7 @@ class ReadContext:
     imagined: tuple[Statement, ...] = ()
     """Facts and relations that blocks learn or change in a preview (see `BaseMemoryBlock.imagined`)."""
     quarantine: Quarantine = NOTHING_IN_QUARANTINE
-    """Items that no prompt may hold. Messages of the queue among them are left out of `queue` and `messages`."""
+    """Items that no prompt may hold. `queue` and `messages` contain no messages in quarantine."""
 
     @property
     def question(self) -> str:
@@ -263,10 +263,10 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     deliver_on: DeliverOn = "flush"
     truncation: Truncation = "trim"
     enabled: bool = True
-    """A disabled block receives nothing and is in no context."""
+    """True if the block is in use; a disabled block receives no messages and is in no context."""
 
     _owner: tuple[str, str] | None = PrivateAttr(default=None)
-    """Database id and session id of the session whose live block it is."""
+    """Database id and session id of the session that the block belongs to; None: it belongs to none yet."""
     _made: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """Values the program gave the fields, as JSON."""
     _shown: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
@@ -336,7 +336,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @classmethod
     def stored_type(cls) -> str:
-        """See `type`."""
+        """Return the name that blocks of this class are stored under; see `type`."""
         return cls.kind if cls.kind_is_built_in else f"{cls.__module__}.{cls.__qualname__}"
 
     def settings(self) -> dict[str, Any]:
@@ -360,7 +360,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return the former defaults of settings that an older version did not store.
 
-        Only those are returned that differ from the present default.
+        Former defaults that equal the present ones are left out.
         """
         return {}
 
@@ -426,7 +426,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def read_elsewhere(self) -> bool:
-        """True if reading the block needs code that only the program that made it has."""
+        """True if reading the block needs code of the program that made it, which other processes lack."""
         return False
 
     @property
@@ -456,10 +456,10 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     # -- ownership --------------------------------------------------------------------------------
 
     def as_made(self, owner: tuple[str, str]) -> "BaseMemoryBlock[T]":
-        """Return a copy with the program's own values: without those the engine has set for a session.
+        """Return a copy with the values that the program gave, in place of those that the engine set for a session.
 
         Raises:
-            ConfigError: it is the live block of another session.
+            ConfigError: the block belongs to another session.
         """
         if self._owner not in (None, owner):
             _, session = self._owner or ("", "")
@@ -490,7 +490,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         self._shown = {**self._shown, **{name: _as_json(getattr(self, name)) for name in values}}
 
     def _made_now(self) -> dict[str, str]:
-        """Return the program's value of each field as JSON, also where the engine has set another one since."""
+        """Return the values that the program gave the fields, as JSON, even if the engine has set others since."""
         now = {name: _as_json(getattr(self, name)) for name in type(self).model_fields if name != "name"}
         stored = {name: text for name, text in now.items() if text is not None}
         # Fields that still have the value the engine set. Any other value was set by the program since.
@@ -553,7 +553,7 @@ def as_content(value: Any, reading: ReadContext) -> Content:
     """Convert what a custom block returned into content: one item that is cut as a whole.
 
     Raises:
-        ConfigError: it is neither text nor a list of parts nor a list of messages.
+        ConfigError: the value is neither text nor a list of parts nor a list of messages.
         MessageError: a text holds characters that cannot be stored.
     """
     if not value:

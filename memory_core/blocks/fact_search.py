@@ -25,7 +25,7 @@ from memory_core.vectors.vector_index import Vector
 
 VECTOR_WEIGHT = 0.85
 KEYWORD_WEIGHT = 0.15
-"""Weights as for stored units (`memory_core.blocks.vector`): a question rarely uses the words of its answer."""
+"""Weights of vector and keyword score. Keywords weigh less, as a question rarely uses the words of its answer."""
 
 THRESHOLD = 0.1
 """Minimum score, 0 to 1, of a result."""
@@ -47,7 +47,7 @@ class FactHit:
 
     fact: Fact
     score: float
-    """0 to 1: both signals combined, or the keyword score alone if nothing could be embedded."""
+    """0 to 1: vector and keyword score combined, or the keyword score alone if nothing could be embedded."""
     vector: float | None
     """Cosine similarity, -1 to 1; None: nothing could be embedded."""
     keyword: float
@@ -123,7 +123,7 @@ def rank_facts(
     top_k: int,
     threshold: float = THRESHOLD,
 ) -> list[FactHit]:
-    """Return the facts that match the question, best first, at most `top_k`; ties go to the older.
+    """Return the facts that match the question, best first, at most `top_k`; of equal ones, the older fact first.
 
     Raises:
         ConfigError: `top_k` is below 1, or the threshold outside 0 to 1.
@@ -167,7 +167,7 @@ def search_facts(
     `withheld` are ids of facts in quarantine.
 
     Raises:
-        ConfigError: a filter is unknown, or a number impossible.
+        ConfigError: a filter is unknown, or `top_k` or `threshold` out of range.
     """
     wanted = dict(filters or {})
     _check(wanted)
@@ -192,7 +192,7 @@ def search_facts(
 
 
 def order_contradicted(hits: Sequence[FactHit], later: Mapping[int, int]) -> list[FactHit]:
-    """Move each contradicted fact right behind the contradicting one; `later`: id of the latter by id of the former."""
+    """Move each contradicted fact right behind the contradicting one; `later`: contradicting id by contradicted id."""
     by_id = {hit.fact.id: hit for hit in hits}
     ordered: dict[int, FactHit] = {}
     for hit in hits:

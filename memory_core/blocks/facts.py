@@ -79,7 +79,7 @@ BY_RULES = "offline rules"
 """Name of the decider if the rules decided because a model's decision could not be used."""
 
 COMPARED = ("active", "proposed", "rejected")
-"""States of facts compared with new finds. Superseded and retired facts are left out: they may be learned again."""
+"""States of facts that found facts are compared with. Superseded and retired facts may be learned again."""
 
 
 def _extraction_prompt(value: Any) -> str | None:
@@ -110,16 +110,16 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     max_facts: int = Field(default=50, ge=1)
     """Number of active facts above which the list is condensed."""
     scope: Literal["session", "user"] = "session"
-    """Owner of the facts. The user's are read in all their sessions, and are extracted from user messages only."""
+    """Owner of the facts. A user's facts are read in all the user's sessions, and learned from user messages only."""
 
     approval: bool = False
-    """True: new facts are proposed, and in no context, until a person accepts them."""
+    """True if new facts are only proposed, and in no context, until a person accepts them."""
 
     on_change: Literal["add", "decide"] = "add"
-    """Handling of a find similar to a known fact: `add` keeps both and marks a contradiction; `decide` compares it with
-    the nearest facts and adds, updates, deletes or does nothing, on record."""
+    """Handling of a found fact similar to a known one: `add` keeps both and marks a contradiction; `decide` compares it
+    with the nearest facts, and records the decision to add, update, delete or do nothing."""
     nearest: int = Field(default=5, ge=1)
-    """Number of known facts each find is compared with if `on_change` is `decide`."""
+    """Number of known facts that each found fact is compared with if `on_change` is `decide`."""
     categories: list[str] = Field(default_factory=list)
     """Categories for new facts; empty: the extractor's own."""
     fact_extraction_prompt_template: Annotated[Any, BeforeValidator(_extraction_prompt)] = None
@@ -131,15 +131,15 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     top_k: int = Field(default=10, ge=1)
     """Maximum number of facts in one context if `show` is `relevant`."""
     prompt_share: float | None = Field(default=None, gt=0, le=1)
-    """Fraction of the token limit that the facts keep when a prompt is full. Facts above it are cut before any other
-    block is, least relevant to the question first, pinned ones last; None: the priority alone decides."""
+    """Fraction of the token limit that the facts keep when a prompt is full. Facts beyond it are cut before any
+    other block, least relevant to the question first, pinned ones last; None: the priority alone decides."""
     expire_after_days: int | None = Field(default=None, ge=1)
     """Days after which a learned fact that was neither stated again nor confirmed is retired, at the next delivery;
     None: never. What a person wrote, changed or pinned never expires."""
     expire_categories: list[str] = Field(default_factory=list)
     """Categories whose facts expire; empty: all."""
     show_dates: bool = False
-    """True: in the prompt, each fact is followed by the day on which it was last stated or confirmed (UTC)."""
+    """True if the prompt shows, after each fact, the day on which it was last stated or confirmed (UTC)."""
 
     former_values: Literal["mark", "leave_out", "show"] = "mark"
     """Treatment of an active fact that a later one contradicts, until a person decides: `mark` it, `leave_out` it, or
@@ -164,7 +164,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return other
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
-        # If finds or questions are compared by meaning, an embedder behind an endpoint rules out a preview too.
+        # If found facts or questions are compared by meaning, an embedder behind an endpoint rules out a preview too.
         services, searched = batch.services, self.on_change == "decide" or self.show == "relevant"
         if not self.extractor(services).offline or (searched and not services.embedder.offline):
             return None
@@ -225,7 +225,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def _prompted(self) -> str | None:
-        """Return the name of the first prompt that is set."""
+        """Return the name of the first prompt setting that has a value; None if none has."""
         names = "fact_extraction_prompt_template", "fact_condense_prompt_template"
         return next((name for name in names if getattr(self, name)), None)
 
@@ -349,7 +349,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         requests = _requests([message.message for message in heard])
         facts = with_doubts(facts, [message.message for message in heard])
-        # 4. Decide on each find, and give every message without effect its reason.
+        # 4. Decide on each found fact, and give every message without effect its reason.
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
@@ -385,7 +385,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 for id in named_facts(request, [(f.id, f.text) for f in compared_with if f.id not in protected])
             ),
         )
-        # 5. Last, as both need the list with the finds.
+        # 5. Last, as both need the list with the found facts.
         self._condense(learned, extractor, refused)
         self._embed(learned, batch)
         return learned
@@ -397,9 +397,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return Expiry(self.expire_after_days, now, tuple(self.expire_categories))
 
     def _compared_with(self, stored: list[Fact], withheld: Collection[int]) -> list[Fact]:
-        """Return the known facts to compare finds with; in a preview, its active facts replace the stored ones.
+        """Return the known facts to compare found facts with; in a preview, its active facts replace the stored ones.
 
-        Facts in quarantine count as rejected: no model reads them, and similar finds are not learned.
+        Facts in quarantine count as rejected: no model reads them, and similar facts are not learned.
         """
         known_facts = stored
         if self._imagined is not None:
@@ -411,15 +411,15 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def not_to_repeat(self, known: Sequence[Fact], extractor: FactExtractor) -> list[str]:
         """Return the texts that an extractor need not find again.
 
-        Empty if repetitions matter: when each find is decided on, and for offline rules, whose repeated finds cost
-        nothing and confirm the facts.
+        Empty if repetitions matter: if each found fact is decided on, and for offline rules, because finding a fact
+        again confirms it and costs nothing.
         """
         if self.on_change == "decide" or isinstance(extractor, RuleBased):
             return []
         return [fact.text for fact in known if fact.state != "rejected"]
 
     def labelled(self, fact: ExtractedFact) -> ExtractedFact:
-        """Return the find under one of the block's categories; its former category becomes a topic."""
+        """Return the found fact under one of the block's categories; its former category becomes a topic."""
         category = category_among(fact.category, fact.text, self.categories)
         topics = fact.topics
         if not topics and fact.category != "other" and (self.categories or self.on_change == "decide"):
@@ -435,9 +435,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         scope: str,
         protected: Collection[int],
     ) -> Finding:
-        """Compare finds with the known facts, or decide on each. Stores nothing.
+        """Compare the found facts with the known ones, or decide on each. Stores nothing.
 
-        No decision changes a `protected` fact: what would change it is added, and marked as contradicting it.
+        No decision changes a `protected` fact: a found fact that would is added, and marked as contradicting it.
 
         Raises:
             ModelError: the deciding model did not answer.
@@ -483,7 +483,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         services: Services,
         scope: str,
     ) -> dict[tuple[int, int], float] | None:
-        """Return the cosine similarity by (find index, fact id); None if nothing could be embedded or compared."""
+        """Return the cosine similarity by (index in `found`, fact id); None if nothing was embedded or compared."""
         if not known or not found:
             return None
         texts = {*(fact.text for fact in known), *(fact.text for fact in found)}
@@ -545,7 +545,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
 
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
-    """Compare finds with the known facts: active, proposed or rejected."""
+    """Compare the found facts with the known ones, which are active, proposed or rejected."""
     return plan_additions(
         [_to_known_fact(fact) for fact in known],
         [FoundFact(fact.text, fact.slot) for fact in found],
@@ -604,9 +604,9 @@ def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> b
 def _first_hand(
     found: Sequence[ExtractedFact], heard: Sequence[StoredMessage], remembered: Collection[str]
 ) -> tuple[list[ExtractedFact], list[ExtractedFact]]:
-    """Separate finds stated first-hand from those that a speaker other than the user only repeats from memory."""
+    """Separate facts stated first-hand from those that a speaker other than the user only repeats from memory."""
     users = [message.message.role is MessageRole.USER for message in heard]
-    # A find without a source may be the user's if they spoke at all.
+    # A fact without a source may be the user's if they spoke at all.
     by_user = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
     gone = set(recalled([fact.text for fact in found], by_user, remembered)) if remembered else set()
     kept_facts = [fact for index, fact in enumerate(found) if index not in gone]
@@ -627,7 +627,7 @@ def _extract(
     read = 0
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
-        # Finds of earlier pieces count as known, or later ones would bring them again.
+        # Facts found in earlier pieces count as known, or later pieces would bring them again.
         extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in facts)])
         for fact in extraction.facts:
             # The extractor counts within its piece.
@@ -662,8 +662,8 @@ def cut_order(facts: Sequence[Cuttable], question: str) -> tuple[int, ...]:
 
 
 def confirmed_on(at: float) -> str:
-    """Return the note with the day of a confirmation, from its seconds since 1970 (UTC). Infinite, as of a fact that
-    is not stored yet, gives today.
+    """Return the note with the day of a confirmation, from its seconds since 1970 (UTC). An infinite time, as of a
+    fact that is not stored yet, gives today.
 
     >>> confirmed_on(1_777_777_777)
     'confirmed 3 May 2026'

@@ -189,7 +189,7 @@ class _LearnedRelations(PendingWrite):
         # Planned outside of the transaction, as a model may take minutes.
         if graph_revision(w.connection, self.scope, self.block) != self.before:
             raise ConflictError("The graph was changed while relations were being found. They are compared again.")
-        # The extractor's own refusals never became finds, so they are added to both counts.
+        # Relations that the extractor refused were not returned as found, so they are added to both counts.
         refused = self.refused + Counter(dict(self.plan.refused))
         w.record(
             RelationsExtracted(

@@ -55,7 +55,7 @@ class Finding:
     steps: tuple[Settled, ...]
     held_back: tuple[Confirmation, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Reasons for refused decisions, with their number."""
+    """Number of refused decisions, by reason."""
     calls: tuple[ModelCall, ...] = ()
     decider: str | None = None
     """Name of the decider; None: facts were only compared, and no decision is recorded."""
@@ -72,13 +72,13 @@ class WriteTarget:
     revision: tuple[int, int, int]
     known: tuple[Fact, ...]
     protected: frozenset[int]
-    """Ids of the facts that nothing automatic rewords or drops."""
+    """Ids of the facts that learning and condensing neither reword nor drop, as a person wrote or changed them."""
     max_facts: int
     approval: bool
     categories: tuple[str, ...]
     counter: TokenCounter
     shows: BaseMemoryBlock[Any]
-    """Block whose `facts` field mirrors its active facts."""
+    """The block itself: its `facts` field is set to the active facts."""
 
 
 @dataclass(slots=True)
@@ -104,13 +104,13 @@ class LearnedFacts(PendingWrite):
     vectors: Mapping[str, Vector] = field(default_factory=dict)
     """Vectors of facts' texts, by text."""
     new_ids: dict[int, int] = field(default_factory=dict)
-    """Ids of new facts in a preview, by -1 - index of the find."""
+    """Ids of new facts in a preview, by -1 - index of the found fact."""
     texts: list[str] = field(default_factory=list)
     """Texts of the active facts after storing."""
 
     @property
     def active_before_condensing(self) -> list[Fact]:
-        """Active facts including the finds.
+        """Active facts including the found ones.
 
         A new fact has no id yet and uses -1 - index. A fact confirmed now has an infinite confirmation time, later than
         any stored one.
@@ -170,7 +170,7 @@ class LearnedFacts(PendingWrite):
             if step.act in ("add", "delete") and step.text is not None and not self._waits(step):
                 others = [id for id in step.conflicts_with if id in facts_by_id]
                 result |= {id: statement(id) for id in others}
-                # Earlier finds of the delivery have preview ids; those that wait for a person are not in `result`.
+                # Facts found earlier have preview ids; those that wait for a person are not in `result`.
                 before = (self._preview_id(index) for index in step.found_before)
                 others += [id for id in before if id in result]
                 refs = tuple(Ref.of("fact", id) for id in others)
@@ -183,7 +183,7 @@ class LearnedFacts(PendingWrite):
         return self.new_ids.get(-1 - index, -1 - index)
 
     def _settled(self, fact: Fact, step: Settled) -> Fact:
-        """Return a known fact after the decision on a find."""
+        """Return a known fact after the decision on a found one."""
         if step.act == "delete":
             return replace(fact, state="superseded")
         if step.act == "none" and not self._confirms(step):
@@ -225,7 +225,7 @@ class LearnedFacts(PendingWrite):
         )
 
     def _sentence(self, index: int) -> Fact:
-        """Return a new fact from the condensed list."""
+        """Return the new fact at `index` of the condensed list, not stored yet."""
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
         return self._new(0, sentence.text, category_among(sentence.category, sentence.text, self.place.categories))
@@ -235,16 +235,16 @@ class LearnedFacts(PendingWrite):
         return self.place.approval or self.found[step.index].doubtful
 
     def _replaced(self, step: Settled) -> list[ExtractedFact]:
-        """Return the earlier finds of the delivery whose value this step replaces, in order.
+        """Return the facts found earlier in the delivery whose value this step replaces, in order.
 
-        They become former wordings of the fact. A find that waits for a person replaces nothing.
+        They become former wordings of the fact. A found fact that waits for a person replaces nothing.
         """
         if step.act not in ("add", "update") or self._waits(step):
             return []
         return [self.found[index] for index in step.replaces if not self.found[index].doubtful]
 
     def _confirms(self, step: Settled) -> bool:
-        """Return whether a find confirms the fact it repeats; a doubtful one, such as from a pasted text, does not."""
+        """Return whether a found fact confirms the one it repeats; a doubtful one, as from a pasted text, does not."""
         return step.target is not None and not self.found[step.index].doubtful
 
     def _cleared(self, step: Settled, fact: Fact) -> bool:
@@ -276,7 +276,7 @@ class LearnedFacts(PendingWrite):
         refused = [ProposalRefused(place.block, "decision", *item) for item in self.finding.refused.items()]
         w.record(extracted, *refused)
         self._hold_back(w)
-        # In the order of the finds: a decision may refer to a fact that an earlier one has added.
+        # In the order in which the facts were found: a decision may refer to a fact that an earlier one has added.
         ids: dict[int, int] = {}
         for step in steps:
             id = self._take(w, step, by_id, ids)
@@ -313,7 +313,7 @@ class LearnedFacts(PendingWrite):
         self.place.shows.mirror({"facts": self.texts})
 
     def _take(self, w: Writing, step: Settled, by_id: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
-        """Apply the decision on one find; return the id of the added fact, if any."""
+        """Apply the decision on one found fact; return the id of the added fact, if any."""
         fact = self.found[step.index]
         sources = sources_of(fact, self.seqs)
         if self.finding.decider is not None:
@@ -370,7 +370,7 @@ class LearnedFacts(PendingWrite):
         return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=conflicts)
 
     def _reword(self, w: Writing, id: int, found: ExtractedFact, text: str) -> None:
-        """Give a fact the text of a later find of the delivery, and the messages of this find as new sources."""
+        """Give a fact the text of one found later in the delivery, and the messages that state it as new sources."""
         fact = read_by_ids(w.connection, [id])[0]
         topics = tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS]
         tokens = self.place.counter.text(text)

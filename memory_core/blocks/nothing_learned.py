@@ -48,7 +48,7 @@ def reasons_given(
 ) -> dict[int, Reason]:
     """Return a learner's reasons by sequence number of the message; `known`: ids of the facts it was given, by text.
 
-    A reason with a text that is not in `known` is a repetition of a find in an earlier piece of the delivery.
+    A reason whose text is not in `known` means that a fact from an earlier piece of the delivery was repeated.
     """
     reasons = {}
     for index, why in nothing.items():

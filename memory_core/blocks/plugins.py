@@ -76,14 +76,14 @@ FORMER_MODULES = {
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """Entry point of the group."""
+    """Entry point of a block class, usable or not."""
 
     name: str
     """Name of the entry point."""
     package: str
-    """Name and version of the offering package; empty if unknown."""
+    """Name and version of the package that offers the class; empty if unknown."""
     target: str
-    """`module:class`."""
+    """Place of the class, as `module:class`."""
     block: type[Block] | None
     """The class; None if it cannot be used, with the reason in `error`."""
     error: str | None = None

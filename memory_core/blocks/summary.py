@@ -33,7 +33,7 @@ from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
 
 FEW = 3
-"""Minimum names, numbers and dates in the former summary for which a new one that keeps none is refused."""
+"""Minimum number of names, numbers and dates in a summary for refusing a new one that keeps none of them."""
 
 
 @dataclass(frozen=True, slots=True)

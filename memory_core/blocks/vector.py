@@ -46,9 +46,9 @@ from memory_core.vectors.vector_index import Vector, VectorIndex
 
 VECTOR_WEIGHT = 0.4
 KEYWORD_WEIGHT = 0.6
-"""Weights of the two scores in the match. Found together with the boosts (see `planning.boosts.BoostWeights`): BM25
-scores, as `KeywordIndex` gives them, are small beside cosines, so both count about equally if the question's words are
-found, and otherwise the vector alone."""
+"""Weights of the vector and keyword scores in the match, tuned together with the boosts (`planning.boosts`). Keyword
+scores (BM25) are small beside cosines: both count about equally if a unit has the question's words, otherwise the
+vector score alone counts."""
 
 QUESTION_WEIGHT = 0.8
 """Weight of a short question in its query vector; the messages before it have the rest."""
@@ -57,17 +57,17 @@ SAYS_LITTLE = 2
 """Number of stems below which a question ("And what about her?") is completed by the messages before it."""
 
 MAX_RECORDED = 25
-"""Maximum candidates listed in an event (2 KB with boosts), so that a turn fits a SQLite page; others are counted."""
+"""Maximum candidates listed in an event (2 KB with boosts), so that a turn fits a SQLite page; more are counted."""
 
 MIN_CANDIDATES = 50
 """Minimum number of candidates of each search, even if fewer results are wanted."""
 
 WIDE_CANDIDATES = 500
-"""Candidates of each search if units lend score to others or as many as fit are wanted. With 300 instead, recall at
-1,000 tokens was 0.2 points lower on conversations of 700 messages, with 100 it was 2 points lower."""
+"""Candidates of each search if units lend score to others, or if as many results as fit are wanted. With 300 of them,
+recall at 1,000 tokens was 0.2 points lower on conversations of 700 messages; with 100 it was 2 points lower."""
 
 UNFILLED_TOP_K = 10
-"""Number of results if as many as fit are wanted, but no token budget is given."""
+"""Number of results if as many as fit are wanted, but no token budget says how many fit."""
 
 BOOST_FIELDS = {
     "neighbours": "neighbour_weight",
@@ -110,7 +110,7 @@ class Recall:
     keyword: Mapping[int, float]
     """Keyword score of every stored unit that shares a word with the question."""
     degraded: str | None
-    """Sentence on what could not be searched; None: nothing failed."""
+    """Sentence on what could not be searched or postprocessed; None: nothing failed."""
     laid_out: PackedUnits
 
     @property
@@ -179,7 +179,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     episode_weight: float = Field(default=BoostWeights().episode, ge=0, allow_inf_nan=False)
     """Part of the mean match of the best three units of an episode that is lent to all its units."""
     speaker_weight: float = Field(default=BoostWeights().speaker, ge=0, allow_inf_nan=False)
-    """Boost for units of the speaker whom the question names, or else of its asker; lower for other people."""
+    """Boost for units of the speaker whom the question names, or else of the person asking; lower for other people."""
     date_weight: float = Field(default=BoostWeights().date, ge=0, allow_inf_nan=False)
     """Boost for units from a date that the question names."""
     informativeness_weight: float = Field(default=BoostWeights().informativeness, ge=0, allow_inf_nan=False)
@@ -187,9 +187,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     length_weight: float = Field(default=BoostWeights().length, ge=0, allow_inf_nan=False)
     """Penalty for long units, for each doubling beyond 100 tokens."""
     node_postprocessors: list[Any] = Field(default_factory=list, exclude=True)
-    """LlamaIndex postprocessors, applied to the granted units: they reorder and drop."""
+    """LlamaIndex postprocessors, which may reorder or drop the granted units."""
     postprocessed_by: list[str] = Field(default_factory=list)
-    """Their names, for processes that do not have them; set by the block."""
+    """Names of the postprocessors, for processes that do not have them; set by the block."""
     unit: Unit = "message"
     scope: Literal["session", "user"] = "session"
     """Sessions that search the stored units: this one, or all of the user's with a block of this name and scope. Units
@@ -426,7 +426,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
     def _searched_vectors(self, reading: ReadContext) -> DatabaseVectors:
-        """Return the vectors that a question is compared with; if shared, with those of the user's other sessions."""
+        """Return the vectors to compare a question with; scope `user` includes those of the user's other sessions."""
         if not self._shared(reading):
             return self.source(reading)
         with reading.database.read() as connection:
@@ -590,7 +590,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _postprocessed(
         self, plan: RetrievalPlan, question: str, laid_out: PackedUnits
     ) -> tuple[RetrievalPlan, str | None]:
-        """Return the plan after the postprocessors, and a sentence on what was not applied; None if all was."""
+        """Return the plan after the postprocessors, and a sentence if some were not applied, else None."""
         if self.read_elsewhere:
             return plan, f"{NOT_APPLIED} only the agent's program has {', '.join(self.postprocessed_by)}."
         if not self.node_postprocessors:
@@ -610,7 +610,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
 
 def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
-    """Return the text number (see `Stored.said`) of each unit that the messages of the queue would form."""
+    """Return the text hash (as in `Stored.said`) of each unit that the queue's messages would form."""
     units: list[list[str]] = []
     for message in queue:
         if unit == "message" or not units or (unit == "turn" and message.role is MessageRole.USER):
