@@ -69,7 +69,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         """Add a block to a session. `fill` delivers the messages flushed before.
 
         Raises:
-            ConfigError: the name is taken, or the block is the user's and there is no user.
+            ConfigError: the name is taken, or the block has the scope `user` and the session has no user.
         """
         with self._session.changing() as w:
             editing.add_block(self._session, w, block, actor)
@@ -157,13 +157,13 @@ class SessionBlocks(Sequence[SessionBlock]):
     ) -> int | Context:
         """Change the text of a static block or a summary; return the new revision.
 
-        `revision` is the one the edit started from: if it is no longer the newest, nothing is saved. With `preview`
-        nothing is saved, and the next prompt with the new text is returned.
+        `revision` is the version that the edit started from: if it is no longer the newest, nothing is saved. With
+        `preview` nothing is saved, and the next prompt with the new text is returned.
 
         Raises:
             NotFoundError: there is no such block.
             ConfigError: the block has no text of its own, or the text exceeds a summary's token limit.
-            ConflictError: it was changed elsewhere meanwhile.
+            ConflictError: the text was changed elsewhere meanwhile.
         """
         with suppress(OnlyTriedError), self._session.changing() as w:
             attached = editing.with_text(self._session, w, name, revision)
@@ -193,7 +193,7 @@ class SessionBlocks(Sequence[SessionBlock]):
 
         Raises:
             NotFoundError: there is no such block, or it never had that revision.
-            ConflictError: it was changed elsewhere since `revision`.
+            ConflictError: the text was changed elsewhere since `revision`.
         """
         with self._session.changing() as w:
             attached = editing.with_text(self._session, w, name, revision)
@@ -216,7 +216,7 @@ class SessionBlocks(Sequence[SessionBlock]):
 
         Raises:
             NotFoundError: there is no such block.
-            ConfigError: one holds no graph, or the other no facts.
+            ConfigError: `graph` holds no graph, or `facts` no facts.
         """
         return GraphAndFacts(self._session, graph, facts)
 

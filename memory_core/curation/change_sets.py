@@ -48,7 +48,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         """Lock the changed items until the transaction ends, and check that they are as they were read.
 
         Raises:
-            ConflictError: it was changed elsewhere.
+            ConflictError: an item was changed elsewhere since it was read.
         """
 
     @abstractmethod
@@ -57,7 +57,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def record(self, written: Written, action: str, reason: str, back: AppliedChangeSet | None) -> Curated:
-        """Build the event of the change set; `back` is the one being undone, or redone if it was undone before."""
+        """Build the event of the change set; `back`: the change set being undone, or redone if already undone."""
 
     # -- for undo
 

@@ -228,7 +228,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         return replace(after, restores=former)
 
     def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> After:
-        """Return a fact as in a version, without the sources the change set added; for a redo (`again`), with them."""
+        """Return a fact as it was in a version, without sources that the change set added; with them for a redo."""
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
         return After(
             fact,
@@ -294,7 +294,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
 def _check_approval(plan: FactPlan, needs_approval: Callable[[], bool]) -> None:
     """Refuse changes that an agent may not make: to activate a proposed or rejected fact; and, under `approval`, to
-    restore any other fact or an earlier text. Facts with a key, which a program owns, are exempt from the latter.
+    restore any other fact or an earlier text, unless the fact has a key and so belongs to a program.
 
     Raises:
         ConfigError: the plan of an agent makes such a change.

@@ -58,10 +58,10 @@ class Tried:
     text: str
     category: str
     outcome: TrialOutcome
-    """`held_back`: similar to a rejected fact; `repeated`: similar to another one found in the same text; `updated` and
-    `ended`: it would change the text of a known fact, or end it."""
+    """`held_back`: similar to a rejected fact; `repeated`: similar to another fact found in the same text; `updated`,
+    `ended`: the found fact would change the text of a known one, or end it."""
     fact: Fact | None = None
-    """The most similar known fact: the one it would confirm, update or end, or that suppresses it."""
+    """Known fact that would be confirmed, updated or ended, or suppresses the found one; else the nearest."""
     similarity: float | None = None
     conflicts_with: tuple[Fact, ...] = ()
 
@@ -109,12 +109,12 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             return read_facts(connection, self.scope, self.block, states=states)
 
     def protected(self) -> set[int]:
-        """Return the ids of facts that nothing automatic rewords or drops, in any state."""
+        """Return the ids of facts that learning and condensing neither reword nor drop, in any state."""
         with self._session.database.read() as connection:
             return read_protected(connection, self.scope, self.block)
 
     def limit_effect(self, added: Sequence[New] = ()) -> LimitEffect:
-        """Return the effect of `max_facts` on the active facts, together with `added` ones by a person."""
+        """Return the effect of `max_facts` on the active facts and `added`, facts that a person would write."""
         self._session.open()  # another process, or another tab, may have changed the limit
         # Facts with a key are a program's: they are never condensed, and do not count.
         facts, protected = [fact for fact in self.facts() if fact.key is None], self.protected()
@@ -171,7 +171,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """Delete facts and their words. Change sets on them can no longer be undone.
 
         Raises:
-            ConflictError: one was changed elsewhere since it was read; nothing was erased.
+            ConflictError: a fact was changed elsewhere since it was read; nothing was erased.
         """
         with self._changing(actor) as transaction:
             transaction.erase(facts)
@@ -217,7 +217,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         services = services or self._session.services
         finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in compared}
-        # Finds that no step below names repeat another find.
+        # Found facts that no step below names repeat another one.
         tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(facts)}
         for held in finding.held_back:
             fact = by_id[held.fact]
@@ -359,5 +359,5 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
 
 def _to_review(fact: Fact, flags: Iterable[Flag]) -> bool:
-    """Return whether one of the flags needs review; of two conflicting facts the newer one does."""
+    """Return whether one of the flags needs review; of two conflicting facts, only the newer is reviewed."""
     return any(flag.other is None or flag.other < fact.id for flag in flags)

@@ -39,7 +39,7 @@ class GraphAndFacts:
         self._graph, self._facts = GraphDesk(session, graph), Curation(session, facts)
 
     def read(self) -> tuple[Graph, Known]:
-        """Return the graph, and the facts by id; both in every state, without what is in quarantine."""
+        """Return the graph, and the facts by id; in every state, without those in quarantine."""
         graph, facts = self._graph, self._facts
         with self._session.database.read() as connection:
             known_facts = read_facts(connection, facts.scope, facts.block, states=None)

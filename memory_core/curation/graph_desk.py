@@ -114,7 +114,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         """Describe a path: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
 
         Raises:
-            NotFoundError: a relation of it was erased.
+            NotFoundError: a relation of the path was erased.
         """
         return self.graph().describe_path(path)
 

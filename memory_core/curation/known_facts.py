@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     block: str | None
     """Name of the facts block; None: that of the passed facts, else the first one."""
     preview: bool
-    """True: store nothing, and return the next prompt with the change."""
+    """True if nothing is to be stored, and the next prompt with the change returned."""
     actor: Actor
 
 
@@ -111,7 +111,7 @@ class SessionFacts:
 
         Raises:
             NotFoundError: there is no such block.
-            ConfigError: the block holds no facts, a filter is unknown, or a number impossible.
+            ConfigError: the block holds no facts, a filter is unknown, or `top_k` or `threshold` is out of range.
         """
         self._session.open()
         on = [attached for attached in self._session.blocks if attached.settings.get("enabled", True)]

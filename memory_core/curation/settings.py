@@ -89,7 +89,7 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
 
     Raises:
         NotFoundError: there is no such block.
-        ConfigError: it has no text to edit, holds more than text, or the agent's edit is not allowed.
+        ConfigError: the block has no text to edit or holds more than text, or an agent may not edit it.
     """
     attached = with_text(session, w, name, None)
     stored = attached.state or ""

@@ -32,12 +32,12 @@ class SummaryState:
     revision: int
     """Revision of the text; 0: nothing was written yet."""
     covers_turn: int | None
-    """Turn of the last message it covers; None: none yet."""
+    """Turn of the last message that the summary covers; None: it covers none yet."""
     latest_turn: int
     behind: int
-    """Number of turns it does not cover yet, those in the queue included."""
+    """Number of turns that the summary does not cover yet, including those in the queue."""
     waiting: int
-    """Number of messages due to it whose delivery waits or failed."""
+    """Number of messages due to the summary whose delivery waits or failed."""
 
     @property
     def over(self) -> bool:
@@ -57,10 +57,10 @@ class SummaryRevision:
     lost: tuple[str, ...]
     """Names, numbers and dates of the previous version that are missing in this one."""
     messages: int = 0
-    """Number of messages read for it."""
+    """Number of messages read to write this version."""
     summariser: str | None = None
     asked_by: str | None = None
-    """`user` if a person requested the rewriting."""
+    """Actor that requested the rewrite: `engine` when messages arrived, else `user` or `agent`; None: no rewrite."""
     restored: int | None = None
     """The earlier revision restored by this one."""
     shortened: int = 0
@@ -139,7 +139,7 @@ class SummaryDesk:
         return found_revisions
 
     def rewrite_cost(self, from_messages: bool = False) -> tuple[int, int]:
-        """Return what a rewrite would read: number of messages, and their tokens or else those of the summary."""
+        """Return the number of messages a rewrite would read (0: only the summary), and the tokens to read."""
         if from_messages:
             messages = self._messages()
             return len(messages), sum(message.tokens.content for message in messages)
@@ -151,8 +151,8 @@ class SummaryDesk:
         """Rewrite the summary now, from its own text or from its source messages.
 
         Raises:
-            NotFoundError: there is nothing to write it from.
-            ConflictError: it was changed repeatedly meanwhile; nothing was saved.
+            NotFoundError: there is no text, or no message, to write the summary from.
+            ConflictError: the summary was changed repeatedly meanwhile; nothing was saved.
             ModelError: the summariser failed; the former text stays.
         """
         # Each attempt starts from the newest text, as a delivery may have changed it while the model wrote.
