@@ -1,1 +1,1 @@
-"""The live session. The only room that calls planners inside a transaction."""
+"""The live session. The only package that calls planners inside a transaction."""

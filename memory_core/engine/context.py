@@ -85,7 +85,7 @@ class Context:
         return f"<Context: {self.plan.total:,} of {self.plan.token_limit:,} tokens, {len(self.messages):,} messages>"
 
     def openai(self) -> list[dict[str, Any]]:
-        """The messages as `client.chat.completions.create(messages=...)` takes them, every call with its result."""
+        """The messages as `client.chat.completions.create(messages=...)` takes them, tool calls with results."""
         return to_openai(self.messages)
 
     def explain(self) -> str:
@@ -128,7 +128,7 @@ def build_context(
     """Read the queue and the blocks, grant what fits, lay it out, and record the result.
 
     Raises:
-        ContextOverflowError: over the limit, and `when_over` is `"raise"`; recorded nevertheless.
+        ContextOverflowError: the context is over the limit and `when_over` is `"raise"`; it is recorded nevertheless.
         StoreError: the database cannot be read. A failed write is reported in `Context.unrecorded` instead.
         NotFoundError: the session was deleted meanwhile.
     """

@@ -156,7 +156,7 @@ def skip(session: Session, ids: Sequence[int]) -> None:
 
 
 def backoff_seconds(attempts: int) -> float:
-    """Seconds to wait after that many failed attempts: 2, 4, 8, ..., at most `LONGEST_BACKOFF_SECONDS`."""
+    """Seconds to wait after `attempts` failed attempts: 2, 4, 8, ..., at most `LONGEST_BACKOFF_SECONDS`."""
     return min(2.0**attempts, LONGEST_BACKOFF_SECONDS)
 
 
@@ -208,7 +208,7 @@ def _claimed(session: Session, block: str, key: str, owner: str, force: bool) ->
 def _released(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery]:
     """Return the deliveries waiting for a block; the lease is released if none is due.
 
-    Both in one transaction, so that a process that found the lease taken can rely on its holder to serve its messages.
+    Both happen in one transaction: a process that found the lease taken can rely on its holder to serve its messages.
     """
     with session.database.write() as connection:
         # The lease expired in a long call and was taken by another process, which now serves the rest.
@@ -459,5 +459,5 @@ def _pool() -> ThreadPoolExecutor:
 
 @per_process
 def _waiters() -> set[tuple[str, str]]:
-    """(session id, block) pairs with a worker waiting for another process's lease; it then serves all that is due."""
+    """(session id, block) pairs with a worker that waits for another process's lease, to then serve all that is due."""
     return set()

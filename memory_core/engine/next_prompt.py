@@ -36,7 +36,7 @@ class NextPrompt:
     message: ChatMessage | None
     """The message the preview is planned with; None: its text is not known yet, and it counts as 0 tokens."""
     queue_tokens: int
-    """Tokens of the queue with that message, before the flush."""
+    """Tokens of the queue with `message`, before the flush."""
     flush: FlushPlan
     context: Context
     unknown: tuple[str, ...] = ()

@@ -91,7 +91,7 @@ class SessionBlock:
         """Merge changes into the settings, without checking the values.
 
         Raises:
-            ConfigError: the block has no such setting; the name cannot be changed.
+            ConfigError: the block has no such setting, or the setting is `name`, which cannot be changed.
         """
         # The name is a field of every block, but the key of its row and of its log: it cannot change.
         unknown = set(changes) - set(self.settings) | {"name"} & set(changes)
@@ -210,7 +210,7 @@ class Session:
         """Return the block of that name.
 
         Raises:
-            NotFoundError: the session has none.
+            NotFoundError: the session has no such block.
         """
         for attached in self.blocks:
             if attached.name == name:
@@ -245,7 +245,7 @@ class Session:
         return other
 
     def batch(self, messages: Sequence[StoredMessage], state: str | None, *, deliveries: Sequence[int] = ()) -> Batch:
-        """Batch of messages for a block to learn from, with its dependencies; `state` is its stored fields or text."""
+        """Return messages for a block to learn from, with its dependencies; `state`: the block's fields or text."""
         with self.database.read() as connection:
             quarantine = self.quarantine(connection)
         return Batch(
