@@ -27,7 +27,7 @@ class TurnRecord:
     first_position: int
     last_position: int
     at: float
-    """Time of its first event, in seconds since the epoch."""
+    """Time of the turn's first event, in seconds since the epoch."""
     queue_tokens: int = 0
     """Tokens in the queue at the end of the turn."""
     queue_messages: int = 0
@@ -42,7 +42,7 @@ class TurnRecord:
     facts_added: int = 0
     relations_added: int = 0
     recalled: int = 0
-    """Stored turns that the last search of each block in this turn would return."""
+    """Number of stored turns selected by the last search of each block in this turn."""
     edited: tuple[EventRecord, ...] = ()
     """Changes made by a person during the turn."""
 
@@ -85,7 +85,7 @@ class History:
 
     @property
     def attachment(self) -> AgentAttached | None:
-        """Source named when the session was created; None for an ordinary session."""
+        """Event that names the source of an attached session; None for an ordinary session or a branch."""
         # The first event creates the session; the source, if any, is always the second.
         begun = self.records[1:2]
         if not begun or begun[0].kind != AgentAttached.kind:
@@ -156,7 +156,7 @@ class Folding:
         self._config = MemoryConfig()
         self._messages = Messages()
         self._correction = 0
-        """Queue tokens stated by the log minus the sum of the sizes its messages were added with."""
+        """Tokens of the queue as the log states them, minus the sum of its messages' sizes when they were added."""
         self._recalled: dict[str, int] = {}
         self._open: dict[str, Any] | None = None
         """Fields of the current turn's record; mutable, because most turns span many events."""

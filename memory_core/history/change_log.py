@@ -66,7 +66,7 @@ class AppliedChangeSet:
         return self.sentence
 
     def ids(self, kind: str) -> tuple[int, ...]:
-        """Return the ids of the things of a kind: `fact`, `entity` or `relation`."""
+        """Return the ids of the changed items of a kind: `fact`, `entity` or `relation`."""
         return tuple(id for (of, id), _, _ in self.event.rows if of == kind)
 
 

@@ -10,7 +10,7 @@ from memory_core.history.replay import queued_sizes, replay_flushes
 from memory_core.messages import ChatMessage, MessageRole
 
 PROMPT_TOKENS = 400
-"""Approximate tokens an extraction call adds to the messages: its instructions and the answer's schema."""
+"""Approximate tokens that an extraction call has besides the messages: instructions and the answer's schema."""
 
 FACT_TOKENS = 12
 """Approximate size, in tokens, of a known fact; every call lists all known facts."""

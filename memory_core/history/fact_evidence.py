@@ -32,7 +32,7 @@ MIN_SUPPORT = 0.5
 """Minimum share of a fact's stems found in its sources. Rules and models reword: "I live in" becomes "lives in"."""
 
 MIN_NEAREST = 0.5
-"""Minimum similarity of a nearest fact; below it, what two facts share is mostly their subject."""
+"""Minimum similarity for a fact to count as the nearest; less similar facts mostly share their subject only."""
 
 _GAP = 4
 """Maximum gap, in words, between two words of a fact within one highlighted span."""
@@ -55,7 +55,7 @@ class Flag:
     sentence: str
     """Plain text; it quotes the words of facts."""
     other: int | None = None
-    """Id of the fact it resembles or contradicts."""
+    """Id of the other fact, which this one resembles or contradicts; None for other kinds of flags."""
     similarity: float | None = None
 
 
@@ -207,7 +207,7 @@ class _Profile:
 
 
 _profile = lru_cache(maxsize=16_384)(_Profile)
-"""Cached: lists of facts are compared repeatedly and seldom change."""
+"""Cached profile of a text: lists of facts are compared repeatedly and seldom change."""
 
 
 def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUPLICATE) -> list[tuple[int, int, float]]:
@@ -258,15 +258,15 @@ class MadeBy:
     """The transaction that created a fact."""
 
     position: int
-    """Position of the fact's own event."""
+    """Log position of the event that added the fact."""
     turn: int
     at: float
-    """Time, in seconds since the epoch."""
+    """Time of this event, in seconds since the epoch."""
     actor: Actor
     extracted: FactsExtracted | None
-    """The extraction it came from; None for a fact that a person wrote."""
+    """The extraction that the fact came from; None for a fact that a person wrote."""
     condensed: FactsCondensed | None
-    """The condensing that wrote it; None for any other origin."""
+    """The condensing that wrote the fact; None for any other origin."""
     calls: tuple[ModelCalled, ...]
     """Model calls in that transaction; the offline rules make none."""
 

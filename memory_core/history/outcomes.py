@@ -31,19 +31,19 @@ class MessageOutcome:
     tokens: int
     place: MessagePlace = "queued"
     flush: int | None = None
-    """Number of the flush in which it left the queue."""
+    """Number of the flush in which the message left the queue; None: it has not."""
     facts: int = 0
-    """Facts learned from it, in any state except erased."""
+    """Number of facts learned from the message, in any state except erased."""
     recalled: int = 0
-    """Prompts that included a stored turn containing it."""
+    """Number of prompts that included a stored turn with the message."""
     relations: int = 0
-    """Relations learned from it, in any state except erased."""
+    """Number of relations learned from the message, in any state except erased."""
     summarised: bool = False
-    """True if a running summary has read it."""
+    """True if a running summary has read the message."""
 
     @property
     def kind(self) -> Kind:
-        """Category of the outcome: its location, or the best way in which it still reaches a prompt."""
+        """Category of the outcome: the message's location, or the best way in which it still reaches a prompt."""
         if self.place == "queued":
             return "queue"
         if self.place != "archived":
@@ -62,9 +62,9 @@ class Run:
     messages: int
     tokens: int
     facts: int
-    """Facts learned from them, summed over the messages."""
+    """Number of facts learned from each message, summed."""
     relations: int = 0
-    """Relations learned from them, summed over the messages."""
+    """Number of relations learned from each message, summed."""
 
 
 class Outcomes:
@@ -162,7 +162,7 @@ class Given:
     related: tuple[int, ...] = ()
     """Ids of new relations, in order."""
     summarised: int = 0
-    """Messages taken into a running summary."""
+    """Number of messages taken into a running summary."""
 
 
 @dataclass(frozen=True, slots=True)

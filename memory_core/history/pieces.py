@@ -93,7 +93,7 @@ class Pieces:
 
     @property
     def fact_words(self) -> Mapping[int, Sequence[tuple[int, FactWords]]]:
-        """Words of each fact by the position from which they applied, by id; erased facts included."""
+        """Words of every fact ever stored, by fact id, each with the log position from which they applied."""
         return self._facts.ever_worded
 
     @property
@@ -183,7 +183,7 @@ class PieceReader:
     pieces: Pieces
     position: int
     names: Sequence[str]
-    """Names of all blocks at the time; text imitating their elements was made harmless."""
+    """Names of all blocks at the time; text that imitated the blocks' tags was escaped."""
     words: Words
     facts: Mapping[int, FactWords] = field(default_factory=dict)
     """Facts recorded in other sessions' logs, as they were at the time."""

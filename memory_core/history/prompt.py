@@ -43,13 +43,13 @@ class Entry:
     score: float | None = None
     """Relevance of a stored turn to the question, 0 to 1."""
     messages: tuple[ChatMessage, ...] = ()
-    """The messages it consists of, if any."""
+    """Messages that the item consists of, if any."""
     attached: tuple[str, ...] = ()
-    """Types of its non-text parts: `image`, `audio`, ..."""
+    """Types of the item's non-text parts: `image`, `audio`, ..."""
     origin: tuple[str, int] | None = None
     """Session and turn of a stored turn from another session of the user; otherwise None."""
     unmarked: str | None = None
-    """Its text without the mark of a former value (see `planning.former_values`); None if it has no mark."""
+    """Text without the mark of a former value (see `planning.former_values`); None if the item has no mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class PromptPart:
     """Items that were included, in reading order, then those that were cut."""
     truncation: Truncation = "trim"
     failure: str | None = None
-    """Error that prevented reading the block."""
+    """Error that prevented reading the block; None if it was read."""
     degraded: str | None = None
-    """Reason a search signal was missing."""
+    """Sentence on what the block's search could not use; None: nothing failed."""
 
     @property
     def included(self) -> tuple[Entry, ...]:
@@ -87,9 +87,9 @@ class PromptCut:
     part: PromptPart
     rule: CutRule
     tokens: int
-    """Tokens it freed."""
+    """Tokens that the cut freed."""
     over_before: int
-    """Tokens above the limit when it was decided."""
+    """Tokens above the limit when the cut was decided."""
     entries: tuple[Entry, ...]
 
 
@@ -116,11 +116,11 @@ class Prompt:
     tool_call_tokens: int
     """Tokens of the tool calls in the messages as sent."""
     call: ModelCalled | None
-    """The model call that sent it, if one was recorded."""
+    """The model call that sent the prompt, if it was recorded."""
     question: str | None
-    """The input it was built for, if one was given."""
+    """The input that the prompt was built for; None if none was given."""
     missing: tuple[str, ...]
-    """Hashes of its words that were erased since."""
+    """Hashes of the prompt's words that were erased since."""
 
     @property
     def turn(self) -> int:
@@ -176,10 +176,10 @@ def read_prompt(
     *,
     facts: Mapping[int, FactWords] | None = None,
 ) -> Prompt:
-    """Read the prompt of a recorded context, one of `history`.
+    """Read the prompt of a recorded context that belongs to `history`.
 
-    `pieces` has applied the log; `counter` counts sizes that the log does not record. `facts`: the words at that time
-    of facts that the user's other sessions learned or changed.
+    `pieces` must have applied the log already; `counter` counts sizes that the log does not record. `facts`: texts, as
+    of that time, of facts that the user's other sessions learned or changed.
     """
     event = context_of(record)
     blocks = {block.name: block for block in history.blocks_at(record.position)}

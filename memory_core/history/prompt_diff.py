@@ -18,11 +18,11 @@ class Difference:
     """Something present in only one of two prompts: a message, a fact, a stored turn, or a line of text."""
 
     words: str | None
-    """None if the words were erased since."""
+    """Text; None if it was erased since."""
     turn: int | None = None
     role: str | None = None
     cut: bool = False
-    """For a removed item: the later prompt requested it, and it was cut."""
+    """True for a removed item that the later prompt requested, but that was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PartDiff:
     removed: tuple[Difference, ...]
     added: tuple[Difference, ...]
     reordered: bool
-    """True if the items common to both are in a different order."""
+    """True if the items that both prompts have are in a different order."""
 
     @property
     def changed(self) -> bool:

@@ -36,7 +36,7 @@ class Prompts:
         self._lock = Lock()
 
     def read(self, session: Session, history: History, record: EventRecord, words: ReadWords) -> Prompt:
-        """Read the prompt of a recorded context, one of `history`."""
+        """Read the prompt of a recorded context that belongs to `history`."""
         pieces = self.pieces(history)
         facts = _facts_of_the_user(session, history, record)
         texts = words(pieces.hashes(record, facts))

@@ -71,16 +71,16 @@ class MessageOutcome:
     seq: int
     place: MessagePlace
     flush: int | None
-    """Number of the flush in which it left the queue."""
+    """Number of the flush in which the message left the queue; None: it has not."""
     handed: tuple[MessageDelivery, ...]
     facts: tuple[int, ...]
-    """Facts learned from it, in any state; erased ones are omitted."""
+    """Ids of facts learned from the message, in any state; erased ones are omitted."""
     vectors: tuple[int, ...]
-    """Stored turns that contain it."""
+    """Numbers of stored turns that contain the message."""
     relations: tuple[int, ...]
-    """Relations learned from it, in any state; erased ones are omitted."""
+    """Ids of relations learned from the message, in any state; erased ones are omitted."""
     in_context: bool
-    """True if it was one of the messages of the latest context."""
+    """True if the message was in the latest context."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Line:
     fact: Fact | None
     """The fact in its present state; None if it was erased."""
     unsupported: bool = False
-    """The condensed fact says something its source facts did not."""
+    """True if the condensed fact says something that its source facts did not."""
 
     @property
     def restored(self) -> bool:
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def replaced(self) -> bool:
-        """True while it is superseded, rather than retired or restored by a person."""
+        """True if the fact is still superseded, and was neither retired nor restored by a person."""
         return self.fact is not None and self.fact.state == "superseded"
 
 
@@ -51,13 +51,13 @@ class Rewrite:
     """The condensing of a list of facts, as a loss diff."""
 
     position: int
-    """Position of its event in the log."""
+    """Log position of the event of the condensing."""
     turn: int
     at: float
-    """Time, in seconds since the epoch."""
+    """Time of the condensing, in seconds since the epoch."""
     extractor: str
     before: int
-    """Number of active facts before it; `after` is the number afterwards."""
+    """Number of active facts before the condensing; `after` is the number afterwards."""
     after: int
     kept: tuple[Line, ...]
     merged: tuple[Merged, ...]
@@ -67,20 +67,20 @@ class Rewrite:
 
     @property
     def put_away(self) -> tuple[Line, ...]:
-        """Facts it removed from the list: merged into others, or lost."""
+        """Facts that the condensing removed from the list: merged into others, or lost."""
         # A fact that was merged into a kept one is put away; the kept one itself stays in the list.
         gone = [line for merged in self.merged for line in merged.sources if line.id != merged.into.id]
         return (*gone, *self.vanished)
 
     @property
     def made(self) -> tuple[Line, ...]:
-        """Facts it added to the list."""
+        """Facts that the condensing added to the list."""
         unchanged = {line.id for line in self.kept}
         return (*(merged.into for merged in self.merged if merged.into.id not in unchanged), *self.new)
 
     @property
     def refused(self) -> bool:
-        """True if a person has reverted all of it."""
+        """True if a person has reverted the whole condensing."""
         return not any(line.restored for line in self.made) and not any(line.replaced for line in self.put_away)
 
 

@@ -18,12 +18,12 @@ UNATTRIBUTED = "(unattributed)"
 class RecordVersion:
     record: EventRecord
     words: str | None
-    """Hash of the text; None: not captured."""
+    """Hash of the text; None if the span left the text out."""
     tokens: int
 
     @property
     def how(self) -> str:
-        """`create`, `update` or `upsert`."""
+        """Kind of the write: `create`, `update` or `upsert`."""
         return str(getattr(self.record.event, "how", ""))
 
 
@@ -31,18 +31,18 @@ class RecordVersion:
 class StoreRecord:
     store: str
     id: str | None
-    """Id in the spans; None if they give none."""
+    """Id of the record in the spans; None if they give none."""
     versions: list[RecordVersion] = field(default_factory=list)
     """Writes in the order in which they ended; empty for a record that was only found."""
     found: list[EventRecord] = field(default_factory=list)
-    """Searches that returned it."""
+    """Searches that returned the record."""
     found_words: str | None = None
-    """Hash of its words in the search that first returned it, if no write was recorded before."""
+    """Hash of the record's words in the search that first returned it, if no write was recorded before."""
     deleted: EventRecord | None = None
 
     @property
     def words(self) -> str | None:
-        """Hash of its words; None where they were never captured."""
+        """Hash of the record's words; None if no span contained them."""
         return self.versions[-1].words if self.versions else self.found_words
 
     @property
@@ -57,7 +57,7 @@ class Store:
     """Records in the order of first appearance, deleted ones included."""
     searches: list[EventRecord] = field(default_factory=list)
     deleted: EventRecord | None = None
-    """Event that deleted the whole store; None if it exists."""
+    """Event that deleted the whole store; None if the store exists."""
 
     @property
     def held(self) -> list[StoreRecord]:
@@ -66,7 +66,7 @@ class Store:
 
     @property
     def never_found(self) -> list[StoreRecord]:
-        """Records that are there and that no search returned."""
+        """Existing records that no search returned."""
         return [record for record in self.held if not record.found]
 
     @property
@@ -145,14 +145,14 @@ class _Folding:
         written.versions.append(version)
         written.deleted = None
         if version.words is not None:
-            # A find without an id is matched with the latest record of these words.
+            # A found record without an id is matched with the latest record of these words.
             self._by_words[store.name, version.words] = written
 
     def _find(self, store: Store, id: str | None, words: str | None, search: EventRecord) -> None:
         """Add a search to the record with this id or, without an id, to the one with identical words."""
         record = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
         if record is None:
-            if id is None:  # without an id it cannot be matched with an earlier find
+            if id is None:  # without an id it cannot be matched with an earlier search
                 return
             record = self._new(store, id)
             record.found_words = words

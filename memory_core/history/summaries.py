@@ -30,13 +30,13 @@ class RecordedRevision:
     """Sequence number of the last message covered by the text; 0: none."""
     turn_covered: int = 0
     messages: int = 0
-    """Number of messages read for it."""
+    """Number of messages read to write the text."""
     summariser: str | None = None
     """Name of the summariser; None if a person wrote the text."""
     asked_by: str | None = None
-    """Actor that requested it: `engine` when messages arrived, `user` for a rewrite on demand."""
+    """Actor that requested the text: `engine` when messages arrived, `user` for a rewrite on demand."""
     restored: int | None = None
-    """The earlier revision whose words were restored."""
+    """The earlier revision whose words were restored; None if none was."""
     shortened: int = 0
     """Tokens of whole sentences dropped to stay within the limit."""
 

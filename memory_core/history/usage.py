@@ -20,16 +20,16 @@ from memory_core.process import collector_paused
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Number of prompts for which a fact, a relation or a stored turn was requested, and number of cuts."""
+    """Usage of one fact, relation or stored turn: in how many prompts it was, and from how many it was cut."""
 
     carried: int = 0
-    """Prompts that included it."""
+    """Number of prompts that included the item."""
     cut: int = 0
-    """Prompts it was cut from."""
+    """Number of prompts that the item was cut from."""
 
     @property
     def asked(self) -> int:
-        """Prompts its block requested it for; for a stored turn, how often it was retrieved."""
+        """Number of prompts that the item was requested for; of a stored turn, how often it was retrieved."""
         return self.carried + self.cut
 
 
@@ -46,31 +46,31 @@ class BlockUse:
     """Usage of one block. Counts restart when a block is removed and added again, and after a full reset."""
 
     prompts: int = 0
-    """Prompts it requested tokens for."""
+    """Number of prompts that the block requested tokens for."""
     cut_in: int = 0
-    """Prompts in which it was cut."""
+    """Number of prompts in which the block was cut."""
     cut_tokens: int = 0
-    """Total tokens cut from it."""
+    """Total tokens cut from the block."""
     last_cut_turn: int | None = None
     last_write: Write | None = None
-    """Last write of a fact, a relation, a stored turn, its text or its fields; None: never."""
+    """Last write of a fact, relation or stored turn, or of the block's text or fields; None: never."""
     waiting: tuple[int, ...] = ()
-    """Deliveries due to it that are not done."""
+    """Ids of deliveries due to the block that are not done."""
     parked: tuple[int, ...] = ()
-    """Deliveries due to it that are parked."""
+    """Ids of deliveries due to the block that are parked."""
     delivery_error: str | None = None
-    """Error of its last failed delivery attempt; None if nothing is due to it."""
+    """Error of the last failed delivery attempt; None if nothing is due to the block."""
     read_error: str | None = None
-    """Error from reading it for the last prompt."""
+    """Error from reading the block for the last prompt; None if there was none."""
     facts: int = 0
-    """Active facts in this session's log; a user-scoped block may have more from other sessions."""
+    """Number of active facts in this session's log; a user-scoped block may have more from other sessions."""
     newest_fact: str | None = None
     """Hash of the newest active fact's text."""
     stored_turns: int = 0
     entities: int = 0
-    """Active entities, for a graph."""
+    """Number of active entities, for a graph."""
     relations: int = 0
-    """Active relations, for a graph."""
+    """Number of active relations, for a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Usage:
     kept: Mapping[RefKind, AbstractSet[int]] = field(
         default_factory=lambda: {"fact": set(), "unit": set(), "relation": set()}
     )
-    """Active facts, stored turns and active relations, whether or not they were in a prompt."""
+    """Ids of active facts, stored turns and active relations, whether or not they were in a prompt."""
 
     def of(self, block: str) -> BlockUse:
         """Return the usage of a block; all zero if the log does not mention it."""
@@ -285,7 +285,7 @@ def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
 
 
 def _summed(changes: Mapping[int, int]) -> dict[int, int]:
-    """Return counts by number, from the changes between consecutive numbers."""
+    """Return the count of each number, given the numbers at which the count changes, and by how much."""
     result: dict[int, int] = {}
     times = 0
     for place, following in pairwise(sorted(changes)):
