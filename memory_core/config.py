@@ -32,14 +32,14 @@ from memory_core.tokens import (
 _log = logging.getLogger(__name__)
 
 DEFAULT_TOKEN_LIMIT = 30_000
-"""LlamaIndex's default."""
+"""Default of `token_limit`, as in LlamaIndex."""
 
 FLUSH_FRACTION = 0.1
 """Default flush size as a fraction of `token_limit`, as LlamaIndex documents it."""
 
 
 MAX_TOKENS = 1_000_000_000
-"""A thousand times today's context windows; larger values are typos and overflow some databases."""
+"""Maximum of settings such as `token_limit`: larger values are typos, and overflow some databases."""
 
 MAX_SECONDS = 1_000_000_000
 """Largest timeout in seconds; Python's locks reject much longer ones."""
@@ -75,10 +75,10 @@ class MemoryConfig(BaseModel):
     when_over: WhenOver = "shrink_queue"
     """Action when priority-0 blocks and the queue alone exceed the limit."""
     split_long_turns: bool = True
-    """True: if the newest turn alone exceeds the history budget, its oldest complete tool steps are flushed."""
+    """True if a newest turn above the history budget is split: its oldest complete tool steps are flushed."""
     accounting: Accounting = "content"
     encoding: str = DEFAULT_ENCODING
-    """tiktoken encoding, where no `tokenizer_fn` is given."""
+    """tiktoken encoding that counts tokens if no `tokenizer_fn` is given."""
     context_window: int | None = Field(default=None, le=MAX_TOKENS)
     """Context window of the model in tokens; None: unknown."""
     reply_reserve: int = Field(default=0, ge=0, le=MAX_TOKENS)

@@ -79,7 +79,7 @@ class Item:
     id: str
     """`f12` a fact, `v7` a stored unit, `r4` a relation, `e3` an entity; a block's name for its text."""
     text: str | None = None
-    """Hash of its words; None where the event names none."""
+    """Hash of the item's words; None if the event names none."""
     sources: Ranges = ()
     """Messages that a stored unit consists of."""
     score: float | None = None
@@ -102,11 +102,11 @@ class Event:
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
     confirms: ClassVar[bool]
-    """True if it states an existing item again."""
+    """True if the event states an existing item again."""
     _writes: ClassVar[bool]
     _bookkeeping: ClassVar[bool]
     forgets: ClassVar[bool]
-    """True if it removes messages from the session, and what was learned from them alone."""
+    """True if the event removes messages from the session, and what was learned from these messages alone."""
     rewrites_log: ClassVar[bool]
     """True if earlier events of the log may have changed: words were erased, or another session has the id."""
     delivery_status: ClassVar[DeliveryStatus | None]
@@ -167,7 +167,7 @@ class Event:
 
     @property
     def writes(self) -> bool:
-        """True if it changes the contents of its block."""
+        """True if the event changes the contents of its block."""
         return self._writes
 
     @property
@@ -216,7 +216,7 @@ class Event:
 
     @property
     def messages_named(self) -> Ranges:
-        """The session's own messages that it names, by sequence number."""
+        """Messages of the event's session that it names, by sequence number."""
         # Optional ranges are not among them: the messages that a reset removed are no longer the session's.
         return tuple(span for field in fields(self) if field.type == Ranges for span in getattr(self, field.name))
 
@@ -236,7 +236,7 @@ class EventRecord:
     """An event as stored: position in the log, time and actor."""
 
     position: int
-    """Increases along the log of one session; all sessions share one counter."""
+    """Number that increases along the log of a session; all sessions share one counter."""
     session_id: str
     turn: int
     at: float
@@ -465,15 +465,15 @@ class SessionClosed(Event, family="session"):
 
 
 class SessionReset(Event, family="session", forgets=True, rewrites_log=True):
-    """Messages, and what was learned from them alone, were removed."""
+    """Messages, and what was learned from these messages alone, were removed."""
 
     status: str | None
-    """Status of the removed messages: `active`, `archived`, or None for any."""
+    """Status of the removed messages: `active` or `archived`; None: of either status."""
     messages: int
     facts: int
     vectors: int
     seqs: Ranges | None = None
-    """The removed messages; None: all messages of the status."""
+    """The removed messages; None: all messages with this `status`."""
 
     @property
     def empties_session(self) -> bool:
@@ -484,7 +484,7 @@ class QuarantineChanged(Event, family="session"):
     """Items were taken out of all prompts, or released again; nothing stored was changed."""
 
     number: int
-    """Number of the set of items among the session's, from 1; a release has the number of the set it releases."""
+    """Number of the set of items in the session, from 1; a release has the number of the set it releases."""
     messages: Ranges = ()
     facts: tuple[FactId, ...] = ()
     relations: tuple[RelationId, ...] = ()
@@ -506,7 +506,7 @@ class SessionBranched(Event, family="session"):
     """Id of the other session."""
     turn: int
     missing: int = 0
-    """Messages, facts and stored turns of that time that were erased since."""
+    """Number of messages, facts and stored turns that were erased after the branched turn, and so were not copied."""
 
 
 class AgentAttached(Event, family="session", free_text=("name",)):
@@ -530,7 +530,7 @@ class SessionHandedBack(Event, family="session"):
 class ConfigurationChanged(Event, family="settings", free_text=("before", "after", "ignored")):
     before: dict[str, Any]
     after: dict[str, Any]
-    """Only the settings that differ."""
+    """New values of the settings that changed."""
     source: Literal["constructor", "app"]
     ignored: dict[str, Any] = field(default_factory=dict)
     """Overridden values: stored ones by `after`, or a constructor's by the stored ones."""
@@ -668,11 +668,11 @@ class FactsExtracted(Event, family="facts", bookkeeping=True):
     found: int
     added: int
     confirmed: int
-    """Found again, in the same or in other words."""
+    """Number of existing facts that were found again, in the same or in other words."""
     held_back: int = 0
-    """Near duplicates of a fact that a person rejected."""
+    """Number of found facts left out as near duplicates of a fact that a person rejected."""
     recalled: int = 0
-    """Statements that the assistant only repeated from memory; not learned again."""
+    """Number of statements that the assistant only repeated from memory, and that were not learned again."""
 
 
 class FactDecided(Event, family="facts"):
@@ -707,12 +707,12 @@ class FactAdded(
     origin: str = "extracted"
     """`extracted`, `condensed` or `written` (by a person)."""
     state: str = "active"
-    """`proposed` if a person must approve it: the block requires approval, or the statement is doubtful."""
+    """`proposed` if a person must approve the fact: the block requires approval, or the statement is doubtful."""
     topics: tuple[str, ...] = ()
     key: str | None = None
-    """Hash of the caller's key."""
+    """Hash of the key that a program gave the fact; None without one."""
     metadata: str | None = None
-    """Hash of the caller's metadata, as JSON."""
+    """Hash of the metadata that a program gave the fact, as JSON; None without any."""
 
 
 class FactLabelled(Event, family="facts", writes=True, operation="update"):
@@ -729,7 +729,7 @@ class ProposalRefused(Event, family="facts"):
 
     block: str
     what: str
-    """`fact`, `relation`, `summary` or `decision`."""
+    """Kind of the proposal: `fact`, `relation`, `summary` or `decision`."""
     reason: str
     """Reason in plain words, without quotations."""
     number: int = 1
@@ -766,7 +766,7 @@ class FactProposed(Event, family="facts", becomes="proposed", writes=True, opera
 class FactConfirmed(Event, family="facts", supports=True):
     """The same fact was found again, or a person said that it still holds.
 
-    `similarity` is that of the two wordings, 0 to 1.
+    `similarity` compares the two wordings, 0 to 1.
     """
 
     fact: FactId
@@ -774,9 +774,9 @@ class FactConfirmed(Event, family="facts", supports=True):
     similarity: float
     sources: Ranges
     former: float | None = None
-    """Time of the previous confirmation, to undo a person's; seconds since 1970."""
+    """Time of the previous confirmation, in seconds since 1970, in case a person's confirmation is undone."""
     restores: float | None = None
-    """Time of the previous confirmation, restored by undoing a person's; seconds since 1970."""
+    """Earlier time of confirmation, in seconds since 1970, that undoing a person's confirmation restored."""
 
 
 class FactChanged(Event, family="facts", writes=True, operation="update", text="after"):
@@ -784,7 +784,7 @@ class FactChanged(Event, family="facts", writes=True, operation="update", text="
     block: str
     before: str
     after: str
-    """Hashes of the words before and after; equal if only the metadata changed."""
+    """Hash of the words after the change; equal to `before` if only the metadata changed."""
     tokens: int
     metadata: str | None = None
     """Hash of the metadata after the change, as JSON; None without any."""
@@ -820,12 +820,12 @@ class FactRejected(Event, family="facts", becomes="rejected", writes=True, opera
 
 
 class FactErased(Event, family="facts", writes=True, operation="delete", rewrites_log=True):
-    """A tombstone: the words are erased."""
+    """A fact was deleted with its words."""
 
     fact: FactId
     block: str
     undone: bool = False
-    """Erased because the change set that added it was undone."""
+    """True if the fact was erased because the change set that added it was undone."""
 
 
 class FactsRead(Event, family="facts"):
@@ -833,13 +833,13 @@ class FactsRead(Event, family="facts"):
 
     block: str
     key: str | None
-    """Hash of the key, or of the prefix of keys."""
+    """Hash of the key, or of the prefix of keys; None if neither was given."""
     query: str | None
-    """Hash of the question."""
+    """Hash of the question; None without one."""
     facts: tuple[FactId, ...]
-    """Results in their order; at most 25."""
+    """Facts returned, in this order; at most 25 are named."""
     found: int
-    """Number of results."""
+    """Number of facts returned."""
 
 
 class FactsCurated(Event, family="facts", free_text=("reason",)):
@@ -847,7 +847,7 @@ class FactsCurated(Event, family="facts", free_text=("reason",)):
 
     block: str
     action: str
-    """See `memory_core.planning.curation.Action`."""
+    """Kind of change; see `memory_core.planning.curation.Action`."""
     reason: str
     facts: tuple[tuple[FactId, int, int], ...]
     """Facts with their version before and after; before is 0 for an added fact, after for a removed one."""
@@ -870,7 +870,7 @@ class FactsCurated(Event, family="facts", free_text=("reason",)):
 
     @property
     def key(self) -> tuple[int, int]:
-        """Key used by `undoes`: no two change sets leave one fact in the same version."""
+        """Key by which `undoes` names this change set: no two change sets leave one fact in the same version."""
         fact, _, after = self.facts[0]
         return fact, after
 
@@ -907,16 +907,16 @@ class SummaryRewritten(Event, family="summaries"):
     """Revision of the block's text; unchanged if the text did not have to change."""
     summariser: str
     covers: int
-    """Sequence number of the last message it covers; 0: it was emptied with the messages it was made from."""
+    """Sequence number of the last message that the summary covers; 0: it was emptied, as its messages were deleted."""
     turn_covered: int
-    """Turn of that message."""
+    """Turn of the last message that the summary covers."""
     seqs: Ranges
-    """Messages read for it; empty if it was rewritten from its own text."""
+    """Messages read to write the summary; empty if it was rewritten from its former text."""
     tokens_before: int
     tokens: int
     max_tokens: int
     lost: int
-    """Number of names, numbers and dates of the former text that are missing from this one."""
+    """Number of names, numbers and dates of the former text that are missing from the new one."""
     shortened: int = 0
     """Tokens left out, as repetition or because they exceeded `max_tokens`."""
     broken: int = 0
@@ -942,11 +942,11 @@ class EntityAdded(Event, family="relations", gives="entity", writes=True, operat
     entity: EntityId
     block: str
     name: str
-    """Hash of its name."""
+    """Hash of the entity's name."""
     type: str
     """`person`, `place`, `organisation`, `project`, `thing`, `date` or `other`."""
     aliases: tuple[str, ...] = ()
-    """Hashes of its other names."""
+    """Hashes of the entity's other names."""
     origin: str = "extracted"
     """`extracted`, or `written` by a person or an import."""
 
@@ -975,7 +975,7 @@ class RelationAdded(
     block: str
     subject: EntityId
     predicate: str
-    """Hash of its words."""
+    """Hash of the predicate's words."""
     object: EntityId
     sources: Ranges
     origin: str = "extracted"
@@ -995,7 +995,7 @@ class RelationEnded(Event, family="relations", becomes="ended", writes=True, ope
     relation: RelationId
     block: str
     by: RelationId | None
-    """The relation that contradicts it."""
+    """Id of the relation that contradicts the ended one; None without one."""
 
 
 class RelationChanged(Event, family="relations", writes=True, operation="update"):
@@ -1015,14 +1015,14 @@ class RelationChanged(Event, family="relations", writes=True, operation="update"
 
 
 class EntityErased(Event, family="relations", writes=True, operation="delete"):
-    """A tombstone: the words are erased."""
+    """An entity was deleted with its words."""
 
     entity: EntityId
     block: str
 
 
 class RelationErased(Event, family="relations", writes=True, operation="delete"):
-    """A tombstone: the words are erased."""
+    """A relation was deleted with its words."""
 
     relation: RelationId
     block: str
@@ -1036,7 +1036,7 @@ class GraphCurated(Event, family="relations"):
 
     block: str
     action: str
-    """See `memory_core.planning.graph_rules.Action`."""
+    """Kind of change; see `memory_core.planning.graph_rules.Action`."""
     entities: tuple[tuple[EntityId, int, int], ...]
     """Entities with their version before and after; before is 0 for an added one, after for a removed one."""
     relations: tuple[tuple[RelationId, int, int], ...]
@@ -1054,7 +1054,7 @@ class GraphCurated(Event, family="relations"):
 
     @property
     def key(self) -> int:
-        """Key used by `undoes`."""
+        """Key by which `undoes` names this change set."""
         return self.number
 
 
@@ -1071,9 +1071,9 @@ class VectorsStored(Event, family="vectors", gives="nodes", writes=True, operati
     nodes: tuple[tuple[UnitId, Ranges, int], ...]
     """Number, messages and tokens of each stored turn."""
     error: str | None = None
-    """Reason for storing them without vectors: the model failed or returned no valid vector."""
+    """Reason for storing turns without vectors: the model failed or returned no valid vector."""
     follow: bool = False
-    """True for long units: vectors are computed in the background and recorded by `VectorsReplaced`."""
+    """True if vectors follow: those of long units are computed in the background, and recorded by `VectorsReplaced`."""
 
     @property
     def messages_named(self) -> Ranges:
@@ -1100,7 +1100,7 @@ class VectorsReplaced(Event, family="vectors", operation="update"):
 
     block: str
     embedder: str
-    """The model of the new vectors."""
+    """Id of the embedder that computed the new vectors."""
     numbers: tuple[UnitId, ...]
 
     @property
@@ -1115,14 +1115,14 @@ class Retrieved(Event, family="vectors", operation="search", free_text=("degrade
     embedder: str | None
     index: str
     top_k: int | None
-    """Limit; None: as many as fit."""
+    """Maximum number of results; None: as many as fit."""
     threshold: float | None
     candidates: tuple[tuple[UnitId, float | None, float | None, float, str], ...]
     """Number, vector score, keyword score, score, outcome; best first, at most 25 (50 in older events)."""
     gates: dict[str, int]
     """Number of candidates by outcome, including those not listed."""
     degraded: str | None = None
-    """Reason a search signal was missing, in words."""
+    """Sentence on what could not be searched or postprocessed; None: nothing failed."""
     weights: tuple[float, float] | None = None
     """Weights of the vector and the keyword score as used; None in events of older versions."""
     boosts: tuple[tuple[float, ...], ...] = ()
@@ -1154,7 +1154,7 @@ class Retrieved(Event, family="vectors", operation="search", free_text=("degrade
 
 
 class ContextBuilt(Event, family="prompts"):
-    """A context was built. Small enough to store for every turn, as words are in the content store."""
+    """A context was built. The event is small enough to store for every turn: words are in the content store."""
 
     pinned: Ranges
     queue: Ranges
@@ -1162,8 +1162,8 @@ class ContextBuilt(Event, family="prompts"):
     queue_tokens: int
     pinned_tokens: int
     parts: tuple[WithRefs, ...]
-    """Per block: name, priority, asked, granted, and the `refs` included, in order. Where it has any, also the `layout`
-    and the `marks` of former values (see `planning.former_values.stored_marks`)."""
+    """Per block: name, priority, asked, granted, and the `refs` included, in order. If the block has them, also
+    `layout`, and `marks` of former values (see `planning.former_values.stored_marks`)."""
     cuts: tuple[WithRefs, ...]
     """Cuts in the order they were made: part, rule, refs, tokens, over_before."""
     asked: int
@@ -1180,15 +1180,15 @@ class ContextBuilt(Event, family="prompts"):
     section: str | None
     """Hash by which the memory section is recognised when it comes back in a message."""
     input: str | None
-    """Hash of the input it was built for."""
+    """Hash of the input that the context was built for; None without one."""
     neutralised: int = 0
     """Number of texts in which forged markup was made harmless."""
     known: Knowledge = "built"
     """Origin of the prompt. If not built here, `pinned` and `queue` keep the prompt's own order."""
     sent: int | None = None
-    """Start of a reported call, in microseconds since the epoch."""
+    """Start of the call that a span reported, in microseconds since the epoch."""
     span: str | None = None
-    """Trace and span id of the reported call."""
+    """Trace and span id of the call that a span reported."""
 
 
 class ModelCalled(Event, family="calls", free_text=("error",)):
@@ -1201,9 +1201,9 @@ class ModelCalled(Event, family="calls", free_text=("error",)):
     block: str | None = None
     error: str | None = None
     span: str | None = None
-    """Trace and span id, where a span of an attached agent reports it."""
+    """Trace and span id, if a span of an attached agent reported the call."""
     captured: bool = True
-    """False if the span left out the words of the prompt."""
+    """True if the prompt's words are known; spans may leave them out."""
 
     @property
     def bookkeeping(self) -> bool:
@@ -1250,16 +1250,16 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
     revision: int
     before: str | None
     after: str | None
-    """Hashes of the text in the content store; None if only settings changed."""
+    """Hash of the text after the edit, in the content store; like `before`, None if only settings changed."""
     settings: dict[str, Any] = field(default_factory=dict)
     ignored: str | None = None
-    """Hash of a text that was overridden by this one."""
+    """Hash of a text that was overridden by the edited text."""
     ignored_settings: dict[str, Any] = field(default_factory=dict)
     """Overridden settings: stored ones by `settings`, or a constructor's by the stored ones."""
     restored: int | None = None
-    """The earlier revision that a person restored, if any."""
+    """Number of the earlier revision that was restored, if any."""
     written_at: float | None = None
-    """Time the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
+    """Time the text was written in another store, in seconds since 1970; None: unknown, or it was written here."""
     note: str | None = None
     """Hash of a note on who wrote the text elsewhere, and why."""
 
@@ -1312,7 +1312,7 @@ class RecipeChosen(Event, family="settings"):
     recipe: str
     before: str | None
     kept: tuple[str, ...]
-    """Names of blocks."""
+    """Names of the blocks that were kept."""
     added: tuple[str, ...]
     removed: tuple[str, ...]
 
@@ -1324,11 +1324,11 @@ class ToolCalled(Event, family="blocks"):
     """A model called one of the memory tools; the changes it made to memory precede it in the log."""
 
     tool: str
-    """Name as the model wrote it; possibly not that of a tool."""
+    """Name of the tool as the model wrote it; possibly no tool has this name."""
     block: str | None
     outcome: Literal["done", "refused"]
     arguments: str
-    """Hash of its arguments, as JSON."""
+    """Hash of the call's arguments, as JSON."""
     result: str
     """Hash of the result returned to the model."""
 
@@ -1341,17 +1341,17 @@ class ToolCalled(Event, family="blocks"):
 
 
 class MemoryWritten(Event, family="stores", free_text=("error",)):
-    """Records were written into a store. Of several writes of one record the one that ended last applies."""
+    """Records were written into a store. Of several writes of one record, the write that ended last applies."""
 
     span: str
-    """Trace and span id."""
+    """Trace and span id of the span that reported the operation."""
     finished: int
-    """End of the operation, in microseconds since the epoch: JSON numbers are exact at that size."""
+    """End of the operation, in microseconds since the epoch, as JSON holds nanoseconds inexactly."""
     store: str | None
-    """None if the span names none."""
+    """Name of the store; None if the span names none."""
     how: Literal["create", "update", "upsert"]
     records: tuple[tuple[str | None, str | None, int], ...]
-    """Id, hash of the words and tokens of each; None and 0 for words that were not captured."""
+    """Id, hash of the words, and tokens of each record; None and 0 for words that the span left out."""
     count: int | None
     """Number of records that the span reports; None if it reports none."""
     error: str | None = None
@@ -1364,12 +1364,12 @@ class MemorySearched(Event, family="stores", free_text=("error",)):
     finished: int
     store: str | None
     query: str | None
-    """Hash of the question's words; None: not captured."""
+    """Hash of the question's words; None if the span left them out."""
     results: tuple[tuple[str | None, str | None, int, float | None], ...]
     """Id, hash of the words, tokens and score of each record found, in the order given."""
     count: int | None
     best: float | None
-    """The highest score."""
+    """The highest score of the results; None if the span reports none."""
     error: str | None = None
 
 
@@ -1380,7 +1380,7 @@ class MemoryDeleted(Event, family="stores", free_text=("error",)):
     finished: int
     store: str | None
     records: tuple[str, ...]
-    """Ids of the deleted records; empty: every record."""
+    """Ids of the deleted records; empty: all records were deleted."""
     count: int | None
     error: str | None = None
 
