@@ -21,7 +21,7 @@ Ranges = tuple[tuple[int, int], ...]
 Thing = tuple[str, int]
 """Item of a change set, by kind and id: ("fact", 3), ("entity", 1), ("relation", 5)."""
 Row = tuple[Thing, int, int]
-"""A thing with its version before and after; before is 0 for one that was added, after for one taken away."""
+"""An item with its version before and after a change: before is 0 if it was added, after is 0 if it was removed."""
 
 Family = Literal[
     "messages", "flushes", "deliveries", "facts", "summaries", "relations", "vectors", "prompts", "blocks", "settings",
@@ -216,7 +216,7 @@ class Event:
 
     @property
     def messages_named(self) -> Ranges:
-        """Messages of the event's session that it names, by sequence number."""
+        """Messages of this session that the event names, by sequence number."""
         # Optional ranges are not among them: the messages that a reset removed are no longer the session's.
         return tuple(span for field in fields(self) if field.type == Ranges for span in getattr(self, field.name))
 
@@ -503,7 +503,7 @@ class SessionBranched(Event, family="session"):
     """The session was created from another one in its state at the end of a turn."""
 
     source: str
-    """Id of the other session."""
+    """Id of the session that this one was branched from."""
     turn: int
     missing: int = 0
     """Number of messages, facts and stored turns that were erased after the branched turn, and so were not copied."""
@@ -533,7 +533,7 @@ class ConfigurationChanged(Event, family="settings", free_text=("before", "after
     """New values of the settings that changed."""
     source: Literal["constructor", "app"]
     ignored: dict[str, Any] = field(default_factory=dict)
-    """Overridden values: stored ones by `after`, or a constructor's by the stored ones."""
+    """Overridden values: stored values replaced by `after`, or a constructor's, which the stored values overrule."""
 
     @property
     def changed_settings(self) -> Mapping[str, Any]:
@@ -843,7 +843,7 @@ class FactsRead(Event, family="facts"):
 
 
 class FactsCurated(Event, family="facts", free_text=("reason",)):
-    """A change set: a person's changes to facts in one step. The single changes precede it in the log."""
+    """A change set: changes to facts in one step, by a person or agent. The single changes precede it in the log."""
 
     block: str
     action: str
@@ -856,7 +856,7 @@ class FactsCurated(Event, family="facts", free_text=("reason",)):
     support: tuple[tuple[FactId, str, Ranges], ...] = ()
     """Messages added as sources of a fact, by session (empty: this one); removed again by an undo."""
     undoes: tuple[FactId, int] | None = None
-    """The change set undone by this one: its first fact, and the version it left that fact in."""
+    """The change set that this one undoes: id of its first fact, and the version in which it left that fact."""
     again: bool = False
     """True for a redo: `undoes` is applied again, and its sources restored."""
 
@@ -1029,7 +1029,7 @@ class RelationErased(Event, family="relations", writes=True, operation="delete")
 
 
 class GraphCurated(Event, family="relations"):
-    """A change set: changes to a graph in one step, by a person, or by the engine when it merges entities.
+    """A change set: changes to a graph in one step, by a person or agent, or by the engine when it merges entities.
 
     The single changes precede it in the log.
     """
@@ -1041,7 +1041,7 @@ class GraphCurated(Event, family="relations"):
     """Entities with their version before and after; before is 0 for an added one, after for a removed one."""
     relations: tuple[tuple[RelationId, int, int], ...]
     undoes: int | None = None
-    """Number of the change set undone by this one."""
+    """Number of the change set that this one undoes; None if it undoes none."""
     number: int = 0
     """Number of this change set among the block's, from 1."""
     again: bool = False
@@ -1073,7 +1073,7 @@ class VectorsStored(Event, family="vectors", gives="nodes", writes=True, operati
     error: str | None = None
     """Reason for storing turns without vectors: the model failed or returned no valid vector."""
     follow: bool = False
-    """True if vectors follow: those of long units are computed in the background, and recorded by `VectorsReplaced`."""
+    """True for long units: their vectors are computed in the background, and recorded by `VectorsReplaced`."""
 
     @property
     def messages_named(self) -> Ranges:
@@ -1255,7 +1255,7 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
     ignored: str | None = None
     """Hash of a text that was overridden by the edited text."""
     ignored_settings: dict[str, Any] = field(default_factory=dict)
-    """Overridden settings: stored ones by `settings`, or a constructor's by the stored ones."""
+    """Overridden settings: stored ones replaced by `settings`, or a constructor's, which the stored ones overrule."""
     restored: int | None = None
     """Number of the earlier revision that was restored, if any."""
     written_at: float | None = None
@@ -1358,7 +1358,7 @@ class MemoryWritten(Event, family="stores", free_text=("error",)):
 
 
 class MemorySearched(Event, family="stores", free_text=("error",)):
-    """A store was searched."""
+    """An attached agent searched a store of its memory."""
 
     span: str
     finished: int

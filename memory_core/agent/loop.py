@@ -16,7 +16,7 @@ from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolC
 from memory_core.models.protocols import ChatModel, ToolSpec
 
 MAX_ROUNDS = 8
-"""Rounds of tool calls in one reply; then the model has to answer without tools."""
+"""Maximum rounds of tool calls in one reply; then the model has to answer without tools."""
 
 MAX_CALLS = 16
 """Maximum number of calls executed in one round; the others are refused."""

@@ -12,7 +12,7 @@ _NAMES = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens
 
 
 def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
-    """Return the tokens of prompt and answer, each as the last answer or event that has it reports; else None."""
+    """Return the tokens of prompt and answer as reported last; None for a count that nothing reports."""
     tokens: list[int | None] = [None, None]
     for usage in (usage for answer in answers for usage in _usages(answer)):
         for n, names in enumerate(_NAMES):

@@ -36,7 +36,7 @@ class MirroredFact:
     """A fact of a store, with every text it has had."""
 
     texts: tuple[str, ...]
-    """Oldest first; never empty."""
+    """All texts that the fact has had, oldest first; never empty."""
     active: bool = True
     topics: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)

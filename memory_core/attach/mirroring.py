@@ -34,7 +34,7 @@ class MirroredBlock:
 
     name: str
     versions: tuple[TextVersion, ...]
-    """Oldest first; never empty."""
+    """All versions of the text, oldest first; never empty."""
     description: str | None = None
     limit: int | None = None
     """Maximum characters that an agent may write."""

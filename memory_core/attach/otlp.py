@@ -55,7 +55,7 @@ class Span:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Attributes of the span and its events; those of events as `event:attribute`, but `gen_ai.*` unprefixed."""
+        """Attributes of the span, and of its events named `event:attribute`; only `gen_ai.*` have no prefix."""
         merged: dict[str, Any] = {}
         for event, attributes in self.events:
             merged |= {name if name.startswith("gen_ai.") else f"{event}:{name}": v for name, v in attributes.items()}

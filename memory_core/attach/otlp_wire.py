@@ -43,7 +43,7 @@ def check_items(body: bytes, most: int, request: Mapping[int, object] = TRACES) 
     """Limit the messages in a trace or log request, and the fields visited to count them.
 
     Raises:
-        LimitError: There are more than `most`.
+        LimitError: The body has more than `most` items.
         ValueError: The body is not in the wire format.
     """
     if len(body) <= SHORT_BYTES:

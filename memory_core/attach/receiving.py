@@ -37,7 +37,7 @@ MAX_CACHED_SESSIONS = 256
 
 
 MAX_LOGGED, MAX_LOGGED_CHARACTERS = 2_000, 32_000_000
-"""Maximum number of spans for which log records are kept, and of all their characters; the oldest are evicted."""
+"""Maximum number of spans for which log records are kept, and total characters of these; the oldest are evicted."""
 
 MAX_REASONS = 10
 """Maximum rejection reasons reported per request."""

@@ -95,7 +95,7 @@ def _entries(value: Any, what: str) -> list[Any]:
 
 
 def messages_of_events(events: Iterable[tuple[str, Mapping[str, Any]]], *, said: bool) -> list[ChatMessage]:
-    """Parse messages stored one per event: the answer's (`said`) or the prompt's."""
+    """Parse messages stored one per event: those of the answer if `said`, else those of the prompt."""
     return [
         message
         for name, attributes in events
@@ -148,7 +148,7 @@ def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
 
 
 def _content(entry: Mapping[str, Any]) -> Any:
-    """Return a message's parts under any of their names, decoded from JSON if necessary."""
+    """Return a message's parts from whichever field holds them, decoded from JSON if necessary."""
     return next(
         (_objects(entry[name]) for name in ("parts", "contents", "content") if entry.get(name) is not None), None
     )

@@ -52,7 +52,7 @@ def is_complete(body: bytes) -> bool:
 
 
 def objects_in(value: Any) -> list[dict[str, Any]]:
-    """Return a value's objects: itself, or those in a list."""
+    """Return the value in a list if it is an object, or the objects in it if it is a list; else nothing."""
     return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, dict)]
 
 

@@ -65,7 +65,7 @@ class Item:
     parts: tuple[Part, ...] = ()
     """Message parts as placed in the memory section."""
     messages: tuple[ChatMessage, ...] = ()
-    """Messages placed in front of the queue instead; for a custom block that returns messages."""
+    """Messages placed in front of the queue, not in the memory section; for a custom block that returns messages."""
     tokens: int | None = None
     """Tokens of `words`, if already counted."""
     heading: bool = False
@@ -234,19 +234,19 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     """True if the kind can receive messages."""
 
     kind_has_text: ClassVar[bool] = False
-    """True if its memory is one versioned text that people may edit."""
+    """True if a block of this kind holds one versioned text that people may edit."""
 
     kind_in_pieces: ClassVar[bool] = False
-    """True if it can be cut piece by piece; other kinds are cut as a whole."""
+    """True if a block of this kind can be cut piece by piece; other kinds are cut as a whole."""
 
     kind_model_calls: ClassVar[int] = 0
-    """Model calls per delivery when a model learns for it."""
+    """Number of model calls per delivery when a model learns for the block."""
 
     kind_when_removed: ClassVar[str] = "What it holds is deleted."
     """Sentence on what happens to its contents when the block is removed."""
 
     kind_is_built_in: ClassVar[bool] = False
-    """True if it is stored under its kind; other blocks are stored under the import path of their class."""
+    """True if a block is stored under its kind; other blocks are stored under the import path of their class."""
 
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields that hold a model or an index, with the types allowed for each."""
@@ -331,7 +331,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def type(self) -> str:
-        """Name the block is stored under: its kind if it is built in, otherwise the import path of its class."""
+        """Name under which the block is stored: its kind if it is built in, otherwise the import path of its class."""
         return type(self).stored_type()
 
     @classmethod
@@ -395,7 +395,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return _LearnedState(self, block)
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
-        """Return the block after learning from the batch; None if that needs a model, or custom code.
+        """Return the block after learning from the batch; None if learning needs a model, or custom code.
 
         Stores nothing. `numbers` yields unused ids for new facts, relations or units, larger than all stored ones.
         """
@@ -403,7 +403,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def imagined_statements(self) -> tuple[Statement, ...]:
-        """Facts or relations as they are after a preview's changes; marks of former values are computed from them."""
+        """Facts or relations after a preview's changes, from which marks of former values are computed."""
         return ()
 
     def learner(self, services: Services) -> str | None:
@@ -502,7 +502,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     # -- state ------------------------------------------------------------------------------------
 
     def state_json(self) -> str:
-        """Declared fields as JSON, without those JSON cannot hold (see `unsaved_fields`)."""
+        """Declared fields as JSON, without fields that JSON cannot hold (see `unsaved_fields`)."""
         values = {}
         for name in self._declared():
             dumped = _as_json(getattr(self, name))
@@ -596,7 +596,7 @@ def origin_of(stored: str) -> tuple[str, int] | None:
 
 
 def from_content(content: Content) -> Any:
-    """Convert content back into the form a custom block returned it in."""
+    """Convert content back into the form in which a custom block returned it."""
     if any(item.messages for item in content.items):
         return [message for item in content.items for message in item.messages]
     parts = [part for item in content.items for part in item.parts]

@@ -125,7 +125,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     fact_extraction_prompt_template: Annotated[Any, BeforeValidator(_extraction_prompt)] = None
     """Instructions for a model that extracts, as text or as a prompt template of LlamaIndex; None: the engine's."""
     fact_condense_prompt_template: Annotated[Any, BeforeValidator(_condense_prompt)] = None
-    """Instructions for a model that condenses the list, in the same forms; None: the engine's."""
+    """Instructions for a model that condenses the list, as text or LlamaIndex prompt template; None: the engine's."""
     show: Literal["all", "relevant", "none"] = "all"
     """Facts requested for the prompt: all, the `top_k` that fit the question best, or none (they are only searched)."""
     top_k: int = Field(default=10, ge=1)
@@ -437,7 +437,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     ) -> Finding:
         """Compare the found facts with the known ones, or decide on each. Stores nothing.
 
-        No decision changes a `protected` fact: a found fact that would is added, and marked as contradicting it.
+        No decision changes a `protected` fact: instead, the found fact is added, and marked as contradicting it.
 
         Raises:
             ModelError: the deciding model did not answer.
@@ -595,7 +595,7 @@ def _requests(heard: Sequence[ChatMessage]) -> list[tuple[int, str]]:
 
 
 def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> bool:
-    """Return whether the message that states a fact, or a later one of the delivery, asks to forget it."""
+    """Return whether the message that states a fact, or a later message of the delivery, asks to forget it."""
     return any(
         (fact.source is None or fact.source <= index) and names_fact(request, fact.text) for index, request in requests
     )

@@ -36,7 +36,7 @@ from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 
 MAX_KNOWN = 200
-"""Maximum number of entity names given to an extractor, the last mentioned ones."""
+"""Maximum number of entity names given to an extractor: the names mentioned last."""
 
 LATELY = 4
 """Number of latest messages in the queue that supply the entities if the question names none."""

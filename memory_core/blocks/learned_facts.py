@@ -126,7 +126,7 @@ class LearnedFacts(PendingWrite):
         return [fact for fact in facts.values() if fact.state == "active" and self._why_retired(fact) is None]
 
     def after(self, numbers: Iterator[int]) -> list[Fact]:
-        """Return active facts after storing, oldest first; `numbers` yields ids for new ones, which `new_ids` keeps."""
+        """Return active facts after storing, oldest first; `numbers` yields ids for new facts, see `new_ids`."""
         facts, plan = self.active_before_condensing, self.condense
         if plan is not None and not plan.refused:
             # A merge that begins with a kept fact adds to it; any other becomes a new sentence.

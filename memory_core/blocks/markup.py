@@ -93,7 +93,7 @@ def unit_words(messages: Sequence[ChatMessage], marks: Sequence[str] = ()) -> st
 def unit_parts(
     messages: Sequence[ChatMessage], safe: Safe, layout: Layout, marks: Sequence[str] = ()
 ) -> tuple[Part, ...]:
-    """Return the parts of a single unit: as a line, below its date if it has one."""
+    """Return the parts of one stored unit in `layout`; as lines, below the unit's date if it has one."""
     if layout != "lines":
         return turn_parts(messages, safe, marks)
     lines = line_parts(messages, safe, marks)

@@ -46,7 +46,7 @@ def unread_among(batch: Batch, read: Iterable[StoredMessage]) -> dict[int, Reaso
 def reasons_given(
     nothing: Mapping[int, NothingFound], read: Sequence[StoredMessage], known: Mapping[str, int]
 ) -> dict[int, Reason]:
-    """Return a learner's reasons by sequence number of the message; `known`: ids of the facts it was given, by text.
+    """Return a learner's reasons by sequence number of the message; `known`: ids of the known facts, by text.
 
     A reason whose text is not in `known` means that a fact from an earlier piece of the delivery was repeated.
     """

@@ -71,7 +71,7 @@ FORMER_MODULES = {
     "store.words": "store.text_erasing",
     "vectors.base": "vectors.vector_index",
 }
-"""Present names of modules that were renamed; one that only moved to another folder is found by its name."""
+"""Present names of modules that were renamed; a module that only moved to another folder is found by its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Changes made by a person or a tool: to settings, facts, the graph, a summary. All of them can be undone."""
+"""Changes made by a person or a tool: to settings, facts, the graph, a summary. Most can be undone."""

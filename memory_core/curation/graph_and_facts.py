@@ -39,7 +39,7 @@ class GraphAndFacts:
         self._graph, self._facts = GraphDesk(session, graph), Curation(session, facts)
 
     def read(self) -> tuple[Graph, Known]:
-        """Return the graph, and the facts by id; in every state, without those in quarantine."""
+        """Return the graph, and the facts by id: items in every state, except those in quarantine."""
         graph, facts = self._graph, self._facts
         with self._session.database.read() as connection:
             known_facts = read_facts(connection, facts.scope, facts.block, states=None)
@@ -50,7 +50,7 @@ class GraphAndFacts:
             )
 
     def change(self, wish: Callable[[Graph, Known], RequestedChange[Result]], *, actor: Actor = "agent") -> Result:
-        """Change both as `wish` decides from their present state; all or nothing.
+        """Change graph and facts as `wish` decides from their present state; all or nothing.
 
         Raises:
             MessageError: a fact or relation cannot be stored; also whatever `wish` raises. Nothing was changed.

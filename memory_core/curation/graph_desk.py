@@ -93,7 +93,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         ]
 
     def neighbourhood(self, entity_ids: Iterable[int], hops: int = 2) -> dict[int, int]:
-        """Return the steps, 1 to `hops`, from entities to active relations, by relation id; 1: it touches an entity."""
+        """Return active relations' distance from these entities, 1 (their own) to `hops` steps, by relation id."""
         return neighbourhood(self.graph(), entity_ids, hops)
 
     def paths(self, start: str, end: str, *, hops: int = 4, most: int = 5) -> list[Path]:
@@ -210,7 +210,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     ) -> Change:
         """Merge entities: `into` gets their names as aliases, and their relations.
 
-        A relation that would join it to itself is retired; of duplicate relations one stays, with the sources of both.
+        A relation that would join `into` to itself is retired; of duplicates one stays, with the sources of both.
         """
         return self._apply("merge", lambda graph: changes.merge(graph, entities, into), actor, preview)
 

@@ -22,7 +22,7 @@ from memory_core.store.fact_rows import FactRevision, read_facts, read_history, 
 from memory_core.store.writing import Writing
 
 RECORDED = 25
-"""Maximum facts that the log names for one read of a program."""
+"""Maximum number of facts that the log names when a program reads facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class FactsAsked:
 
 
 class Options(TypedDict, total=False):
-    """Options of every change."""
+    """Options of every method that changes facts."""
 
     block: str | None
-    """Name of the facts block; None: that of the passed facts, else the first one."""
+    """Name of the facts block; None: the block of the passed facts, else the first facts block."""
     preview: bool
     """True if nothing is to be stored, and the next prompt with the change returned."""
     actor: Actor

@@ -139,7 +139,7 @@ def write_block_text(
 
 
 def _check_size(session: Session, attached: SessionBlock, text: str) -> None:
-    """Check a summary's token limit, for texts of any author."""
+    """Raise `ConfigError` if a summary's new text exceeds its token limit, whoever wrote it."""
     tokens, most = session.counter.text(text), int(attached.settings["max_tokens"])
     if tokens > most:
         raise ConfigError(

@@ -62,7 +62,7 @@ class SummaryRevision:
     asked_by: str | None = None
     """Actor that requested the rewrite: `engine` when messages arrived, else `user` or `agent`; None: no rewrite."""
     restored: int | None = None
-    """The earlier revision restored by this one."""
+    """Number of the earlier revision that this one restored; None if it restored none."""
     shortened: int = 0
     """Tokens of whole sentences left out to stay within `max_tokens`."""
 

@@ -147,7 +147,7 @@ def free(session: Session, names: Collection[str]) -> None:
 
 
 def skip(session: Session, ids: Sequence[int]) -> None:
-    """Skip deliveries: the block never receives those messages. They stay in the archive."""
+    """Skip deliveries: the block never receives their messages, which stay in the archive."""
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
             if still := unfinished(w.connection, chosen):

@@ -275,7 +275,7 @@ def _set_learners(session: Session, w: Writing, learners: Mapping[str, str], *, 
 
 
 def _defaults(block: Block) -> dict[str, Any]:
-    """Default settings of a built-in block; empty for a custom one, whose defaults are unknown."""
+    """Default settings of a built-in block; empty for a custom block, whose defaults are unknown."""
     if block.type not in BUILT_IN:
         return {}
     extra = {"static_content": ""} if isinstance(block, StaticMemoryBlock) else {}

@@ -83,7 +83,7 @@ class SessionBlock:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Stored settings, with defaults for those that a later version added."""
+        """Stored settings, with defaults for settings that a later version added."""
         defaults = self.block.settings() if self.block is not None else {}
         return {**defaults, **self.record.settings}
 
@@ -262,7 +262,7 @@ class Session:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Scopes of the session's rows: its own and, if it has a user, the user's."""
+        """Database scopes that the session reads: its own and, if it has a user, the user's."""
         return session_scope(self.id), *([user_scope(self.user_id)] if self.user_id is not None else [])
 
     def quarantine(self, connection: Connection) -> Quarantine:
@@ -272,7 +272,7 @@ class Session:
         return read_quarantine(connection, self.id, self.user_id)
 
     def sibling(self, session_id: str) -> "Session":
-        """Return another session, opened with this one's services, tokenizer and copies of its block objects.
+        """Open another session with the services, tokenizer and copies of the block objects of this one.
 
         A branch thus learns with the same models. Static blocks are not copied: their stored texts apply.
 

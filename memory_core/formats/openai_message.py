@@ -42,7 +42,7 @@ ITEMS = "openai_items"
 """Entry of `additional_kwargs`: the items of the Responses API that a message was made of, see `openai_items`."""
 
 _KEPT = ("tool_call_id", "name")
-"""Entries of `additional_kwargs` that the format has a field for."""
+"""Entries of `additional_kwargs` that OpenAI's format has a field for."""
 _ROLES = {
     "human": MessageRole.USER, "ai": MessageRole.ASSISTANT, "gpt": MessageRole.ASSISTANT, "bot": MessageRole.ASSISTANT,
     "chatgpt": MessageRole.ASSISTANT, "claude": MessageRole.ASSISTANT, "agent": MessageRole.ASSISTANT,

@@ -30,13 +30,13 @@ class AppliedChangeSet:
     sentence: str = ""
     """Description: `Merged Bob into Robert Smith.`"""
     undone_by: int | None = None
-    """Number of the undo that reverted it; None: it is in force."""
+    """Number of the undo that reverted the change set; None: the change set is in force."""
     obstacle: str = ""
-    """Reason, as a sentence, why it cannot be undone (or redone); empty if it can."""
+    """Reason, as a sentence, why the change set cannot be undone (or redone); empty if it can."""
 
     @property
     def number(self) -> int:
-        """Number within its block: the log position of its event; for a graph, a count from 1."""
+        """Number of the change set within its block: the log position of its event; for a graph, a count from 1."""
         return self.record.position if self.event.number is None else self.event.number
 
     @property
@@ -54,7 +54,7 @@ class AppliedChangeSet:
 
     @property
     def final(self) -> bool:
-        """True if it can never be undone: some of its items were erased."""
+        """True if the change set can never be undone, as some of its items were erased."""
         return not self.undone and self.obstacle == ERASED
 
     @property
@@ -137,7 +137,7 @@ class ChangeLog:
         return replace(logged, sentence=self._tell(logged.event), undone_by=undone_by, obstacle=self._obstacle(logged))
 
     def undo_of(self, logged: AppliedChangeSet) -> AppliedChangeSet | None:
-        """Return the undo of a change set; None: it is in force."""
+        """Return the undo of a change set; None if the change set is in force."""
         # A redo is recorded as an undo with `again`: only the last of them counts.
         last = next(reversed(self._undos.get(logged.event.key, ())), None)
         return last if last and not last.event.again else None

@@ -48,7 +48,7 @@ class RebuiltFact:
     pinned: bool
     origin: str
     sources: tuple[tuple[str, int], ...]
-    """Session id and sequence number of each message it was learned from."""
+    """Session id and sequence number of each message that the fact was learned from."""
     topics: tuple[str, ...] = ()
     key: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)

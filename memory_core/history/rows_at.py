@@ -45,7 +45,7 @@ class RowsAt:
 
     @property
     def states(self) -> dict[str, str]:
-        """Hash of each custom block's fields, or `INITIAL` if it has not saved any yet."""
+        """Hash of each custom block's fields, or `INITIAL` if the block has not saved any yet."""
         return self._past.blocks.fields
 
     @property

@@ -61,7 +61,7 @@ class Store:
 
     @property
     def held(self) -> list[StoreRecord]:
-        """Records that exist."""
+        """Records that were not deleted."""
         return [record for record in self.records if record.deleted is None]
 
     @property

@@ -44,7 +44,7 @@ class RecordedRevision:
 def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[RecordedRevision]:
     """Return the texts of a summary since it was last emptied, oldest first.
 
-    A text that a person wrote covers the messages of the previous text; a restored text covers those it covered first.
+    A text that a person wrote covers the messages of the previous text; a restored text, those it covered at first.
     """
     revisions: list[RecordedRevision] = []
     for record in records:
