@@ -20,7 +20,7 @@ from memory_core.text import listed
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024 * 1024
 """Maximum unpacked bytes of an archive's members together. A session of 100,000 messages has 0.4 GB."""
 MAX_TIMES = 200
-"""Maximum compression ratio of an archive above `SMALL_BYTES`; sessions have about 14."""
+"""Maximum compression ratio of an archive larger than `SMALL_BYTES`; a session's ratio is about 14."""
 SMALL_BYTES = 200 * 1024 * 1024
 MAX_LINE_BYTES = 256 * 1024 * 1024
 MAX_LINES = 20_000_000
@@ -199,7 +199,7 @@ def check_complete(names: Collection[str], labels: Mapping[str, str], *, filenam
 
 
 def _complete_members(data: bytes) -> set[str]:
-    """Return the intact members, scanned from the front: a truncated archive has lost its directory."""
+    """Return the names of the intact members, read from the front, as a truncated archive has lost its directory."""
     names: set[str] = set()
     position = 0
     while len(data) >= position + _LOCAL_HEADER.size:

@@ -2,7 +2,7 @@
 
 A bundle is a zip of JSONL members for the session, its blocks with all their texts, messages, facts with their history,
 entities and relations, stored turns with vectors, deliveries, texts and the log, plus `manifest.json`: format, version,
-and checksum and number of lines of every member. Keys, paths and database addresses are left out, and blanked where
+and checksum and number of lines of every member. API keys, paths and database addresses are left out, and blanked where
 logged errors quote them.
 
 Facts of the user, not the session, are included if this session learned or showed them, or would show them next. An
@@ -121,25 +121,25 @@ class Bundle:
     """Seconds since the epoch."""
     turns: int
     messages: int
-    """Messages in queue and archive."""
+    """Number of messages in queue and archive."""
     queue_tokens: int
     tokens: int
-    """Tokens of all messages."""
+    """Total tokens of all messages."""
     facts: int
-    """Facts of the session, in every state."""
+    """Number of the session's own facts, in every state."""
     user_facts: int
-    """Facts of the user that the session learned or showed."""
+    """Number of the user's facts that the session learned or showed."""
     stored_turns: int
     entities: int
-    """Entities of its graphs, in every state."""
+    """Number of entities in the session's graphs, in every state."""
     relations: int
     events: int
     blocks: tuple[BlockCopy, ...]
     token_limit: int
     lines: int
-    """Rows of all kinds, except histories of facts and texts."""
+    """Number of rows of all kinds; the histories of facts and texts are not counted."""
     warnings: tuple[str, ...]
-    """Whole sentences."""
+    """Warnings to show before the import, as whole sentences."""
     staged: Staging = field(repr=False)
 
     @property

@@ -63,11 +63,11 @@ from memory_core.store.copying.references import Thing, numbered, referred, subj
 from memory_core.store.copying.staging import Staging
 
 MAX_NUMBERED = 1_000_000
-"""Maximum facts named in a log, and items in a context."""
+"""Maximum number of facts that the log names but the bundle lacks, and of items in one context."""
 MAX_NAMED = 20_000_000
 MAX_NAMED_EACH = 2_000
-"""Maximum references to messages, facts and stored turns in a log, plus as many per event; bounds the time of the
-check."""
+"""References to messages, facts and stored turns that a log may have for each event, beyond `MAX_NAMED`. The limit
+bounds the time of the check."""
 _LARGEST_INTEGER = 2**53
 """Largest integer that every JSON reader represents exactly."""
 _LARGEST_DIMENSIONS = 16_384
@@ -78,7 +78,7 @@ class WrongRowError(Exception):
 
 
 class WrongRowsError(Exception):
-    """Rows are inconsistent; the message completes a sentence about them."""
+    """Rows are inconsistent; the message is a clause without a full stop."""
 
 
 class RowChecks:
@@ -98,11 +98,11 @@ class RowChecks:
         self._numbers: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
         """Ids of rows and of things named in the log so far, by kind; deliveries from the log only."""
         self._strangers: set[int] = set()
-        """Named facts that are not in the bundle."""
+        """Ids of facts that the log names but the bundle does not hold."""
         self._position = self._added = self._named = 0
         self._config: dict[str, Any] = {}
         self._custom: list[BlockCopy] = []
-        """Custom blocks, whose settings are their own."""
+        """Custom blocks with stored fields, which are checked once all texts are staged."""
         self._blocks = Blocks()
         self._checks: dict[type, Callable[[Any], None]] = {
             SessionCopy: self._check_session,
@@ -438,7 +438,7 @@ def _adapter(kind: str) -> TypeAdapter[Event]:
 
 
 def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, int]]:
-    """Validate a change's fields; return the messages it names."""
+    """Validate a change's fields; return the messages it names, as ranges of sequence numbers."""
     spans: list[tuple[int, int]] = []
     for values in (event.before, event.after):
         try:

@@ -106,7 +106,7 @@ class ImportPlan:
 
 
 def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) -> str:
-    """Return facts as CSV. `turns` maps each remaining source to its turn.
+    """Return facts as CSV. `turns`: turn of each source message that still exists, by session and sequence number.
 
     An apostrophe is prefixed to texts that a spreadsheet would run as formulas.
     """

@@ -56,7 +56,7 @@ class Preview:
         return _LABELS[self.kind]
 
     def conversation(self, pick: int = 0) -> Conversation:
-        """Parse one of its conversations.
+        """Parse the conversation at index `pick`, from 0.
 
         Raises:
             FormatError: The conversation does not exist, or cannot be read.

@@ -1,6 +1,6 @@
 """Versions of files in a git repository along first parents, each with time, author and message.
 
-A library reads objects and refs only. Git is never run, and hooks and configuration are never read.
+Only objects and refs are read, by a library. Git is never run, and hooks and configuration are never read.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -55,7 +55,7 @@ class FileHistory:
 
 
 def repository_in(folder: Path) -> Repository | None:
-    """Return the git repository whose files a folder holds; None if it is not the top folder of one."""
+    """Return the git repository whose top folder this is; None if the folder is not the top of a repository."""
     git = folder / ".git"
     if git.is_dir():
         return Repository(git, git)
@@ -114,7 +114,7 @@ def read_history(git: Repository, wanted: Collection[str], text_of: TextOf) -> F
 
 
 class _BoundedStore:
-    """A repository's objects within the limits above; records what was skipped."""
+    """A repository's objects, read within this module's limits; records what was skipped."""
 
     def __init__(self, store: Any, sizes: PackSizes) -> None:
         self._store, self._sizes = store, sizes

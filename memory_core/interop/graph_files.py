@@ -287,7 +287,7 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
     Missing ends of relations become entities; self-relations and overlong names are dropped.
 
     Raises:
-        FormatError: it holds more entities and relations than a graph can.
+        FormatError: The graph has more than `MAX_ROWS` entities and relations.
     """
     entities: dict[str, FileEntity] = {}
     for name_there, kind in memory.entities:

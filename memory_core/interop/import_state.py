@@ -53,7 +53,7 @@ def import_with_state(
 
 
 def recipe_for(conversation: Conversation) -> str:
-    """Return the key of the closest recipe: self-editing if the store has blocks of its own."""
+    """Return the key of the closest recipe: `self_editing` if the store has memory blocks, otherwise `blocks`."""
     return "self_editing" if conversation.blocks else "blocks"
 
 

@@ -32,7 +32,7 @@ from memory_core.store.block_rows import Written
 from memory_core.text import shortened
 
 ENDINGS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".org", ".xml"})
-"""Extensions of notes; a memory folder holds no others, a repository holds much else."""
+"""Extensions of the files that count as notes, as a repository holds many other files."""
 MAX_NOTES = 300
 MAX_NOTE_BYTES = 256 * 1024
 """Maximum bytes of a note: some 60,000 tokens, more than fits a prompt."""
@@ -110,7 +110,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplem
 
 
 def is_notes_archive(data: bytes) -> bool:
-    """Return whether this is a zip archive with notes that is not a bundle."""
+    """Return whether the data is a zip archive of notes, and not a session's bundle."""
     try:
         check_entries(data, "")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -280,6 +280,6 @@ def _text(data: bytes) -> str | None:
 
 
 def _room_for(tokens: int) -> int | None:
-    """Return a token limit that leaves room beside the notes; None if the default does."""
+    """Return a token limit that leaves room beside notes of this size; None if the default limit does."""
     # Half of the prompt for the notes, the other half for the conversation.
     return tokens * 2 if tokens * 2 > DEFAULT_TOKEN_LIMIT else None

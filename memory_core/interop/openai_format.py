@@ -320,7 +320,7 @@ def _notes(message: ChatMessage, calls: set[str]) -> Iterator[str]:
 
 
 def other_notes(message: ChatMessage) -> Iterator[str]:
-    """Yield notes on a message's other content and its unknown role."""
+    """Yield caveats about content of a message that cannot be shown, and about its unknown role."""
     if kinds := other_kinds(message):
         yield f"{listed(list(dict.fromkeys(kinds)))} cannot be shown and is kept with the message"
     # Readers map a role they do not know to the assistant, and keep its name here.
