@@ -20,7 +20,7 @@ class BadTurn:
     probe: Probe
     turn: int
     why: str
-    """Sentence with the rule and its numbers."""
+    """Sentence that names the rule by which the probe fails, with its numbers."""
     event: EventRecord | None
     """The deciding event; None if it is not recorded."""
     looks: int
@@ -34,7 +34,7 @@ class BadChange:
     changes: tuple[Change, ...]
     """Minimal set of changes that fail together; nearly always one."""
     verdict: Verdict
-    """The probe's verdict under just these changes."""
+    """The probe's verdict if only these changes are made."""
     plays: int
     """Number of times the conversation was replayed."""
 
@@ -76,7 +76,7 @@ def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad
 
 
 def _decided(memory: Memory, probe: Probe, good: int, turn: int) -> EventRecord | None:
-    """Return the event that decided about a phrase; if that is a prompt, the last change by a person before it."""
+    """Return the event that made the probe fail; instead of a prompt, a person's last change since the good turn."""
     history, phrase = memory.log.history(), getattr(probe, "phrase", None)
     # The decision may precede the turn by far: the event that removed the phrase, not the prompt that lacks it.
     stage = memory.trace(phrase, turn=turn).decisive if phrase is not None else None

@@ -69,7 +69,7 @@ class Checked:
 
 
 def junit(runs: Sequence[Checked]) -> str:
-    """Format probe runs as JUnit XML: a suite a run."""
+    """Format probe runs as JUnit XML, with one test suite for each run."""
     suites = [run.junit() for run in runs]
     root = suites[0] if len(suites) == 1 else ElementTree.Element("testsuites")
     if len(suites) > 1:

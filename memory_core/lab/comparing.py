@@ -27,9 +27,9 @@ class PlayedTurn:
     """Tokens of the turn's last prompt."""
     cut: int
     flushed: int
-    """Messages flushed from the queue."""
+    """Number of messages flushed from the queue."""
     calls: int
-    """Calls of a learning model in this turn."""
+    """Number of calls of a learning model in this turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Outcome:
     turns: tuple[PlayedTurn, ...]
     flushes: int
     facts: int
-    """Active facts at the end."""
+    """Number of active facts at the end."""
     calls: int
-    """Calls that a learning model would need; rules stand in for it at no cost."""
+    """Number of calls that a learning model would need; in a replay without a model, rules replace it at no cost."""
     call_tokens: int
-    """Tokens of the messages these calls would read, without instructions."""
+    """Tokens of the messages that a learning model would read in its calls, without instructions."""
 
     @property
     def average(self) -> int:
@@ -153,7 +153,7 @@ def _flushed(turn: TurnRecord) -> list[list[int]]:
 def _other_flushes(
     names: tuple[str, str], turns: tuple[Mapping[int, TurnRecord], Mapping[int, TurnRecord]], upto: int
 ) -> list[str]:
-    """Describe the first turn in which other messages left the queue."""
+    """Describe the first turn in which the two flushed different messages."""
     for turn in range(1, upto + 1):
         gone = [[seq for flush in _flushed(log[turn]) for seq in flush] if turn in log else [] for log in turns]
         # Only the first difference: the queues differ from then on, so later flushes differ because of it.

@@ -27,7 +27,7 @@ from memory_core.services import Services
 from memory_core.tracing.showing.page import Page
 
 TURNS_AROUND = 5
-"""Turns before and after the failure on its page."""
+"""Number of turns that a failure's page shows before and after the failure."""
 
 MAX_REPLAYED_TURNS = 200
 """Maximum turns of a conversation that is replayed to find a change that mends a failure."""

@@ -366,7 +366,7 @@ def _window(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _ratios(budget: float, config: MemoryConfig) -> list[float]:
-    """Return the only ratio for this history budget, in a list: in whole percent, unless that is 0."""
+    """Return the ratio for this history budget, in a list of one; rounded down to whole percent unless that gives 0."""
     ratio = budget / config.token_limit
     # Rounded down, so that the budget stays within what was asked for.
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
@@ -408,7 +408,7 @@ def _queue_fills(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
-    """Report fact blocks that may fill the room beside a full queue, so that blocks cut before them get none."""
+    """Report fact blocks that may take all room beside a full queue, so that blocks cut earlier get nothing."""
     room = measured.limit - measured.queue_tokens - measured.certain
     for block in measured.blocks:
         if not isinstance(block, FactExtractionMemoryBlock) or block.show == "none" or room <= 0:
@@ -441,7 +441,7 @@ def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
 
 
 def _facts_limit(measured: _Measured) -> Iterator[_Fixable]:
-    """Report blocks where facts of people alone reach the target of condensing, so that nothing is condensed."""
+    """Report blocks in which facts that people wrote or confirmed fill the length that condensing aims at."""
     for block in measured.blocks:
         protected = measured.conversation.protected.get(block.name, 0)
         # Protected facts are never condensed: once they reach the target length, condensing cannot shorten the list.

@@ -94,8 +94,7 @@ class _ByInput(ABC):
         self.name = name
         self.outputs = outputs
         self._failed: Counter[str] = Counter()
-        """Number of unparsable answers per input in this replay: each retry is a separate input, as in a live session.
-        """
+        """Number of unparsable answers in this replay, by input; a retry is cached under a key with this number."""
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
 
@@ -230,11 +229,11 @@ class CallCount:
     """Calls needed to replay a configuration with a model."""
 
     new: int
-    """Calls that are not cached; an estimate unless 0."""
+    """Number of calls that are not cached; an estimate unless 0."""
     input_tokens: int
     """Approximate tokens of these calls: inputs may contain answers that are not known yet."""
     kept: int
-    """Cached answers that no earlier configuration used."""
+    """Number of cached answers that no earlier configuration used."""
 
 
 class CountedModel(_ByInput):

@@ -27,7 +27,7 @@ from memory_core.store.database import Database
 from memory_core.tokens import Tokenizer
 
 PATIENCE_SECONDS = 86_400.0
-"""Seconds a put waits for learning. Replaces `delivery_timeout`, as wall-clock timeouts would make replays of one
+"""Seconds that a put waits for learning. Replaces `delivery_timeout`, as wall-clock timeouts would make replays of one
 configuration differ."""
 
 
@@ -43,7 +43,7 @@ class Learning(Protocol):
         ...
 
     def learning(self, services: Services) -> Services:
-        """Return a copy of the services whose blocks learn with it."""
+        """Return a copy of the services whose blocks learn with this model."""
         ...
 
 
@@ -134,7 +134,7 @@ class _Agent:
         self._tools = MemoryTools(memory)
         self._names = {spec.name for spec in self._tools.specs()} if memory.blocks.editable_by_agents else set()
         self._by_rules = bool(self._names) and not script.editing
-        """True if rules edit in the agent's place: it has editing tools here, but had none when it was recorded."""
+        """True if rules edit in the agent's place: this memory offers editing tools, the recorded agent had none."""
         self.not_made = 0
         """Number of people's changes that could not be applied."""
 

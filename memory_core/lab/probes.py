@@ -118,9 +118,9 @@ class SentTurn:
     texts: tuple[str, ...]
     """Text of every item."""
     granted: dict[str, int]
-    """Tokens by block."""
+    """Granted tokens by block."""
     seqs: frozenset[int]
-    """Messages in the prompt, in the queue or as stored turns."""
+    """Sequence numbers of the messages in the prompt, whether from the queue or as stored turns."""
 
 
 def sent_turns(memory: Memory) -> list[SentTurn]:
@@ -243,7 +243,7 @@ def failure_in(memory: Memory, probe: Probe, turn: int) -> str | None:
 
 
 def missing_messages(memory: Memory, probe: EvidenceInPrompt) -> list[int]:
-    """Return the messages of a probe that its turn's prompt neither contains nor has derived items of."""
+    """Return the messages of a probe that its turn's prompt has neither as they are nor as items learned from them."""
     record = memory.log.history().turns.get(probe.turn)
     if record is None or record.built is None:
         return list(probe.messages)

@@ -256,7 +256,7 @@ class Replanner:
     def units_found(
         self, block: "_Block", part: AskedFor, budget: int | None, queued: frozenset[int] | set[int]
     ) -> "_Content | None":
-        """Return the results of a recorded search under other gates, from its candidates; None if they are unknown."""
+        """Return a recorded search's results under other limits, from its candidates; None if they are unknown."""
         search = part.search
         # A search that lacked a signal, such as its embedder's, may find other units another time.
         if search is None or search.degraded is not None:
@@ -483,7 +483,7 @@ class _Run:
         return _EMPTY if nothing_yet and block.values.get("scope") != "user" else None
 
     def _as_it_was(self, block: _Block, ask: Ask) -> AskedFor | None:
-        """Return a block's recorded contents in this prompt, if they would be the same."""
+        """Return a block's recorded contents in this prompt; None unless the plan would have the same."""
         recorded, edited = ask.recorded, self._sizes.first_edit
         # After a change by people, contents may differ from the record for reasons that a plan does not repeat.
         if recorded is None or not block.same or (edited is not None and recorded.position > edited):

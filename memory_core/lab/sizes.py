@@ -24,7 +24,7 @@ from memory_core.tokens import TokenCounter, counter_for
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Messages of one put: queued ones and pinned ones."""
+    """Messages of one put: those for the queue, and pinned system messages."""
 
     queued: tuple[SizedMessage, ...]
     pinned: tuple[SizedMessage, ...] = ()
@@ -35,7 +35,7 @@ class Trimmed:
     """Recorded trim result of one block; the same excess gives the same result."""
 
     over: int
-    """Tokens above the limit at that decision."""
+    """Tokens above the limit when the block was trimmed."""
     granted: int
     """Tokens that remained."""
     remaining: frozenset[Ref]

@@ -1,8 +1,8 @@
-"""Counterfactuals: replay a conversation as if one event had not happened.
+"""Counterfactuals: replay a conversation as if some of its events had not happened.
 
-A struck message is not stored, a flush or condensing is suppressed until the next one, an agent's memory edit or a
-person's change of facts is skipped. A setting or text that a person changed gets its former value, as a change of the
-configuration.
+Such an event is called struck. A message is then not stored, a flush or condensing is suppressed until the next one,
+and an agent's memory edit or a person's change of facts is skipped. A setting or text that a person changed gets its
+former value, as a change of the configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.curation import words_for
 
 MAX_STRUCK = 20
-"""Maximum number of struck events."""
+"""Maximum number of events left out of one replay."""
 
 _PLAYED = ("message_added", "flush_planned", "facts_condensed", "tool_called", "facts_curated")
 SET_BY_PEOPLE = ("block_edited", "configuration_changed")
@@ -28,7 +28,7 @@ SET_BY_PEOPLE = ("block_edited", "configuration_changed")
 
 
 def may_be_struck(record: EventRecord) -> bool:
-    """Return whether an event can be struck."""
+    """Return whether a conversation can be replayed without this event."""
     if record.kind in SET_BY_PEOPLE or record.kind == "facts_curated":
         return record.actor == "user"
     return record.kind in _PLAYED

@@ -192,7 +192,7 @@ def sweep(
 
 
 def _lowered(variant: Variant, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Lower a flush size above the limit with it, unless it is swept itself."""
+    """Return a change that lowers the flush size to a smaller token limit; none if the flush size is swept itself."""
     values = {change.setting: change.after for change in changes}
     limit, size = values.get("token_limit"), variant.config.token_flush_size
     if limit is None or size is None or size <= limit or "token_flush_size" in values:
@@ -237,7 +237,7 @@ def _measured(
 
 
 def _recall(plan: Replanned, placed: Sequence[tuple[Probe, tuple[int, ...]]], questions: int) -> Range | None:
-    """Return bounds of the share (0 to 1) of evidence in prompts; that of questions is unknown. None without any."""
+    """Return bounds of the share (0 to 1) of evidence in prompts; questions count as unknown; None without evidence."""
     states: list[PlannedState] = []
     for probe, places in placed:
         if isinstance(probe, EvidenceInPrompt):
@@ -252,7 +252,7 @@ def _recall(plan: Replanned, placed: Sequence[tuple[Probe, tuple[int, ...]]], qu
 def _placed(
     probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]], start: int
 ) -> Iterable[tuple[Probe, tuple[int, ...]]]:
-    """Pair each probe with the indexes of its carriers."""
+    """Pair each probe with the indexes of its carriers among a plan's watched items."""
     for probe, carriers in probes:
         yield probe, tuple(range(start, start + len(carriers)))
         start += len(carriers)
