@@ -22,16 +22,16 @@ NEIGHBOURS = 2
 _STEPS = tuple(step for step in range(-NEIGHBOURS, NEIGHBOURS + 1) if step)
 
 BEST_OF_EPISODE = 3
-"""Number of best units whose mean match is the match of their episode; a missing unit counts as 0."""
+"""Number of best-matching units averaged to give an episode's match; if it has fewer, the missing ones count as 0."""
 
 PERSON = 0.4
-"""Speaker signal of a person's message if the question is about somebody else or nobody; an assistant's is 0."""
+"""Speaker signal of a person's message if the question does not name that person; for an assistant's it is 0."""
 
 LONG = 100
-"""Tokens above which a unit is long: each doubling costs the length weight once, and halves what it adds to others."""
+"""Tokens above which each doubling costs the `length` weight once and halves what the unit adds to its neighbours."""
 
 TALKATIVE = 3.5
-"""Value of ln(1 + distinct stems) above which more stems add nothing to the informativeness: that of 32 stems."""
+"""Value of ln(1 + distinct stems), reached at 32 stems, above which more stems add nothing to the informativeness."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|we|our|us)\b", re.IGNORECASE)
@@ -50,7 +50,7 @@ class Traits:
     time: float | None
     """Time of the message in seconds since 1970; None if unknown."""
     informativeness: float
-    """0 to 1, see `informativeness`."""
+    """Informativeness of the text, 0 to 1 (see `informativeness`)."""
     tokens: int
 
 
@@ -70,7 +70,7 @@ class BoostWeights:
     date: float = 0.1
     informativeness: float = 0.15
     length: float = 0.08
-    """Subtracted for each doubling of the length beyond `LONG` tokens."""
+    """Score subtracted for each doubling of the length beyond `LONG` tokens."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

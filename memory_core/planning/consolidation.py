@@ -20,7 +20,7 @@ Act = Literal["add", "update", "delete", "none"]
 ACTS: tuple[Act, ...] = ("add", "update", "delete", "none")
 
 FACT_CHARACTERS = 500
-"""Maximum characters of a fact; a longer text is none."""
+"""Maximum characters of a fact; a longer text does not count as a fact."""
 
 MAX_DELETED = 0.5
 """Maximum share of a block's active facts that a model may delete at once; a single fact may always be deleted."""
@@ -36,7 +36,7 @@ _RULES: dict[Bearing, tuple[Act, str]] = {
     "other_number": ("update", "other_number"),
     "preference": ("update", "preference"),
 }
-"""Action and name of the rule for each relation of a statement to a known one, the surest first."""
+"""Action and name of the rule for each relation of a found fact to a known one, the surest first."""
 
 NOT_COMPARED = "a decision names a fact that was not compared with what was found"
 NO_TARGET = "a decision names no fact where it needs one"
@@ -71,7 +71,7 @@ class Prepared:
     held_back: tuple[Confirmation, ...]
     """Found facts that are like a fact a person rejected."""
     repeated: Mapping[int, int]
-    """Redundant facts, each with the index of the fact of the batch that says as much or replaces it."""
+    """Index of each redundant found fact, with that of the found fact that says as much or replaces it."""
     replaced: Mapping[int, tuple[int, ...]]
     """Indexes of the facts whose value a later fact of the batch replaces, in order, by the index of the later one."""
     owners: Mapping[str, int]
@@ -114,7 +114,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """Checked decisions on all found facts that needed one, in their order."""
+    """Checked decisions on all found facts that needed a decision, in the order of the facts."""
 
     settled: tuple[Settled, ...]
     refused: Mapping[str, int]
@@ -403,7 +403,7 @@ def _spare_most(decisions: list[Decision | None], active: Collection[int], refus
 
 
 def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, int]:
-    """Return the indexes of found facts that another found fact repeats, ends or replaces, with the other's index."""
+    """Map each found fact that another found fact repeats, ends or replaces to that other one; both by index."""
     stays: list[int] = []
     overtaken: dict[int, int] = {}
     for index in indexes:
@@ -421,7 +421,7 @@ def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, 
 
 
 def _nearness(text: str) -> Callable[[Candidate], tuple[float, bool, int]]:
-    """Return a sort key: the nearest first, of equally near ones that with the same words, then the oldest."""
+    """Return a sort key: nearest candidate first; of equally near ones, the same words as `text`, then the oldest."""
     return lambda near: (-near.similarity, same_words(near.text) != same_words(text), near.id)
 
 

@@ -40,7 +40,7 @@ class New:
     key: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     instead_of: tuple[int, ...] = ()
-    """Ids of the facts that it supersedes if a person accepts it."""
+    """Ids of the facts that the new fact supersedes if a person accepts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class FactStep:
     state: str | None = None
     """New state; the present state again records that a person reviewed the fact and kept it."""
     by: int | None = None
-    """Id of the fact that supersedes it; negative for a new fact (see `New`)."""
+    """Id of the fact that supersedes this one; negative for a new fact (see `New`)."""
     pinned: bool | None = None
     sources: tuple[tuple[str, int], ...] = ()
-    """Further messages that say it, as session and sequence number."""
+    """Further messages that state the fact, each as session and sequence number."""
     category: str | None = None
     topics: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     confirms: bool = False
-    """True if a person confirms that it still holds: its date of confirmation is renewed."""
+    """True if a person confirms that the fact still holds: its date of confirmation is renewed."""
 
 
 Step = New | FactStep
@@ -87,7 +87,7 @@ class SuppressedFact:
     at: float
     sources: tuple[tuple[str, int], ...]
     position: int
-    """Position of its event in the log."""
+    """Log position of the event that recorded the fact as suppressed."""
     category: str = "other"
     slot: str | None = None
 
@@ -104,7 +104,7 @@ class After:
     sources: tuple[tuple[str, int], ...] = ()
     """Sources that the fact gained."""
     category: str | None = None
-    """None leaves it unchanged; the same holds for topics and metadata."""
+    """New category; None: unchanged. The same holds for `topics` and `metadata`."""
     topics: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     lost: tuple[tuple[str, int], ...] = ()
@@ -120,12 +120,12 @@ class After:
 
     @property
     def worded_as_before(self) -> bool:
-        """True if its text in a prompt does not change."""
+        """True if the fact's text in a prompt does not change."""
         return self.prompt_words == prompt_words(self.before.text, self.before.metadata)
 
     @property
     def same(self) -> bool:
-        """True if nothing but its sources changes."""
+        """True if nothing but the fact's sources changes."""
         fact = self.before
         if self.metadata is not None and metadata_text(self.metadata) != metadata_text(fact.metadata):
             return False
@@ -144,7 +144,7 @@ class FactPlan:
     removed: tuple[Fact, ...] = ()
     """Facts that an undo removes, with their text."""
     undoes: bool = False
-    """True for an undo: a fact that already has its values gets no new version, as nobody reviewed it."""
+    """True for an undo: a fact that already has the values to restore gets no new version, as nobody reviewed it."""
 
 
 # -- requested changes ---- ----------------------------------------------------------------------
@@ -169,7 +169,7 @@ def add(
 
 
 def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> ChangeSet:
-    """Reword a fact or change its metadata; without new metadata, a program's exact words in it are reworded as well.
+    """Reword a fact or change its metadata; without `metadata`, the new text also replaces the old in the present one.
 
     Raises:
         MessageError: there are no words, both are the same, or the metadata is no JSON object.
@@ -192,7 +192,7 @@ class Kept:
 
 
 def put(key: str, kept: Kept, known: Fact | None) -> Step:
-    """Return the step that stores a fact under a key: in place of the active fact with it (`known`), or as a new one.
+    """Return the step that stores a fact under a key: it changes the active fact with that key (`known`) or adds one.
 
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
@@ -207,8 +207,8 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     """Merge several facts into one that has the sources of all.
 
-    A fact that has the text already stays, else a pinned one, else an active one, else the first; it
-    becomes active, and pinned if any fact was. It supersedes the others.
+    The fact that has this text already is kept, else a pinned one, else an active one, else the first.
+    It becomes active, pinned if any of the facts was, and supersedes the others.
 
     Raises:
         MessageError: fewer than two facts, one that is neither active nor proposed, or no words.
@@ -307,7 +307,7 @@ def restore(facts: Sequence[Fact]) -> ChangeSet:
     """Restore facts that were superseded, retired or rejected.
 
     Raises:
-        MessageError: none of the facts was.
+        MessageError: none of them is superseded, retired or rejected.
     """
     return _to_state("restore", "active", facts, ("superseded", "retired", "rejected"))
 
@@ -389,7 +389,7 @@ def keep_both(facts: Sequence[Fact]) -> ChangeSet:
 
 
 def allow(held: SuppressedFact) -> ChangeSet:
-    """Add a find that was suppressed as similar to a rejected fact, which stays rejected."""
+    """Add a found fact that was suppressed for its similarity to a rejected fact; that one stays rejected."""
     new = New(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
     return ChangeSet("allow", (new,))
 

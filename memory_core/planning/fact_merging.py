@@ -27,14 +27,14 @@ CONDENSED_SHARE = 0.8
 """Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
 
 _LIMITS_END_IN = 10
-"""Number of which a proposed limit is a multiple, so that it is easier to read and to remember."""
+"""Proposed limits are multiples of this number, which makes them easier to read and to remember."""
 
 STATES = ("proposed", "active", "superseded", "retired", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Statement a block holds, as of when it was read. Only `active` facts reach a context."""
+    """Statement that a block holds, as it was when it was read. Only `active` facts reach a context."""
 
     id: int
     scope: str
@@ -52,18 +52,18 @@ class Fact:
     confirmed_at: float
     updated_at: float
     version: int
-    """Number that grows with every change; a change names the version that was read, so that conflicts are noticed."""
+    """Number that grows with every change. A change names the version it is based on, so that conflicts are noticed."""
     sources: tuple[tuple[str, int], ...]
-    """Session and sequence number of each message it was learned from."""
+    """Session and sequence number of each message that the fact was learned from."""
     topics: tuple[str, ...] = ()
     key: str | None = None
     """A program's name for the fact, unique among the block's active facts; None without one."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """A program's JSON object."""
+    """JSON object that a program stores with the fact."""
 
 
 def metadata_text(metadata: Mapping[str, Any]) -> str:
-    """Return a caller's metadata as it is stored, and compared: as JSON, in the caller's order.
+    """Return a caller's metadata as JSON text with the keys in the given order, the form that is stored and compared.
 
     Raises:
         MessageError: it is no JSON object, or nested too deeply.
@@ -130,9 +130,9 @@ class Addition:
 
     index: int
     conflicts_with: tuple[int, ...] = ()
-    """Ids of such known facts."""
+    """Ids of the known facts that give another value to the slot."""
     found_before: tuple[int, ...] = ()
-    """Indexes of such facts that were found earlier in the batch."""
+    """Indexes of the facts found earlier in the batch that give another value to the slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class CondensePlan:
     """Ids that became one fact, and the index of that fact in the shorter list."""
     vanished: tuple[int, ...]
     new: tuple[int, ...]
-    """Indexes in the condensed list that replace nothing known, or only facts that others replace."""
+    """Indexes of condensed facts that replace no known fact, apart from facts that are kept or replaced elsewhere."""
     refused: str | None = None
 
     @classmethod

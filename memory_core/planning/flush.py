@@ -24,13 +24,13 @@ class SizedMessage:
     """A message reduced to what planning needs."""
 
     seq: int
-    """Position in the session: order is by this number, never by a clock."""
+    """Sequence number in the session; messages are ordered by it, never by a clock."""
     role: MessageRole
     tokens: int
     calls: tuple[str, ...] = ()
-    """Ids of the tool calls it makes."""
+    """Ids of the tool calls in this message."""
     answers: str | None = None
-    """Id of the tool call it is the result of."""
+    """Id of the tool call whose result this message is; None for other messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class FlushPlan:
     rules: tuple[Rule, ...]
     """Rules of the cuts that were made, in order."""
     tokens: int
-    """Tokens that leave."""
+    """Tokens of the messages that leave."""
     tokens_left: int
     over_by: int
     """Tokens still above the history budget: the newest turn alone may be too big."""
@@ -79,7 +79,7 @@ def plan_flush(
     `turns_over` is the number of turns that the queue holds beyond its window: exactly these leave
     first, whatever their size.
 
-    At least `token_flush_size` tokens go at a time, so that flushes stay rare; the queue then
+    At least `token_flush_size` tokens leave at a time, so that flushes stay rare; the queue then
     starts with a user message, and the newest turn stays. These are the boundary rules of
     LlamaIndex's `Memory`, with two differences: a queue without any user message keeps its newest
     step (there, it is emptied), and with `split_long_turns` a newest turn that alone is above the
@@ -161,7 +161,7 @@ class _Target:
         return self._batch >= self._flush_size
 
     def met(self) -> bool:
-        """Return whether the flush may end at this place; a full batch that is not enough starts the next one."""
+        """Return whether the flush may end here; a full batch that is not enough is followed by another."""
         if not self.batch_full:
             return False
         # The next batch counts from here: a further cut must again free at least the flush size.

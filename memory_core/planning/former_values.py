@@ -40,7 +40,7 @@ class Statement:
 
     ref: Ref
     wordings: tuple[str, ...]
-    """Oldest first; the last is the present one."""
+    """All wordings, oldest first; the last is the present one."""
     turn: int
     """Turn of its last change of words or state."""
     sources: tuple[Source, ...] = ()
@@ -50,7 +50,7 @@ class Statement:
     reviewed: bool = False
     """True if a person wrote, changed or reviewed it, and did not undo that: no other statement counts as later."""
     decided: bool = False
-    """True if a person put it away in favour of a statement that it contradicts."""
+    """True if a person decided against this statement and for one that it contradicts."""
     version: int = 0
     block: str = ""
     """Name of its block if all statements of the block are listed, as in the preview of a change; else empty."""
@@ -95,14 +95,14 @@ class Mark:
 
     kind: MarkKind
     now: Ref | None
-    """Fact or relation with the present value; None if there is none, or beside a fact, as the list has both."""
+    """Fact or relation with the present value; None if there is none, or for a fact, whose list shows both."""
     turn: int
     """Turn in which the present value was said, or in which the former one was found to have ended."""
     words: str = ""
     """Text of `now`; empty in events, which hold only its ref."""
 
     def as_stored(self, beside: Ref) -> StoredMark:
-        """Return the mark beside a message or a fact, as events keep it."""
+        """Return the form in which events store this mark; `beside`: the message or fact that has the mark."""
         return beside, self.kind, self.now, self.turn
 
     def text(self) -> str:
@@ -173,7 +173,7 @@ def mark_for_sentence(values: Sequence[FormerValue], sentence: Collection[str]) 
 
 
 def _former_of(statement: Statement, by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
-    """Return the former values of a single statement: its earlier wordings, or all of it where it ended."""
+    """Return the former values of a single statement: its earlier wordings, or its present one if it has ended."""
     successor = _successor(statement, by_ref)
     if successor is None and statement.ended:
         former = frozenset(stems(statement.text))
@@ -200,8 +200,8 @@ def _successor(statement: Statement, by_ref: Mapping[Ref, Statement]) -> Stateme
 
 
 def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
-    """Return the values of contradicted statements: of those that a person put away, and, where nobody decided between
-    two, of the one confirmed earlier."""
+    """Return the values of contradicted statements: of those that a person put away and, where nobody decided between
+    two statements, of the one confirmed earlier."""
     values = []
     for statement in by_ref.values():
         for other in filter(None, map(by_ref.get, statement.contradicts)):

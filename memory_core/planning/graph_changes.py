@@ -53,7 +53,7 @@ class NamedRelation:
     ended: bool = False
     """True if it held only in the past."""
     sources: tuple[Source, ...] = ()
-    """The messages that say it."""
+    """The messages that state the relation."""
     by_others: bool = False
     """True if only the output of a tool or a pasted text says it: it is not learned, as nobody could review it."""
 
@@ -215,7 +215,7 @@ def add(graph: Graph, new: NamedRelation) -> GraphPlan:
     """Plan to add a relation in a person's own words.
 
     Raises:
-        MessageError: it is no relation, or there already.
+        MessageError: the words form no relation, or the graph has it already.
     """
     draft = Draft(graph)
     _check(draft, new.subject, new.predicate, new.object)
@@ -225,7 +225,7 @@ def add(graph: Graph, new: NamedRelation) -> GraphPlan:
 
 
 def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[str, Sequence[str]]) -> GraphPlan:
-    """Import relations. Existing and impossible ones are skipped.
+    """Plan to import relations. Existing and impossible ones are skipped.
 
     Single-valued predicates end no relation here, as an imported graph is consistent already.
     """
@@ -280,7 +280,7 @@ def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str |
 
 
 def end(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
-    """Plan to end relations, which held until now.
+    """Plan to end relations that held until now. (For relations that never held, see `retire`.)
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -290,7 +290,7 @@ def end(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
 
 
 def retire(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
-    """Plan to retire relations, which never held.
+    """Plan to retire relations that are wrong: they never held. (For one that held until now, see `end`.)
 
     Raises:
         ConflictError: one was changed since it was read.
@@ -379,7 +379,7 @@ def merge(graph: Graph, entities: Sequence[Entity], into: Entity) -> GraphPlan:
 
     Raises:
         ConflictError: one was changed since it was read.
-        MessageError: there is only one, or one of them was merged or removed before.
+        MessageError: there is only one entity, or one of them was merged or removed before.
     """
     draft = Draft(graph)
     target = draft.current_entity(into)

@@ -70,19 +70,19 @@ class Relation:
     predicate: str
     object: int
     state: RelationState
-    """`ended`: it held once. `retired`: it never did."""
+    """`active`: it holds. `ended`: it held once. `retired`: it never held."""
     origin: str
     turn: int
-    """Turn from which on it holds."""
+    """Turn from which on the relation holds."""
     ended_turn: int | None
     ended_by: int | None
-    """Id of the relation that contradicted it; None if there is none."""
+    """Id of the relation that contradicted and so ended this one; None if there is none."""
     created_at: float
     confirmed_at: float
     updated_at: float
     version: int
     sources: tuple[tuple[str, int], ...]
-    """Session and sequence number of each message it was learned from."""
+    """Session and sequence number of each message that the relation was learned from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ class Names:
         return self._by_name.get(normal_name(clean_name(name)))
 
     def mentioned(self, text: str, *, first_person: bool = True) -> tuple[int, ...]:
-        """Return ids of the entities that a text names by whole words, in order; the longer of two overlapping names.
+        """Return the ids of the entities that a text names by whole words, in order.
 
-        With `first_person`, as in a text of the user, "I", "me" and "my" mean the user.
+        Of overlapping names the longer counts. With `first_person`, as in user texts, "I", "me" and "my" mean the user.
         """
         asked = [_bare(word) for word in words(text)]
         ids: list[int] = []
@@ -210,7 +210,7 @@ class Names:
 
 
 def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int, int]:
-    """Return active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
+    """Return the distance, by id, of active relations within `hops` of some entities; 1: touches one of them."""
     edges = _edges(graph)
     reached = set(entities)
     border, result = reached, dict[int, int]()

@@ -16,10 +16,10 @@ Why = Literal["chosen", "says it", "said it before", "states it", "learned from 
 
 
 TELLING = 20
-"""Minimum characters of a text that identifies its message: "Yes, please." occurs in many."""
+"""Minimum characters of a text that identifies a message; shorter texts such as "Yes, please." occur in many."""
 
 LONGEST_SEARCHED = 1_000
-"""Maximum characters of a line for which files are searched."""
+"""Maximum characters of a line of text that is searched for in files; longer lines are shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Affected:
 
     @property
     def stays(self) -> bool:
-        """True for another session, which is only listed: it has to be forgotten from there."""
+        """True for another session, which is only listed: the target has to be forgotten in that session, too."""
         return self.kind == "session"
 
 
@@ -59,7 +59,7 @@ class Target:
 
     @property
     def searched(self) -> list[str]:
-        """Texts for which files are searched: lines of at least `TELLING` characters, else the phrases of one line."""
+        """Texts to search for in files: lines of at least `TELLING` characters; if none, the one-line phrases."""
         lines = [line.strip() for phrase in self.phrases for line in phrase.split("\n")]
         telling = [line[:LONGEST_SEARCHED] for line in lines if len(line) >= TELLING]
         return telling or [phrase for phrase in self.phrases if "\n" not in phrase]
@@ -79,18 +79,18 @@ class Impact:
     stored_units: int = 0
     """Number of stored turns of vector blocks that are erased with their messages."""
     prompts: int = 0
-    """Number of recorded prompts that will show these words as erased."""
+    """Number of recorded prompts that will show erased words."""
 
     def without(self, kept: Collection[Affected]) -> "Impact":
         """Return the impact without these rows, which are not to be erased."""
         return replace(self, rows=tuple(row for row in self.rows if row not in kept))
 
     def ids(self, kind: Kind) -> list[int]:
-        """Return the ids of the rows of a kind that are numbers."""
+        """Return the numeric ids of the rows of one kind."""
         return [row.id for row in self.rows if row.kind == kind and isinstance(row.id, int)]
 
     def names(self, kind: Kind) -> list[str]:
-        """Return the ids of the rows of a kind that are names."""
+        """Return the ids of the rows of one kind that are texts, such as block names."""
         return [row.id for row in self.rows if row.kind == kind and isinstance(row.id, str)]
 
     @property

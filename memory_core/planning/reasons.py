@@ -1,6 +1,6 @@
 """Reasons why nothing was learned: every message of a batch led to something, or has exactly one reason.
 
-Pure. A learner gives reasons for finding nothing in a message; its finds may still have no effect.
+Pure. A learner gives reasons for finding nothing in a message; what it finds may still have no effect.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ class Reason:
     fact: int | None = None
     """Id of the fact that the reason names; None if it names none."""
     said: str = ""
-    """The model's own words."""
+    """The model's own words for the reason; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Outcome:
     """Outcome of a fact or relation that was found in a batch of messages."""
 
     sources: tuple[int, ...]
-    """Numbers of the messages that say it; of all messages read, if the learner could not tell."""
+    """Numbers of the messages that state it; of all messages read, if the learner could not tell which."""
     reason: Reason | None = None
     """Reason why it had no effect; None if it was stored, or confirmed or changed something."""
 
@@ -38,8 +38,8 @@ def plan_reasons(
 ) -> dict[int, Reason]:
     """Return the reason for each message without effect, by its number.
 
-    Reasons in order of certainty: outcomes of finds in that message alone, then the learner's own reason (`recorded`),
-    then outcomes of finds in several messages, then `otherwise`.
+    The surest reason is taken: the outcome of something found in that message alone, then the learner's own reason
+    (`recorded`), then the outcome of something found in several messages, then `otherwise`.
 
     >>> plan_reasons([1, 2], [Outcome((1,))], {}, Reason("no_rule"))
     {2: Reason(code='no_rule', fact=None, said='')}
@@ -71,7 +71,7 @@ def fact_outcomes(
 ) -> list[Outcome]:
     """Return the outcome of each found fact, which is passed as its text and the numbers of the messages that say it.
 
-    `doubtful`: indexes of finds that confirm no known fact, as others may have said them.
+    `doubtful`: indexes of found facts that must not confirm known ones, as others than the user may have said them.
     """
     settled = {step.index: step for step in steps}
     near = {alike.index: alike.fact for alike in held_back}

@@ -36,9 +36,9 @@ class Signals:
 
     number: int
     vector: float | None
-    """Cosine similarity, -1 to 1; None: not found by this search, or it is switched off."""
+    """Cosine similarity, -1 to 1; None if vector search did not find the message, or is switched off."""
     keyword: float | None
-    """0 to 1; None: not found by this search, or it is switched off."""
+    """Keyword score, 0 to 1; None if keyword search did not find the message, or is switched off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Candidate:
     vector: float | None
     keyword: float | None
     score: float
-    """Larger is better: the match, 0 to 1, and the boosts."""
+    """Sum of the match (0 to 1) and the boosts; larger is better."""
     outcome: GateOutcome
     boosts: tuple[float, ...] = ()
     """Contribution of each of `boosts.BOOSTS` to the score; empty where none is switched on."""
@@ -57,16 +57,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalPlan:
-    """Every message found, once."""
+    """All messages found, each listed once, with their outcome."""
 
     candidates: tuple[Candidate, ...]
-    """Best first; of equal scores the smaller number, which is older. After postprocessing, the granted ones first."""
+    """Best first; of equal scores, the smaller (older) number first. After postprocessing, granted ones come first."""
     gates: dict[GateOutcome, int]
     """Number of candidates for each outcome; includes zeros."""
 
     @property
     def granted(self) -> tuple[int, ...]:
-        """Numbers, best first."""
+        """Numbers of the granted candidates, best first."""
         return tuple(candidate.number for candidate in self.candidates if candidate.outcome == "granted")
 
 

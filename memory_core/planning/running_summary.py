@@ -47,7 +47,7 @@ _BEGINS = re.compile(r"[.!?…:\n\"“«]")
 _AFTER_COMMANDS = frozenset(
     _listed("it the a an that this these those me my us our you your him her them to in on at for of from by with up")
 )
-"""Second words which show that a sentence begins with no name but a verb or a thing ("Keep it", "Dinner for six")."""
+"""Second words of sentences that begin with a verb or a thing instead of a name ("Keep it", "Dinner for six")."""
 
 
 BROKEN_SHARE, MIN_BROKEN = 3, 8

@@ -16,7 +16,7 @@ ORIGIN, PLACE, PRICE, STATUS, TIME = "origin", "place", "price", "status", "time
 """Attributes that rules recognise in every language; others are named by the words of the speaker."""
 
 _OF_SEVERAL = "allergy child children dislike friend hobby language like pet sibling skill"
-"""Attributes that hold several values at a time, in any form; any other holds one, a favourite language too."""
+"""Attributes that hold several values at a time, in singular or plural; others hold one, as `favourite language`."""
 
 _NAMED_ALIKE = (
     ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET, DATE, NAME, STATUS, "boss", "capital", "ceo", "coordinator", "cto",
@@ -42,7 +42,7 @@ class Slot:
     """
 
     subject: str
-    """The person or thing it is about: `user`, `user.sister`, `dinner`; empty where the attribute says it."""
+    """Person or thing that has the attribute: `user`, `user.sister`, `dinner`; empty if the attribute names it, too."""
     attribute: str
 
     @classmethod
@@ -57,7 +57,7 @@ class Slot:
 
     @property
     def single(self) -> bool:
-        """True if it holds one value at a time."""
+        """True if the slot holds one value at a time."""
         attribute = stems(self.attribute, stop=False)
         return len(attribute) != 1 or attribute[0] not in stems(_OF_SEVERAL, stop=False)
 

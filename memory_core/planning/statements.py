@@ -20,8 +20,8 @@ Bearing = Literal[
 
 - `same`, `less`: it adds nothing; `more`: it repeats what is known and adds something
 - `ended`: the known one no longer holds; `negation`: it is denied; `partly`: part of it is denied
-- `opposite`: a denied one holds after all; `same_slot`: another value of a single-valued slot
-- `other_number`: the same with another number; `preference`: another choice among the same
+- `opposite`: what the known one denies holds after all; `same_slot`: another value of a single-valued slot
+- `other_number`: the same with another number; `preference`: another choice of the same kind
 - `apart`: none of these
 """
 
@@ -38,7 +38,7 @@ _SAME_VERBS = {
     **dict.fromkeys(("love", "enjoy", "ador", "prefer", "fond"), "like"),
     **dict.fromkeys(("move", "reloc", "resid"), "live"),
 }
-"""Stems of verbs that say the same as another."""
+"""Stems of verbs, each with the stem of a verb that counts as saying the same."""
 _DISLIKING = frozenset(("dislik", "hate", "detest", "loath"))
 _ENDED = re.compile(
     r"\bno longer\b|\b(?:not|n't|never)\b.{0,200}\b(?:any ?more|any longer)\b|\bused to\b|"
@@ -123,7 +123,7 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
 
 
 def says_more(text: str) -> bool:
-    """Return whether a statement that ends or denies something says more: a denial does, and an end that goes on."""
+    """Return whether a statement says more than that something ended: it denies it, or continues after a "but"."""
     statement = _statement(text)
     return statement.goes_on or (not statement.ended and not statement.holds)
 
