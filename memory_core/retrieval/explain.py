@@ -152,7 +152,7 @@ class Elsewhere:
     session_id: str
     turn: int
     words: str
-    """Empty if they were erased since."""
+    """Text of the turn; empty if it was erased since."""
     score: float
     outcome: CandidateOutcome
 

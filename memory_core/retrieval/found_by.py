@@ -27,7 +27,7 @@ class FoundBy:
     """Hash of the question; `Memory.log.texts` returns its words."""
     outcome: CandidateOutcome
     rank: int | None
-    """1 is the best score; None: beyond the recorded candidates."""
+    """Rank by score, 1 is best; None if the turn was not among the recorded candidates."""
     score: float | None
 
 

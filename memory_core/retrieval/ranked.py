@@ -26,7 +26,7 @@ CandidateOutcome = Literal[
 
 `cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit
 beside better ones; `replaced`: it says a former value, and the block leaves these out; `quarantined`: a person keeps
-a message of it out of all prompts; `not_proposed`: neither search
+one of its messages out of all prompts; `not_proposed`: neither search
 listed it among its nearest.
 """
 
@@ -40,7 +40,7 @@ class RankedTurn:
 
     number: int
     rank: int
-    """1 is the best score."""
+    """Rank by score; 1 is best."""
     turn: int
     """Conversation turn; 0 if its messages are gone."""
     words: str
@@ -73,9 +73,9 @@ class Scores:
 
     numbers: NDArray[np.int64]
     vector: NDArray[np.float64]
-    """NaN if unknown."""
+    """Cosine similarity; NaN if unknown."""
     keyword: NDArray[np.float64]
-    """NaN if the search is disabled."""
+    """Keyword score; NaN if keyword search is disabled."""
     score: NDArray[np.float64]
 
 
@@ -94,7 +94,7 @@ class Ranked(Sequence[RankedTurn]):
         texts: Texts | None = None,
         holding: Holding | None = None,
     ) -> None:
-        """With `texts`, turns, words and ranks are filled in on access; without, they are kept unchanged."""
+        """With `texts`, turn numbers, words and ranks are filled in on access; without, those of `turns` are kept."""
         self._found = {one.number: one for one in turns}
         self._rest, self._tokens, self._texts, self._holding = rest, tokens, texts, holding
         numbers = np.array([one.number for one in turns], dtype=np.int64)

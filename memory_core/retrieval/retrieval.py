@@ -64,7 +64,7 @@ class SessionRetrieval:
         return explain.recorded_searches(self._session, turn, block, upto)
 
     def found_by(self, number: int, *, block: str | None = None, upto: int | None = None) -> tuple[FoundBy, ...]:
-        """Return the recorded searches with a stored turn of a vector block (None: the first) among their candidates.
+        """Return the recorded searches that had stored turn `number` of a vector block (None: the first) as candidate.
 
         Newest first; `upto` is the last log position to look at; None: the end of the log.
 
