@@ -24,7 +24,7 @@ SHORTEST = 3
 """Minimum characters of a phrase: a shorter one occurs within other words by chance."""
 
 SAME_SHARE = 0.6
-"""Least fraction of a statement's stems in a fact that says the same: "Ana is my sister" is not "Ana works here"."""
+"""Minimum share (0 to 1) of a statement's stems that a fact must contain to count as saying the same."""
 
 Forgettable = str | Ref | Entity
 """A phrase, the ref of a message (`m3`) or of a fact (`f12`), or an entity with all its names."""
@@ -33,7 +33,7 @@ Forgettable = str | Ref | Entity
 def impact_of(session: Session, what: Forgettable, keep: Collection[Affected] = ()) -> Impact:
     """Return the rows that forgetting something would erase, without those in `keep`.
 
-    An entity is not erased if a relation that is left alone needs it.
+    An entity is not erased if a relation that is not erased needs it.
 
     Raises:
         MessageError: the phrase or a name has under 3 characters.

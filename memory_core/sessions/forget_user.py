@@ -31,7 +31,7 @@ from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope, writing
 
 MOST_SEARCHED = 200
-"""Maximum texts of a user that files are searched for afterwards: the longest, as each length takes time."""
+"""Maximum number of a user's texts to search for in files after erasing, longest first; more would take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def data_of_user(database: Database, user_id: str) -> UserData:
 def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -> UserData:
     """Erase all sessions of a user and the facts that these share; return what was erased. No undo.
 
-    In one transaction: if it fails, nothing was erased. A process that works in one of these sessions gets an error at
-    its next call, as the session was deleted.
+    All in one transaction: if it fails, nothing was erased. A process that works in one of these sessions gets an error
+    at its next call, as the session was deleted.
 
     Raises:
         NotFoundError: nothing is stored of this user.
@@ -95,7 +95,7 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
 
 
 def _lock_others(w: Writing, user_id: str) -> list[SessionState]:
-    """Lock and return a user's other sessions, new ones included, before any of their rows, as every writer does."""
+    """Lock and return a user's other sessions, new ones included; every writer locks a session before its rows."""
     # In order of id: of two processes that forget the same user, one then waits for the other.
     ids = sorted(state.id for state in read_sessions(w.connection, user_id=user_id) if state.id != w.session.id)
     locked = (read_session(w.connection, id, lock=not w.database.is_sqlite) for id in ids)

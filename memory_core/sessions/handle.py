@@ -61,7 +61,7 @@ class SessionHandle:
 
     @property
     def tokenizer_fn(self) -> Tokenizer | None:
-        """Tokenizer passed to the memory; None if the encoding of its settings counts."""
+        """Tokenizer passed to the memory; None if tokens are counted with the encoding in the settings."""
         return self._session.tokenizer_fn
 
     @property
@@ -75,7 +75,7 @@ class SessionHandle:
 
     @contextmanager
     def holding(self, what: Collection[str]) -> Iterator[None]:
-        """Suspend flushes of the queue (`flush`) or condensing of facts (`condensing`) by this object for the context.
+        """Suspend this object's flushes of the queue (`flush`) or condensing of facts (`condensing`) in the context.
 
         For a memory that is replayed and discarded; the change is not recorded.
         """
@@ -231,8 +231,8 @@ class SessionHandle:
         """Keep what contains a phrase, and what was learned only from messages that contain it, out of all prompts.
 
         `what` is as for `forget`. Nothing is erased: `release` gives back exactly what was there. Nothing is
-        learned from these messages while they are in quarantine. Returns what is in the set; with `preview=True` what
-        would be, without any change. Not reached: fields of custom blocks, and recorded prompts, which are of the past.
+        learned from these messages while they are in quarantine. Returns what was put into quarantine; with
+        `preview=True` what would be, without any change. Fields of custom blocks and past prompts are not covered.
 
         Raises:
             MessageError: the phrase or a name has under 3 characters.

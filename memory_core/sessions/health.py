@@ -54,7 +54,7 @@ class Check:
 
     part: Part
     state: State
-    """`offline`: no language model, by choice. `unsure`: it answers, but not to the request that was made."""
+    """`offline`: no language model, by choice. `unsure`: the part answers, but not to the request that was made."""
     name: str
     """Name of the checked part: an address without its password, or a model. Empty if unknown."""
     seconds: float | None
@@ -255,7 +255,7 @@ def _vectors(database: Database, services: Services) -> _Answer:
 
 
 def _newest(database: Database) -> tuple[str, int] | None:
-    """Return collection and id of the newest stored turn; None for none, or if the database does not answer."""
+    """Return collection and id of the newest stored turn; None if there is none, or if the database does not answer."""
     try:
         with database.read() as connection:
             return newest_collection(connection)

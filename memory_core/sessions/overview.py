@@ -97,15 +97,15 @@ class Overview:
 
     status: Status
     messages: int
-    """All messages, including those that left the queue."""
+    """Number of all messages, including those that left the queue."""
     tokens: int
-    """Tokens of all messages, in the session's accounting."""
+    """Total tokens of all messages, in the session's accounting."""
     facts: int
-    """Active facts of the session itself; they are deleted with it."""
+    """Number of active facts of the session itself; these are deleted with the session."""
     user_facts: int
-    """Active facts of its user, shared by all of that user's sessions and deleted with none of them."""
+    """Number of active facts of the user, shared by all of that user's sessions and deleted with none of them."""
     reads_user_facts: bool
-    """True if one of its blocks stores user-scoped facts."""
+    """True if one of the session's blocks stores user-scoped facts."""
     origin: Origin
 
 

@@ -28,9 +28,9 @@ class Recording:
 
     @property
     def next_turn(self) -> tuple[ChatMessage, ...]:
-        """Messages put by the next step: everything before the second user message from here.
+        """Messages that the next step puts: all before the second user message that is still to come.
 
-        If a turn was begun, only the rest of it: everything before the next user message.
+        If a turn was begun, only the rest of that turn: everything before the next user message.
         """
         places = range(self.played, len(self.messages))
         users = (place for place in places if self.messages[place].role is MessageRole.USER)

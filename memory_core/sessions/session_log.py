@@ -69,7 +69,7 @@ class SessionLog:
     def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
         """Count the billed tokens of the common beginning of two recorded prompts, which a prompt cache can reuse.
 
-        As they were sent, or as they would be with the memory section put in by `insert_method`.
+        The prompts are compared as sent, or as if the memory section had been inserted by `insert_method`.
         """
         method = None if insert_method is None else InsertMethod(insert_method)
         return self._prompts().shared_prefix_tokens(self._session, self.history(), before, after, self.texts, method)

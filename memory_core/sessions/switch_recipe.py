@@ -46,7 +46,7 @@ class NewBlock:
     name: str
     kind: str
     fills: int
-    """Number of the session's messages that it receives at once."""
+    """Number of the session's messages that the block receives at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _matched(present: Sequence[SessionBlock], made: RecipeSpec) -> tuple[dict[st
 def _changes(
     stay: Sequence[SessionBlock], matches: Mapping[str, Block], *, same: bool
 ) -> dict[str, dict[str, tuple[Any, Any]]]:
-    """Return the settings that change, by kept block; `same`: the session is on this recipe, or on none."""
+    """Return the settings that change, by kept block; `same`: True if the session already uses this recipe, or none."""
     changes = {}
     for attached in stay:
         block = matches.get(attached.name)

@@ -23,7 +23,7 @@ def sessions_with_vectors_to_follow(database: Database) -> list[str]:
 
 
 def sessions_that_show_stores(database: Database) -> list[str]:
-    """Return the ids of the sessions that were opened from a file, and follow it."""
+    """Return the ids of the sessions that show an opened file, and are updated when it changes."""
     with database.read() as connection:
         return list(read_opened(connection))
 
