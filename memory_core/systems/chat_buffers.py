@@ -60,7 +60,7 @@ class ChatSummaryMemoryBuffer(NamedMemory):
         summarize_prompt: None = None,
         **settings: Any,
     ) -> Self:
-        """Create the memory, or open session `chat_store_key`. `llm` writes the summary; without one, rules shorten it.
+        """Create the memory, or open session `chat_store_key`. `llm` writes the summary; without it, rules do.
 
         Raises:
             ConfigError: a setting is impossible, or a chat store or a prompt is given.

@@ -71,7 +71,7 @@ class ConsolidatingMemory:
     ) -> None:
         """Create a session, or open it if it exists in the database.
 
-        `categories` are the names that facts are put under; `settings` are those of `MemoryConfig`.
+        Each fact gets one of the `categories`; `settings` are those of `MemoryConfig`.
 
         Raises:
             ConfigError: a setting is impossible, or the session is another user's.
@@ -124,9 +124,9 @@ class ConsolidatingMemory:
     def add(self, messages: Messages, *, infer: bool = True, categories: Sequence[str] | None = None) -> list[Change]:
         """Learn from messages now, and return the outcome of each found fact.
 
-        They become a turn of the session, so that every fact names its source. `infer=False` keeps each message as a
-        fact in its own words instead, and compares nothing. `categories`: those to put these facts under, instead of
-        the block's.
+        The messages become a turn of the session, so that every fact names its source. `infer=False` keeps each message
+        word for word as a fact instead, and compares nothing. `categories` replace the block's categories for these
+        facts.
 
         A block that does not learn each turn (`deliver_on`) learns later; the result is then empty.
 
@@ -249,7 +249,7 @@ class ConsolidatingMemory:
         return found_fact
 
     def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
-        """Store a message as a fact in its own words, unless a fact has them already; return the outcome."""
+        """Store a message word for word as a fact, unless a fact has these words already; return the outcome."""
         text = " ".join(message_text(message).split())
         # Instructions to the model are no facts about the user.
         if not text or message.role is MessageRole.SYSTEM:

@@ -53,7 +53,7 @@ class KnowledgeGraph:
         """Add entities, each with `name`, `entityType` and `observations`; return those that were new.
 
         Raises:
-            MessageError: a name cannot be kept.
+            MessageError: a name cannot be stored.
         """
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
@@ -73,7 +73,7 @@ class KnowledgeGraph:
         """Add relations, each with `from`, `to` and `relationType`; return those that were new.
 
         Raises:
-            MessageError: a name or a relation's type cannot be kept, or both ends are one entity.
+            MessageError: a name or a relation's type cannot be stored, or both ends are one entity.
         """
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
@@ -210,7 +210,7 @@ class _State:
     facts: Known
     draft: Draft = field(init=False)
     entities: dict[int, Fact | None] = field(init=False, default_factory=dict)
-    """Type facts of entities, by entity id, without entities that only a relation names. None: it is being added."""
+    """Fact with an entity's type, by entity id; None if just added. Entities that only a relation names are missing."""
     observations: dict[int, list[Fact]] = field(init=False, default_factory=dict)
     kept: dict[str, Kept | None] = field(init=False, default_factory=dict)
     _new: dict[int, list[str]] = field(init=False, default_factory=dict)
@@ -299,7 +299,7 @@ def _observed(fact: Fact) -> str:
 
 
 def _checked(text: str, what: str) -> str:
-    """Return a name, or a relation's type, if the graph can keep it."""
+    """Return a name or a relation's type if the graph can store it."""
     # A name that storing would change could not be found again in the agent's spelling.
     if not normal_name(text) or not normal_predicate(text) or storable(text)[0] != text:
         raise MessageError(f"{what} must have letters or digits, and no control character: {text[:LONGEST]!r} has not.")

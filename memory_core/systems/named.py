@@ -12,7 +12,7 @@ class NamedMemory:
     """A memory under another library's name."""
 
     def __init__(self, memory: Memory) -> None:
-        """Wrap a memory that was made for it; `from_defaults` creates one."""
+        """Wrap a suitable memory; `from_defaults` creates one and wraps it."""
         self.memory = memory
         """The `Memory` behind this object, with its events and settings."""
 

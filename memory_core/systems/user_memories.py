@@ -4,8 +4,8 @@
     memories.add_run("My name is Ada and I prefer tea.", "Noted.")
     [fact.text for fact in UserMemories("ada", "tuesday").get_user_memories()]
 
-A thin layer over `Memory` with the recipe `user_memories`: facts are learned at the end of a run, compared with known
-ones, and added, updated, deleted or left; every decision is an event.
+A thin layer over `Memory` with the recipe `user_memories`: facts are learned at the end of a run and compared
+with known ones. They are added, update or delete a known fact, or change nothing; every decision is an event.
 """
 
 import asyncio
@@ -251,7 +251,7 @@ class UserMemories:
     def create_user_memories(self, messages: Messages) -> list[MemoryAct]:
         """Learn from messages now, and return the outcome of each found fact.
 
-        They become a run of the session, so that every memory has its source.
+        The messages become a run of the session, so that every memory has its source.
 
         Raises:
             MessageError: there is no user message among them, or one cannot be stored.

@@ -31,7 +31,7 @@ class VectorMemory(NamedMemory):
     """Conversation whose turns are found by meaning and by keywords.
 
     A user message and the replies to it are one turn, stored and found together. System messages are instructions and
-    no turns: they come first in every result. A user message begins a turn.
+    belong to no turn: they come first in every result. A user message begins a turn.
 
     LlamaIndex's object of that name differs: a system message is stored like any other and may not be found; turns
     are returned best first instead of in order of time; `get_all` raises; every reply embeds its whole turn again;
@@ -57,7 +57,7 @@ class VectorMemory(NamedMemory):
 
         At most `top_k` turns are recalled (None: 2), as with LlamaIndex's `retriever_kwargs={"similarity_top_k": 2}`.
         `similarity_threshold` is the least score, 0 to 1. Without `vector_store` and `embed_model` those of `services`
-        are used, without a database it lives in this process. `settings` are those of `MemoryConfig`.
+        are used; without a database the memory is kept in this process. `settings` are those of `MemoryConfig`.
 
         Raises:
             ConfigError: a setting is impossible.
