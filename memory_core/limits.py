@@ -20,13 +20,13 @@ MAX_FILE_BYTES = 20 * 1024 * 1024
 BYTES_PER_VALUE = 20
 """Minimum bytes of a JSON text for each value in it; a text with more values is denser than any conversation."""
 MAX_VALUES = MAX_FILE_BYTES // BYTES_PER_VALUE
-"""JSON values, or rows, of one file: a million take up to half a gigabyte of memory, and some seconds."""
+"""Maximum JSON values, or rows, of one file: a million take up to half a gigabyte of memory, and some seconds."""
 
 _BYTES_PER_MB = 1024 * 1024
 """Bytes of a megabyte, as Streamlit's `file_uploader` counts."""
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _MARK = rf'(?:[^",[{{]++|{_STRING})*+(?:([,[{{])|\Z)'
-"""The next mark outside of strings, or the end; possessive, so that no text is looked through twice."""
+"""Matches up to the next `,`, `[` or `{` outside of strings, or the end; possessive, so no text is scanned twice."""
 _TEXT, _BYTES = re.compile(_MARK, re.DOTALL), re.compile(_MARK.encode(), re.DOTALL)
 
 

@@ -60,13 +60,13 @@ class Receipt:
     seqs: tuple[int, ...]
     """Sequence number of each message, in the order given; a message whose id was put before keeps its number.
 
-    A message that was only a memory section of this engine has none, as it is not stored."""
+    A message that consists only of this engine's memory section has no number, as it is not stored."""
     flushed: FlushPlan | None
     """Plan with the messages that left the queue; None if none left."""
     served: dict[str, Served]
     """Outcome of each block's deliveries; those still running count as waiting."""
     queue_tokens: int
-    """Tokens in the queue afterwards."""
+    """Tokens in the queue after the put."""
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -136,12 +136,12 @@ class Memory:
         clock: Clock = time.time,
         **settings: Any,
     ) -> "Memory":
-        """Make a session's memory, or join it if the session exists in the database.
+        """Make a session's memory, or join the session if it exists in the database.
 
-        `database` is an open database. Without any database it is kept in this process, unless
-        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` name another. Any other setting
+        `database` is an open database. Without any database the memory is kept in this process, unless
+        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` name a database. Any other setting
         of `MemoryConfig` may be passed too. Stored values of an existing session win over arguments
-        that are unchanged since the last call for it; see `memory_core.engine.reconcile`.
+        that are unchanged since the last call for this session; see `memory_core.engine.reconcile`.
 
         Raises:
             ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is
@@ -269,9 +269,9 @@ class Memory:
     def put(self, message: GivenMessage, *, message_id: str | None = None, wait: bool = True) -> Receipt:
         """Append one message; flush if the history budget is exceeded.
 
-        It may also be a mapping in OpenAI's form, or a client library's answer, tool calls included.
-        When it returns, the message is stored. `message_id` makes it idempotent: an id the session
-        has already changes nothing. With `wait`, the first attempt of every delivery is waited
+        The message may also be a mapping in OpenAI's form, or a client library's answer, tool calls included.
+        When the call returns, the message is stored. `message_id` makes it idempotent: a put with an id that
+        the session already has changes nothing. With `wait`, the first attempt of every delivery is waited
         for, at most `delivery_timeout` seconds; a block that fails never makes a put fail.
 
         Raises:
@@ -316,7 +316,7 @@ class Memory:
     def flush(self, all: bool = False, *, wait: bool = True) -> Receipt:
         """Move one batch out of the queue by the usual boundary rules, whatever its size.
 
-        `all=True` closes the session: everything leaves, and deliveries due at the end become due.
+        `all=True` closes the session: everything leaves, and blocks that learn at the end of a session learn now.
         """
         with self._session.changing() as w:
             plan = queue.flush_queue(self._session, w, "closed" if all else "asked")
@@ -330,9 +330,8 @@ class Memory:
     def set(self, messages: Sequence[GivenMessage], *, archive: bool = False) -> Receipt:
         """Replace the queue; the archive and what was learned stay, unless `archive`. Then flush.
 
-        The common beginning of the new list and the queue is kept, so setting the result of `get`
-        with messages appended is a put of those.
-        `archive` forgets everything first, as `reset` does.
+        The common beginning of the new list and the queue is kept, so setting the result of `get` with
+        messages appended only puts the appended ones. `archive` forgets everything first, as `reset` does.
         """
         prepared = queue.prepare(self._session, messages, [uuid.uuid4().hex for _ in messages])
         with self._session.changing() as w:
@@ -379,7 +378,7 @@ class Memory:
 
         Raises:
             ConfigError: there is no such status.
-            VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
+            VectorIndexError: everything was forgotten, except copies of vectors in an index that cannot be reached.
         """
         with self._session.writing() as w:
             before = collections_of(w.connection, self.session_id)

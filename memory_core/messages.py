@@ -344,7 +344,7 @@ def storable(value: Any) -> tuple[Any, int]:
     ({'text': 'a\ufffdb'}, 1)
 
     Raises:
-        MessageError: it is nested deeper than `MAX_DEPTH`, or contains a number that JSON cannot represent.
+        MessageError: the value is nested deeper than `MAX_DEPTH`, or contains a number that JSON cannot represent.
     """
     return _storable(value, MAX_DEPTH)
 

@@ -3,8 +3,8 @@
 A forked process must not inherit threads that do not exist in it, locks that nobody will release, or connections that
 two processes would read from.
 
-A server that loads the application before it forks (gunicorn's `preload_app`) creates such processes. What is
-registered here is recreated in the child on first use; the parent's object remains. A child may use the local
+A server that loads the application before it forks (gunicorn's `preload_app`) creates such processes. State that
+is registered here is recreated in the child on first use; the parent's object remains. A child may use the local
 embedding model that its parent had loaded, but onnxruntime ends such a process with an error when it unloads the
 model at exit: load it after the fork, and make no put or get before.
 """
@@ -114,7 +114,7 @@ _pause = per_process(_Pause)
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause collection of cyclic garbage until the last thread leaves; a collector that was off before stays off.
+    """Pause collection of cyclic garbage until the last thread leaves the context; a collector that was off stays off.
 
     Otherwise the collector scans all objects repeatedly although none of the new ones can be garbage yet: that takes
     half the time of opening a session of 100,000 messages.

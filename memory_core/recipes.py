@@ -59,10 +59,10 @@ class Recipe:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Accepted parameters with their defaults."""
     of_user: bool = False
-    """True if its facts are user-scoped; the memory then needs a `user_id`."""
+    """True if the recipe's facts are user-scoped; the memory then needs a `user_id`."""
 
     def made(self, **parameters: Any) -> RecipeSpec:
-        """Create new settings and blocks; the settings name the recipe.
+        """Create new settings and blocks; the settings include the recipe's name and parameters.
 
         Raises:
             ConfigError: there is no such parameter, or a value is impossible.
@@ -81,7 +81,7 @@ class Recipe:
 
 
 _TEXTS = frozenset({"instructions", "persona", "human"})
-"""Parameters that are only a block's initial text; afterwards the block owns it."""
+"""Parameters that only give a block's initial text, which is stored with the block and not with the recipe."""
 
 _PLAIN: dict[str, Any] = {"queue_turns": None}
 """Settings that every recipe resets, since another one may have changed them."""
@@ -212,7 +212,7 @@ def _instructions(text: str) -> list[Block]:
 
 
 _SHARED: dict[str, Any] = {"chat_history_token_ratio": 0.7, "token_flush_size": None}
-"""The queue leaves room for blocks: LlamaIndex's share of the limit, flushing a tenth of the limit at a time."""
+"""Settings by which the queue leaves room for blocks: 0.7 of the limit, as in LlamaIndex, and flushes of a tenth."""
 
 RECIPES: dict[str, Recipe] = {
     listed.key: listed
