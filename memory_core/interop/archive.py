@@ -82,7 +82,7 @@ class Unpacking:
         self.by_line = True
         """True if the next member is needed line by line, not only for its digest."""
         self.digests: dict[str, str] = {}
-        """SHA-256 of each member read to its end."""
+        """SHA-256 by name, of the members that were read to the end."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos

@@ -90,7 +90,7 @@ _PATH = re.compile(r"(?<![\w.)/\\])(?:[a-z]:[\\/]|[\\/~])[^\s\"'/\\]+[/\\][^\s\"
 
 
 class Keep(Enum):
-    """Marker: import for the user named in the bundle."""
+    """Marker for `user_id`: import for the user named in the bundle."""
 
     KEEP = "keep"
 

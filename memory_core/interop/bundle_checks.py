@@ -96,7 +96,7 @@ class RowChecks:
         self._dimensions: dict[tuple[str, str], int] = {}
         """Vector size in bytes, by block and embedder."""
         self._numbers: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
-        """Ids of rows and of things named in the log so far, by kind; deliveries from the log only."""
+        """Ids, by kind, of rows and of what the log has named so far; those of deliveries come from the log only."""
         self._strangers: set[int] = set()
         """Ids of facts that the log names but the bundle does not hold."""
         self._position = self._added = self._named = 0

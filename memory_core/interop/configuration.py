@@ -25,7 +25,7 @@ FORMAT = "memory-inspector-configuration"
 VERSION = 1
 
 PROMPTS = ("fact_extraction_prompt_template", "fact_condense_prompt_template")
-"""Facts block settings that require a model."""
+"""Settings of facts blocks that require a model."""
 
 Block = BaseMemoryBlock[Any]
 
@@ -41,7 +41,7 @@ class StoredBlock(BaseModel, strict=True, extra="forbid", frozen=True):
 
     @classmethod
     def of(cls, record: BlockRecord, text: str | None) -> "StoredBlock":
-        """Convert a session's block; `text` is the stored content of a static one."""
+        """Convert a session's block; `text` is the stored content of a static block."""
         settings = {name: value for name, value in record.settings.items() if name != "name"}
         return cls(
             name=record.name, type=record.type, settings=settings, text=text or "" if record.type == "static" else None

@@ -42,7 +42,7 @@ MAX_TOPICS = 20
 _STARTS_FORMULA = r"(?:[\s\ufeff\u200b\u2060]*[=+\-@＝＋－＠]|[\t\r\n])"
 """Start of a formula; spreadsheets skip leading white space and byte order marks, and some accept full-width signs."""
 _FORMULA = re.compile(f"'*{_STARTS_FORMULA}")
-"""Cells that a spreadsheet would run as a formula, or escaped ones; an added apostrophe makes them text."""
+"""Matches cells that a spreadsheet would run as a formula, escaped or not; an apostrophe in front makes them text."""
 _SHIELDED = re.compile(f"'+{_STARTS_FORMULA}")
 _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
@@ -84,7 +84,7 @@ class Duplicate:
     place: Place
     text: str
     fact: Fact | None
-    """The existing fact, in any state; None if it is only in the file."""
+    """The existing fact, in any state; None if the file holds the same fact twice."""
     of_place: Place | None
     """First place of the same fact in the file; None if `fact` is given."""
 
@@ -307,7 +307,7 @@ def _topics(value: Any) -> tuple[str, ...] | None:
 
 
 def plan_import(file: FactsFile, existing: Sequence[Fact]) -> ImportPlan:
-    """Plan the import of a file. Facts that are among `existing`, of every state, are skipped."""
+    """Plan the import of a file. Facts that `existing` contains, in any state, are skipped."""
     by_words = {_same(fact.text, fact.key): fact for fact in existing}
     places: dict[tuple[str, str], Place] = {}
     new: list[New] = []

@@ -71,7 +71,7 @@ def problem(filename: str, what: str, *, place: Place | None = None, column: int
 
 CONVERSATION = "a conversation: {}. Choose a JSON or JSONL file"
 GRAPH = "a graph: {}. Choose a JSON file"
-"""Error templates: the expected content, and advice."""
+"""Ends of error messages: the expected content, the problem in place of `{}`, and advice."""
 
 
 def read_text(data: bytes | str, *, filename: str, wanted: str = CONVERSATION) -> str:
@@ -118,7 +118,7 @@ class Located:
 
     value: Any
     _line: int
-    """Line on which its outermost value begins."""
+    """Line on which the outermost value around this one begins."""
     _path: str = ""
     """Path within the outermost value."""
     _alone: bool = True

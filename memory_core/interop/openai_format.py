@@ -19,7 +19,7 @@ from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
 from memory_core.text import listed, shortened
 
 _MESSAGE_LISTS = ("messages", "traj", "chat_messages", "conversations", "conversation", "items")
-"""Keys under which an object holds its messages: of OpenAI, tau-bench, Claude, ShareGPT and relatives."""
+"""Keys under which an object holds its messages: of OpenAI, tau-bench, Claude, ShareGPT and similar formats."""
 _STATES = ("values", "channel_values", "state")
 """Keys of the state object with the messages in LangGraph's API."""
 _TITLES = ("title", "name")
@@ -33,7 +33,7 @@ class Skipped:
     """A message that is not imported."""
 
     line: int | None
-    """Line, in a file with one message per line."""
+    """Line number in a file with one message per line, from 1; None in other files."""
     index: int
     """Index among the file's messages, from 0."""
     reason: str
@@ -64,7 +64,7 @@ class Conversation:
 
     @property
     def has_memory_state(self) -> bool:
-        """Return whether it includes memory state, not only messages to replay."""
+        """Return whether the conversation has memory state, not only messages to replay."""
         return bool(self.archived or self.blocks)
 
     @property

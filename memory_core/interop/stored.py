@@ -16,7 +16,7 @@ from memory_core.messages import ChatMessage, storable
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """A conversation, oldest message first. Messages are LlamaIndex's JSON, already parsed, or errors."""
+    """A conversation, oldest message first. Messages are parsed JSON of LlamaIndex; unreadable ones are errors."""
 
     key: str
     messages: tuple[Any, ...]
@@ -31,7 +31,7 @@ class StoredConversation:
 
     @property
     def converted(self) -> bool:
-        """Return whether it comes from a framework other than LlamaIndex."""
+        """Return whether the conversation comes from a framework other than LlamaIndex."""
         return any(isinstance(message, ChatMessage | MessageError) for message in self.messages)
 
     @property
