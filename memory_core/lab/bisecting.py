@@ -148,10 +148,10 @@ def smallest_limit(
     progress: Callable[[str], object] = lambda line: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> int | None:
-    """Return the smallest token limit such that all probes hold at it and at every larger one up to the variant's.
+    """Return the smallest token limit at which all probes hold, by bisection below the variant's own limit.
 
-    Flush sizes above a limit are lowered with it. None if the probes fail at the variant's own limit, or once
-    `cancelled`.
+    It is assumed that probes that hold at a limit hold at larger ones, too. A flush size above a limit is lowered to
+    the limit. None if the probes fail at the variant's own limit, or once `cancelled`.
     """
 
     def holds(limit: int) -> bool:

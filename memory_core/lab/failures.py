@@ -128,8 +128,8 @@ def failure_page(memory: Memory, verdict: Verdict) -> Page:
 def cause(player: Player, script: Script, before: Variant | None, checked: Checked, probe: Probe) -> str:
     """Return what bisection names as the cause of a failure, as plain text; empty if it finds none.
 
-    With `before`, an earlier configuration under which the probe holds, these are the settings that changed since;
-    otherwise it is the first bad turn, with the event that decided.
+    With `before`, an earlier configuration under which the probe holds, the cause is the settings that changed
+    since; otherwise it is the first bad turn, with the event that decided.
     """
     if before is not None:
         try:
@@ -146,7 +146,7 @@ def cause(player: Player, script: Script, before: Variant | None, checked: Check
 
 
 def _target(memory: Memory, verdict: Verdict) -> str | Ref | None:
-    """Return what a failure's trace follows; None for a probe about no missing information."""
+    """Return what a failure's trace follows; None if the probe is not about missing information."""
     match verdict.probe:
         case InPrompt(phrase=phrase):
             return phrase

@@ -61,7 +61,7 @@ class Finding:
     rule: str
     severity: Severity
     sentence: str
-    """Plain text; may contain block names."""
+    """The finding in plain text; may contain block names."""
     evidence: Mapping[str, int] = field(default_factory=dict)
     """Numbers that the sentence states, by name; in tokens unless the name says otherwise."""
     changes: tuple[Change, ...] = ()
@@ -185,7 +185,7 @@ class _Measured:
 
     @property
     def queue_tokens(self) -> int:
-        """Tokens of a full queue, just before its flush, as far as they fit."""
+        """Tokens of a full queue just before it is flushed, at most the limit."""
         return int(min(self.config.history_budget, self.limit))
 
     @property

@@ -231,7 +231,7 @@ class CallCount:
     new: int
     """Number of calls that are not cached; an estimate unless 0."""
     input_tokens: int
-    """Approximate tokens of these calls: inputs may contain answers that are not known yet."""
+    """Approximate input tokens of the uncached calls, as inputs may contain answers that are not known yet."""
     kept: int
     """Number of cached answers that no earlier configuration used."""
 

@@ -29,9 +29,9 @@ class ProbeFile:
     path: Path
     conversation: Path
     configuration: Path | None
-    """None: the configuration of the bundle."""
+    """Path of the configuration; None: that of the bundle."""
     probes: tuple[Probe, ...]
-    """Empty: the probes of the bundle."""
+    """The probes to check; empty: those of the bundle."""
 
 
 class _Stored(BaseModel):

@@ -17,7 +17,7 @@ Words = Annotated[str, Field(min_length=1, max_length=300, pattern=r"\S")]
 
 
 def _span(first_turn: int, last_turn: int | None, *, first: bool = False) -> str:
-    """Name a range of turns, for the end of a sentence; empty for all turns unless `first`."""
+    """Describe a range of turns, for the end of a sentence; empty for all turns, unless `first` asks to name turn 1."""
     if first_turn == last_turn:
         return f" in turn {first_turn}"
     if last_turn is not None:
@@ -54,7 +54,7 @@ class NeverInPrompt(_Probe):
 
 
 class BlockTokens(_Probe):
-    """Expect a block to get at least so many tokens in every prompt from a turn on."""
+    """Expect a block to get at least `at_least` tokens in every prompt from a turn on."""
 
     expect: Literal["block_tokens"] = "block_tokens"
     block: Words
@@ -79,7 +79,7 @@ class EvidenceInPrompt(_Probe):
 
 
 class FactCites(_Probe):
-    """Expect an active fact learned from a message at the end of the conversation."""
+    """Expect, at the end of the conversation, an active fact that was learned from a message."""
 
     expect: Literal["fact_cites"] = "fact_cites"
     message: Turn

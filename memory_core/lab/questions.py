@@ -14,7 +14,7 @@ from memory_core.messages import message_text
 from memory_core.tracing.matching import Phrase
 
 MAX_QUESTIONS = 200
-"""Maximum lines of a list; each adds a prompt to every replayed configuration."""
+"""Maximum lines in a list of questions; each adds a prompt to every replayed configuration."""
 
 MAX_LINE = 2_000
 """Maximum characters of a line."""

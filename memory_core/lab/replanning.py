@@ -320,14 +320,14 @@ class _Block:
     kind: str
     priority: int
     whole: bool
-    """True if it is cut only as a whole."""
+    """True if the block is cut only as a whole."""
     enabled: bool
     text: tuple[Ref, int] | None
     """Ref and tokens of a static block, unless its agent edits it."""
     by_flush: bool
     learns: bool
     same: bool
-    """True if it would learn and retrieve as recorded, given the same messages."""
+    """True if the block would learn and retrieve as recorded, given the same messages."""
     values: Mapping[str, Any]
     frame: int
 

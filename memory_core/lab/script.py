@@ -28,7 +28,7 @@ class Step:
     input: str | None = None
     """Prompt input that is not in the queue yet."""
     positions: tuple[int, ...] = ()
-    """Positions of its events in the session's log; of a put, one per message. Empty for added steps."""
+    """Log positions of the step's events, for a put one per message; empty for added steps."""
     unmade: frozenset[int] = frozenset()
     """Indexes of tool calls to skip."""
     held: frozenset[Held] = frozenset()

@@ -74,7 +74,7 @@ class Recorded:
 
     position: int
     flushes: int
-    """Number of flushes before it."""
+    """Number of flushes before this prompt."""
     parts: Mapping[str, AskedFor]
     facts: Mapping[int, FactThen]
     """All facts by id; `text` is the hash of each fact's text."""
@@ -132,7 +132,7 @@ class Sizes:
         return self.counter.text(" ".join(texts)) if len(texts) == 3 else None
 
     def unit(self, number: int) -> tuple[tuple[int, ...], int] | None:
-        """Return a stored unit's messages and tokens; None if its size in prompts differs from its text's."""
+        """Return a stored unit's messages and tokens; None if unknown, or if messages have parts other than text."""
         unit = self.pieces.unit(number) if self.pieces is not None else None
         seqs = tuple(expand(unit.seqs)) if unit is not None else ()
         return None if unit is None or not self.attached.isdisjoint(seqs) else (seqs, unit.tokens)

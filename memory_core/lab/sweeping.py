@@ -31,7 +31,7 @@ class Axis:
     """A setting and its values."""
 
     setting: str
-    """Name as in `Change`."""
+    """Name of the setting, as in `Change.setting`."""
     values: tuple[Any, ...]
 
 
@@ -60,7 +60,7 @@ class Cell:
     problem: str | None = None
     """Reason why the configuration is invalid; None if it is valid."""
     played: bool = False
-    """True if it was replayed, so all its measures are final."""
+    """True if the configuration was replayed, so that all measures are final."""
 
     def value(self, measure: Measure) -> Range | None:
         """Return a measure's exact value; None if it is unknown or a range."""

@@ -14,7 +14,7 @@ from memory_core.interop.llamaindex_python import write_llamaindex_python
 from memory_core.memory import Memory
 
 _NAMES = ("recipe", "recipe_parameters")
-"""Settings that only name the origin of others."""
+"""Settings that only record the recipe from which other settings come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """Short text for a chip.
+        """Short text of the change, as for a chip on screen.
 
         >>> Change("token_limit", 4000, 2000).words
         'token_limit 4000 → 2000'
@@ -51,7 +51,7 @@ class Variant:
     left_out: tuple[str, ...] = ()
     """Whole sentences on blocks that cannot be created here and are omitted."""
     struck: tuple[int, ...] = ()
-    """Log positions of struck events (see `striking`)."""
+    """Log positions of the events to leave out of a replay (see `striking`)."""
 
     @property
     def config(self) -> MemoryConfig:
