@@ -71,7 +71,7 @@ class Part:
     frame: int = 0
     """Tokens of the block's own markup, where the accounting counts it."""
     share: int | None = None
-    """Tokens that the part keeps before others are cut; pieces above them are cut first. None: only priority counts."""
+    """Share of the prompt in tokens: what the part asks for above it is cut first. None: only priority counts."""
 
     @property
     def tokens(self) -> int:

@@ -235,7 +235,7 @@ def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
 
 
 def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
-    """Replace a fact by several, each with all its sources; the first of them supersedes it.
+    """Replace a fact by several new ones, each with all its sources; the first new one supersedes the fact.
 
     Raises:
         MessageError: fewer than two texts, one without words, or two that are the same.

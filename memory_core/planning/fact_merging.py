@@ -112,7 +112,7 @@ class KnownFact:
     text: str
     slot: str | None = None
     protected: bool = False
-    """True if a person wrote, imported, edited, confirmed or pinned it: nothing automatic rewords or drops it."""
+    """True if a person wrote, imported, edited, confirmed or pinned the fact; only a person may change it then."""
     rejected: bool = False
 
 

@@ -42,20 +42,20 @@ class Statement:
     wordings: tuple[str, ...]
     """All wordings, oldest first; the last is the present one."""
     turn: int
-    """Turn of its last change of words or state."""
+    """Turn in which words or state of the statement last changed."""
     sources: tuple[Source, ...] = ()
     ended: bool = False
     confirmed_at: float = 0.0
-    """Time when it was last said, or confirmed by a person; seconds since 1970."""
+    """Time when the statement was last said, or confirmed by a person; seconds since 1970."""
     reviewed: bool = False
-    """True if a person wrote, changed or reviewed it, and did not undo that: no other statement counts as later."""
+    """True if a person wrote, changed or reviewed the statement without undoing that: no other one counts as later."""
     decided: bool = False
     """True if a person decided against this statement and for one that it contradicts."""
     version: int = 0
     block: str = ""
     """Name of its block if all statements of the block are listed, as in the preview of a change; else empty."""
     contradicts: tuple[Ref, ...] = ()
-    """Statements that it contradicted when it was added."""
+    """Statements that this one contradicted when it was added."""
     replaced_by: Ref | None = None
 
     @property
@@ -66,7 +66,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class FormerValue:
-    """A value that was replaced or ended; the sources of its statement may say it."""
+    """A value that was replaced or ended; the messages that its statement was learned from may state it."""
 
     kind: MarkKind
     of: Statement
@@ -95,7 +95,7 @@ class Mark:
 
     kind: MarkKind
     now: Ref | None
-    """Fact or relation with the present value; None if there is none, or for a fact, whose list shows both."""
+    """Fact or relation with the present value; None if there is none, or beside a fact: its list shows both."""
     turn: int
     """Turn in which the present value was said, or in which the former one was found to have ended."""
     words: str = ""

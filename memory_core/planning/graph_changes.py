@@ -51,18 +51,18 @@ class NamedRelation:
     subject_type: str = "other"
     object_type: str = "other"
     ended: bool = False
-    """True if it held only in the past."""
+    """True if the relation held only in the past."""
     sources: tuple[Source, ...] = ()
     """The messages that state the relation."""
     by_others: bool = False
-    """True if only the output of a tool or a pasted text says it: it is not learned, as nobody could review it."""
+    """True if only a tool's output or pasted text states the relation; it is not learned, as nobody could review it."""
 
 
 # -- found relations -----------------------------------------------------------------------------
 
 
 def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
-    """Plan to merge known entities that found relations say to be one (`SAME_AS`); the merged one has both names.
+    """Plan to merge known entities that are one by a found relation (`SAME_AS`); the merged entity has both names.
 
     An empty plan if there are only new aliases, which `plan_relations` adds.
     """
@@ -350,7 +350,7 @@ def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
 def rename(
     graph: Graph, entity: Entity, name: str | None, type: str | None, aliases: Sequence[str] | None
 ) -> GraphPlan:
-    """Plan another name, type or aliases of an entity; the former name becomes an alias unless `aliases` are passed.
+    """Plan another name, type or aliases for an entity; the former name becomes an alias unless `aliases` are passed.
 
     Raises:
         ConflictError: it was changed since it was read.

@@ -360,7 +360,7 @@ def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int])
     """Check that the graph is consistent after a change of these entities and relations.
 
     Raises:
-        ConflictError: a relation names an entity that is gone, or two are the same.
+        ConflictError: a relation names a missing entity, or two entities or two relations are now the same.
     """
     changed_entities, changed_relations = set(entities), set(relations)
     for relation in graph.relations.values():

@@ -210,7 +210,7 @@ class Names:
 
 
 def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int, int]:
-    """Return the distance, by id, of active relations within `hops` of some entities; 1: touches one of them."""
+    """Return the distances of active relations near some entities, by id: from 1 (touches one of them) to `hops`."""
     edges = _edges(graph)
     reached = set(entities)
     border, result = reached, dict[int, int]()
@@ -301,7 +301,7 @@ _BASE = {
     "also known as": SAME_AS, "known as": SAME_AS, "also called": SAME_AS, "aka": SAME_AS, "nickname": SAME_AS,
     "nickname of": SAME_AS, "short for": SAME_AS, "also": SAME_AS,
 }  # fmt: skip
-"""Other wordings of predicates that the engine treats specially."""
+"""Other wordings of predicates that the engine treats specially, each with the usual wording."""
 
 
 def clean_name(name: str) -> str:

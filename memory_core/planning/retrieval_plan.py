@@ -18,7 +18,7 @@ from memory_core.errors import ConfigError
 GateOutcome = Literal[
     "granted", "quarantined", "below_threshold", "in_queue", "replaced", "beyond_top_k", "postprocessed", "no_room",
 ]  # fmt: skip
-"""Outcome of a candidate; all but the first are gates, in the order in which they are passed."""
+"""Outcome of a candidate: `granted`, or the gate that stopped it; gates are in the order in which they apply."""
 
 Signal = TypeVar("Signal", float, NDArray[np.float64])
 """Signals of one message, or arrays for many."""
@@ -145,7 +145,7 @@ def _gates(candidates: Iterable[Candidate]) -> dict[GateOutcome, int]:
 
 
 def postprocessed(plan: RetrievalPlan, kept: Sequence[int]) -> RetrievalPlan:
-    """Return the plan with granted candidates first, as ordered in `kept`; those it lacks become `postprocessed`."""
+    """Return the plan with granted candidates first, in the order of `kept`; missing ones become `postprocessed`."""
     places = {number: place for place, number in enumerate(kept)}
     candidates = [
         replace(c, outcome="postprocessed") if c.outcome == "granted" and c.number not in places else c
@@ -230,7 +230,7 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def match(vector: Signal, keyword: Signal, vector_weight: float, keyword_weight: float) -> Signal:
-    """Return the weighted mean of the two signals, which are at least 0; a weight of 0 leaves the other alone."""
+    """Return the weighted mean of two signals that are not negative; with a weight of 0, the other signal alone."""
     if not keyword_weight:
         return vector
     if not vector_weight:

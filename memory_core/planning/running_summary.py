@@ -231,7 +231,7 @@ class _Token:
 
     @property
     def month(self) -> str | None:
-        """The month it names, only if it has a capital: `may` and `march` are words too."""
+        """Month that a capitalised token names; None for other tokens, as `may` and `march` are words, too."""
         word = self.key
         return _MONTHS.get(word) if self.text[0].isupper() else None
 

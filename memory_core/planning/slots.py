@@ -16,7 +16,7 @@ ORIGIN, PLACE, PRICE, STATUS, TIME = "origin", "place", "price", "status", "time
 """Attributes that rules recognise in every language; others are named by the words of the speaker."""
 
 _OF_SEVERAL = "allergy child children dislike friend hobby language like pet sibling skill"
-"""Attributes that hold several values at a time, in singular or plural; others hold one, as `favourite language`."""
+"""Attributes that hold several values at a time, in singular or plural; all others hold one."""
 
 _NAMED_ALIKE = (
     ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET, DATE, NAME, STATUS, "boss", "capital", "ceo", "coordinator", "cto",

@@ -77,7 +77,7 @@ class ParsedQuestion:
     words: str
     """The question, without the names of the speakers it is about."""
     speaker: str | None
-    """The only speaker it names, or the role `user` if it has "I" or "my"; in lower case, as from `speaker_of`."""
+    """The only speaker that the question names, or role `user` for "I" and "my"; lower case, as from `speaker_of`."""
     days: tuple[Day, ...]
 
 
