@@ -61,7 +61,7 @@ class AsOf:
 
 
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
-    """Create a session in the state this one had at the end of a turn. See `Memory.branch`."""
+    """Create a session in the state that another one had at the end of a turn. See `Memory.branch`."""
     database = session.database
     pieces = Pieces(database, step)
     with collector_paused():

@@ -170,10 +170,10 @@ class SessionHandle:
         agents.hand_back(self._session)
 
     def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
-        """Learn deliveries that wait for an unavailable model with this process's rules or model.
+        """Learn from deliveries that wait for an unavailable model, with this process's rules or model.
 
-        `blocks` by name; None: all that wait. Any process then learns for them, until a program opens the session
-        with a model for them.
+        `blocks` by name; None: all that wait. Any process then learns for these blocks, until a program opens the
+        session with a model for them.
         """
         self._session.open()
         # Only waiting blocks: others are left to the program that serves them.

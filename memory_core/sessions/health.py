@@ -86,7 +86,7 @@ def check_health(
     timeout: float = TIMEOUT_SECONDS,
     clock: Callable[[], float] = time.time,
 ) -> Health:
-    """Check every part concurrently; None skips the chat model.
+    """Check every part concurrently; the chat model only if `model` is given.
 
     The database is read, the vector index searched, a word embedded, and the chat model's address queried for its list
     of models, which uses no tokens. With `free`, an embedding model behind an address is queried for its list too
@@ -144,7 +144,7 @@ def rebuild_index(
 
 
 def can_be_rebuilt(index: VectorIndex) -> bool:
-    """Return whether the index is a copy at all: an exact scan reads the database itself."""
+    """Return whether the index is a copy that can be rebuilt; an exact scan reads the database itself."""
     return not index.name.startswith("exact scan")
 
 

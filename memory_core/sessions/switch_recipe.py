@@ -36,7 +36,7 @@ _SETTLED = (
 """Settings that a recipe applies to a kept block even at their default: another recipe may have changed them."""
 
 _LEAVES_ROOM = ("chat_history_token_ratio", "token_flush_size")
-"""Settings by which the queue leaves room for blocks; if it already does, a recipe that needs room keeps its values."""
+"""Settings by which the queue leaves room for blocks; they are kept if the queue leaves room already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LeftBlock:
     kind: str
     holds: Holding
     note: str
-    """Sentence that says what happens to its contents."""
+    """Sentence that says what happens to the block's contents."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SwitchPlan:
     added: tuple[NewBlock, ...]
     removed: tuple[LeftBlock, ...]
     changed: Mapping[str, Mapping[str, tuple[Any, Any]]]
-    """Settings that change, by kept block: each before and after."""
+    """Settings that change, by kept block, each with its value before and after."""
     settings: Mapping[str, tuple[Any, Any]]
     """Settings of the memory that change, before and after, except the recipe's name."""
     order: tuple[str, ...]
