@@ -27,13 +27,13 @@ class Trial:
     recipe: str
     turns: tuple[PlayedTurn, ...]
     calls: int
-    """Number of model calls that the recipe would have made; in the trial the offline rules did their work."""
+    """Number of model calls that the recipe would have made; in the trial, the offline rules replaced them."""
     call_tokens: int
-    """Tokens of messages that the model would have read in these calls, without its instructions."""
+    """Tokens of the messages that a model would have read in the recipe's calls, without instructions."""
     prompt: Context | None
-    """Next prompt under the recipe; None where it cannot be tried."""
+    """Next prompt under the recipe; None if the recipe cannot be tried."""
     error: str | None = None
-    """Sentence that says why it cannot be tried, or learned less than it would."""
+    """Sentence that says why the recipe cannot be tried, or learned less than it would."""
 
     @property
     def average(self) -> int:

@@ -92,7 +92,7 @@ class ConsolidatingMemory:
 
     @classmethod
     def over(cls, memory: Memory, block: str | None = None) -> "ConsolidatingMemory":
-        """Wrap one of the facts blocks of an existing memory, by default the first that decides.
+        """Wrap one of the facts blocks of an existing memory, by default the first that decides on found facts.
 
         Raises:
             NotFoundError: there is no such block, or no facts block at all.

@@ -123,7 +123,7 @@ class UserMemories:
     def add_run(self, messages: Messages, response: str | ChatMessage | None = None) -> Receipt:
         """Append a run: the user's message and the answer, or all its messages in order; then learn from it.
 
-        A failing model never makes a run fail: deliveries stay due (`memory.deliveries()`).
+        A failing model never makes a run fail: deliveries stay due (`memory.session.deliveries()`).
 
         Raises:
             MessageError: the run has no user message or several, or cannot be stored.
@@ -212,7 +212,7 @@ class UserMemories:
     def replace_user_memory(
         self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "user"
     ) -> Fact:
-        """Replace a memory's text, and its topics unless they are None. It can be undone.
+        """Replace a memory's text, and its topics unless they are None. The change can be undone.
 
         Where a person must approve an agent's edits, the memory stays, and the returned one waits for approval.
 
