@@ -207,7 +207,7 @@ class Memory:
         services: Services | None = None,
         **settings: Any,
     ) -> "Memory":
-        """Make a memory by one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
+        """Make a memory from one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
         `hybrid`, `graph`, `user_memories`, `consolidating` or `self_editing`.
 
         `settings` are the recipe's parameters (such as `turns=4`) and arguments of `from_defaults`, which win

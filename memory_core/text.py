@@ -21,7 +21,7 @@ _HALF = re.compile(r"[\ud800-\udfff]")
 """A UTF-16 surrogate, as JSON may contain it unpaired; alone it is not text in any encoding."""
 
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Kana and Han, as the inside of a character class: they are written without spaces, so each counts as a word."""
+"""Kana and Han, as the inside of a character class; written without spaces, each character counts as a word."""
 
 _PAIRED = re.compile(f"[{UNSPACED}]")
 _FREQUENT = frozenset("我你的了是在吗呢什么哪里几个有のはがをにでとですかまいしたてるなもどこ何")
@@ -111,8 +111,8 @@ def stems(text: str, *, stop: bool = True) -> list[str]:
 def keyword_terms(stemmed: Sequence[str]) -> Sequence[str]:
     """Return stems as keyword search counts them: Chinese, Japanese and Korean in overlapping pairs of characters.
 
-    No rule says where their words end, but pairs match most of them. Single characters count too, except the most
-    frequent: without them one in eight of our own questions finds nothing.
+    No rule says where words of these languages end, but pairs match most of them. Single characters count too, except
+    the most frequent: without single ones, one in eight of our own questions finds nothing.
 
     >>> keyword_terms(["我", "住", "在", "porto", "서울에"])
     ['我住', '住在', '住', 'porto', '서울', '울에']

@@ -2,7 +2,7 @@
 
 `content` counts everything the model reads, including tool calls and arguments; `reference` counts as LlamaIndex 0.14
 does (tool calls and thinking are free); `billed` adds per-message overhead to `content` (and, for a whole context, the
-markup). A setting chooses the one that decides; all are shown.
+markup). A setting chooses which of the three decides; all are shown.
 """
 
 import gzip
@@ -32,7 +32,7 @@ IMAGE_TOKENS = 256
 AUDIO_TOKENS = 256
 VIDEO_TOKENS = 256
 DOCUMENT_TOKENS = 2048
-"""LlamaIndex's flat estimates, in tokens per part."""
+"""LlamaIndex's flat estimates for images, audio, video and documents, in tokens per part."""
 
 
 @dataclass(frozen=True, slots=True)
