@@ -1,7 +1,7 @@
 """Nearest-neighbour search: an exact scan of the database's vectors, or Chroma as a faster copy.
 
-`vector_index.py` has the protocol, `keyword.py` the keyword search beside it. `planning/retrieval_plan.py`
-decides what is granted to the context.
+`vector_index.py` has the protocol of an index, and `keyword.py` the keyword search. `planning/retrieval_plan.py`
+decides which results the context gets.
 """
 
 from pathlib import Path
@@ -13,12 +13,12 @@ __all__ = ["open_index"]
 
 
 def open_index(url_or_path: str | Path | None) -> VectorIndex:
-    """Return the index of a setting: None is the exact scan, `http://host:port` a Chroma server, a path a folder.
+    """Return the index for a setting: None: exact scan; `http://host:port`: Chroma server; a path: Chroma in a folder.
 
     Nothing is opened or connected before the first search or `check`.
 
     Raises:
-        ConfigError: the setting is an address of another kind.
+        ConfigError: the setting is empty, or an address that is not http.
     """
     from memory_core.vectors.chroma import ChromaIndex
     from memory_core.vectors.exact import ExactIndex

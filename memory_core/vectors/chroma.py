@@ -1,10 +1,10 @@
 """Chroma index: a copy of the database's vectors that follows the database and can be rebuilt.
 
-Each collection of vectors has one in Chroma. The metadata name the revision that it holds, which is compared with the
-database's before each search. Chroma's search is approximate (HNSW), so it only names candidates: it returns their
-vectors, which `ranking.rank` scores as in the exact scan. Chroma's own distances are float32 sums, measured as 6e-7
-off, by which equal texts would not tie. The exact scan answers where the approximation could show, because Chroma
-returned too few or the limit falls within a tie, and where all vectors are wanted.
+Each collection of vectors is copied to a collection in Chroma, whose metadata name the revision of the copy; it is
+compared with the database's before each search. Chroma's search is approximate (HNSW), so it only finds candidates:
+`ranking.rank` scores their vectors as in the exact scan. Chroma's own distances are float32 sums, measured as 6e-7
+off, so equal texts would not tie. The exact scan answers if the approximation could change the result, because Chroma
+returned too few vectors or the limit falls within a tie, and if all vectors are requested.
 """
 
 from collections import OrderedDict
@@ -45,13 +45,13 @@ _READINGS = 3  # attempts to catch up with a database that other processes write
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Collection of this program in Chroma."""
+    """Collection in Chroma that copies one in the database."""
 
     handle: Any
     held: Revision
-    """Database revision that the collection holds; during a build, up to the last batch."""
+    """Revision of the database that was copied; during a build, as of the last batch."""
     newest: int
-    """Number of the newest vector in it, 0 without one; `held.last_number` may be of a deleted vector."""
+    """Number of the newest vector in the copy, 0 if it is empty; `held.last_number` may belong to a deleted vector."""
     dim: int | None
     """Dimensions of the vectors; None while the collection is empty."""
 
@@ -201,7 +201,7 @@ class ChromaIndex:
     def _open(self, client: Any, source: VectorSource) -> _Copy | None:
         """Return the collection in Chroma; None if it is missing or not a copy of this source.
 
-        The newest vector is compared, as a new database under an old name could have the same numbers.
+        The newest vectors of both are compared, as a new database under an old name could have the same numbers.
         """
         from chromadb.errors import NotFoundError
 
@@ -241,7 +241,7 @@ class ChromaIndex:
         return replace(copy, handle=handle)
 
     def _add(self, client: Any, source: VectorSource, copy: _Copy, wanted: Revision) -> _Copy:
-        """Add vectors newer than the copy's newest. The metadata follow each batch, so an interrupted run continues."""
+        """Add vectors newer than the copy's newest. Metadata follow each batch, so an interrupted run can continue."""
         with self._place.errors():
             size = min(_BATCH, client.get_max_batch_size())
         vectors = source.vectors(after=copy.newest)

@@ -45,7 +45,7 @@ class Server:
         """Return the connected client.
 
         Raises:
-            VectorIndexError: nothing answers, or what answers is not Chroma.
+            VectorIndexError: no server answers, or it is not Chroma.
         """
         with self._lock:
             if self._client is None:
@@ -295,7 +295,7 @@ def _settings_class() -> Any:
 
 @contextmanager
 def _chroma_errors() -> Iterator[list[BaseException]]:
-    """Collect the exception that ends the block; the caller must raise its own error from it."""
+    """Put the exception that ends the `with` block into the list; the caller must raise its own error from it."""
     caught: list[BaseException] = []
     try:
         yield caught
@@ -331,7 +331,7 @@ def _open_database(path: Path) -> Any:
 
 
 def _parse(url: str) -> tuple[str, int, bool]:
-    """Return host, port and whether it is https. Errors omit the address, which may hold a password."""
+    """Return host, port and whether the scheme is https. Errors omit the address, which may hold a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -363,7 +363,7 @@ def _is_uuid(name: str) -> bool:
 
 
 def _registries() -> tuple[dict[str, Any], ...]:
-    """Return the process's embedded clients and their use counts by path, from which a failed opening is removed."""
+    """Return Chroma's registries of this process: embedded clients, and their use counts, both by path."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     return SharedSystemClient._identifier_to_system, SharedSystemClient._identifier_to_refcount

@@ -1,6 +1,6 @@
 """An exact scan over the vectors in the database, kept in memory: no service, no approximation.
 
-As fast as an index up to some 50,000 vectors per collection, and the reference for every other index.
+It is as fast as Chroma up to some 50,000 vectors per collection, and the reference for every other index.
 """
 
 from collections import OrderedDict
@@ -30,7 +30,7 @@ _EMPTY = Revision(count=0, last_number=0, deleted=0)
 
 
 def only_grew(before: Revision, now: Revision) -> bool:
-    """Return whether adding the newer vectors is enough to get from one revision to the next."""
+    """Return whether a copy at revision `before` is up to date after adding newer vectors, as none were deleted."""
     return now.deleted == before.deleted and now.count >= before.count and now.last_number >= before.last_number
 
 
@@ -58,7 +58,7 @@ class ExactIndex:
         return rank(numbers[near], rows[near], query)[:limit]
 
     def score(self, source: VectorSource, query: Vector, numbers: Collection[int]) -> list[Hit]:
-        """Return the cosine similarity of these vectors, in no order; unknown numbers are omitted.
+        """Return the cosine similarity of the query to the vectors with these numbers; unknown numbers are omitted.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -82,7 +82,7 @@ class ExactIndex:
         self._make_room()
 
     def scores(self, source: VectorSource, query: Vector) -> tuple[Numbers, NDArray[np.float64]]:
-        """Return the numbers `(n,)` and cosine similarities `(n,)` of all vectors, in no order.
+        """Return the numbers `(n,)` and cosine similarities `(n,)` of all vectors, unsorted.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.

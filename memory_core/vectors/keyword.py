@@ -1,4 +1,4 @@
-"""Keyword search in memory: exact names and numbers, which embeddings blur.
+"""Keyword search in memory, for exact names and numbers, which embeddings blur.
 
 An index over (number, text) pairs, which its owner fills; nothing is stored in the database. `text.py` has the stems,
 stop words and character pairs of Chinese, Japanese and Korean.
@@ -72,12 +72,12 @@ class KeywordIndex:
         return number in self._slot_of
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all texts in the index, in no order."""
+        """Return the numbers of all texts in the index, unsorted."""
         with self._lock:
             return list(self._slot_of)
 
     def add(self, number: int, text: str | Sequence[str]) -> None:
-        """Index a text, or its stems, under a number; a text already there under it is replaced."""
+        """Index a text, or its stems, under a number; replace the text that already has the number, if any."""
         terms = keyword_terms(stems(text) if isinstance(text, str) else text)
         with self._lock:
             if number in self._slot_of:
@@ -104,7 +104,7 @@ class KeywordIndex:
         """Return texts that share a term with the query, best first, ties by number, at most `limit`.
 
         `query` is a text or its stems. `also` are the stems of further texts by number, none of which is in the
-        index: the result is as if they were.
+        index: they are searched as if they were in it.
 
         Raises:
             ConfigError: `limit` is below 1.

@@ -1,4 +1,4 @@
-"""Exact cosine similarity, by which every index ranks, also one that finds its candidates by approximation."""
+"""Exact cosine similarity, by which every index ranks, even if its candidates come from an approximate search."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def check_dimension(query: Vector, dim: int) -> None:
 
 
 def stack(batch: list[StoredVector], dim: int | None) -> tuple[Numbers, Rows]:
-    """Return a non-empty batch as numbers `(n,)` and vectors `(n, dim)`; with `dim` None, the first vector sets it.
+    """Return a non-empty batch as numbers `(n,)` and vectors `(n, dim)`; `dim` None: as many as the first vector has.
 
     Raises:
         VectorIndexError: a vector differs in dimension from the others or is not finite.

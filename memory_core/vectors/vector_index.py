@@ -1,7 +1,7 @@
 """Protocol of a vector index.
 
-The vectors themselves live in the database. An index is a copy of one *collection* of them that
-answers fast; it follows the database and can be thrown away and rebuilt at any time.
+The vectors themselves are stored in the database, in *collections*. An index searches fast in copies of the
+collections; it follows the database and can be deleted and rebuilt at any time.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class StoredVector:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """State of a collection, which changes whenever its vectors do."""
+    """State of a collection of vectors; it differs after every addition and deletion."""
 
     count: int
     last_number: int
@@ -57,7 +57,7 @@ class VectorSource(Protocol):
 
 
 class VectorIndex(Protocol):
-    """Finds the nearest vectors of a collection."""
+    """Index that finds the nearest vectors of a collection."""
 
     @property
     def name(self) -> str:

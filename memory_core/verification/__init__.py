@@ -1,1 +1,1 @@
-"""Search for words that were forgotten, in every file of a folder. Shares no code with what deletes them."""
+"""Search every file of a folder for forgotten words. Shares no code with the modules that erase them."""

@@ -1,8 +1,8 @@
-"""Fingerprints of texts, by which they can be found without being stored.
+"""Fingerprints of texts, by which a text can be found without being stored.
 
 A fingerprint is the length of a text in bytes and its polynomial hash (Rabin and Karp, 1987) modulo two numbers, with
-random bases. All windows of that length in other bytes can be compared with it at once. Letters of ASCII are compared
-without their case. Anyone with the bases can confirm a guess of a text; nobody can recover the text from them.
+random bases. All windows of the same length in other bytes can be compared with it at once. ASCII letters are
+compared without case. Anyone with the bases can confirm a guess of a text; nobody can recover the text from them.
 """
 
 import json
@@ -15,11 +15,11 @@ import numpy as np
 from memory_core.errors import ConfigError
 
 MODULI = (2**64, 2**61 - 1)
-"""Moduli of the two hashes: the first is the overflow of 64 bits; the second, a prime, confirms its matches."""
+"""Moduli of the two hashes: the first is what 64-bit overflow gives; the second, a prime, confirms matches."""
 CHUNK_BYTES = 1_048_576
-"""Bytes hashed together: some 24 MB of memory."""
+"""Bytes hashed at a time, which takes some 24 MB of memory."""
 MIN_CHARACTERS, MAX_CHARACTERS = 4, 10_000
-"""Limits of a text: shorter ones occur in other words by chance; for longer ones, search for one sentence."""
+"""Limits of a text's length: a shorter one occurs in other words by chance; of a longer one, give a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Wanted:
 
     @property
     def longest(self) -> int:
-        """Bytes of the longest form."""
+        """Length of the longest form in bytes."""
         return max(form.bytes for forms in self.texts for form in forms)
 
 
@@ -47,7 +47,7 @@ def wanted(texts: Iterable[str]) -> Wanted:
     """Return the fingerprints of these texts under new random bases.
 
     Raises:
-        ConfigError: there is no text, or one is shorter or longer than can be looked for.
+        ConfigError: there is no text, or one is too short or too long to search for.
     """
     lines = [text for line in texts if (text := " ".join(line.split()))]
     if not lines:
@@ -64,7 +64,7 @@ def wanted(texts: Iterable[str]) -> Wanted:
 
 
 def forms(text: str) -> list[bytes]:
-    """Return the bytes in which a text may be stored: UTF-8, escaped in JSON, UTF-16; in any case.
+    """Return the bytes in which a text may be stored: UTF-8, JSON escapes, UTF-16; ASCII letters in lower case.
 
     >>> forms("Zoë")[:3]
     [b'zo\\xc3\\xab', b'zo\\xc3\\x8b', b'zo\\\\u00eb']
@@ -99,7 +99,7 @@ def _split(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _WindowSums:
-    """Prefix sums of some bytes, from which the hash of any window is a difference: computed once for all texts."""
+    """Prefix sums of some bytes, computed once for all texts: the difference of two of them gives a window's hash."""
 
     def __init__(self, data: bytes, bases: tuple[int, int]) -> None:
         self.data = data
@@ -132,7 +132,7 @@ def _fingerprint(form: bytes, bases: tuple[int, int]) -> Fingerprint:
 
 
 def _hash(data: bytes, base: int, modulus: int) -> int:
-    """Return the sum of the bytes times the powers of the base, the first times 1."""
+    """Return the sum of each byte times `base` to the power of its index, modulo `modulus`."""
     result = 0
     # Horner's rule from the end, so that the first byte has the power 0 as in the prefix sums.
     for value in reversed(data):

@@ -87,9 +87,9 @@ def receipt_of(place: Path | str, wanted: Wanted) -> Receipt:
     """Search a folder or file, or a PostgreSQL database given by its URL; return the receipt.
 
     Raises:
-        ConfigError: psycopg is needed and not installed.
+        ConfigError: PostgreSQL is to be searched, but psycopg is not installed.
         NotFoundError: there is no such folder or file.
-        StoreError: the server cannot be reached.
+        StoreError: the PostgreSQL server cannot be reached.
     """
     server = isinstance(place, str) and is_server(place)
     parts = search_server(str(place), wanted) if server else search(Path(place), wanted)

@@ -27,7 +27,7 @@ class Searched:
     file: str
     """Path within the folder, or the name of a server's database."""
     part: str
-    """`bytes` or `name` of the file, `table.column` of a database, a member of an archive, or its `contents`."""
+    """`bytes` or `name` of the file, `table.column`, an archive's member, or `unpacked`; `contents` if unreadable."""
     bytes: int
     hits: int
     """Number of matches of all texts."""
@@ -105,7 +105,7 @@ def _unpacked(name: str, part: str, data: bytes, wanted: Wanted) -> Searched:
 
 
 def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
-    """Search every column of every table: here, values split across pages and compressed values are whole."""
+    """Search every column of every table. Unlike in the file's bytes, no value is split across pages or compressed."""
     # Read only, and through SQLite, which also reads the changes that are still in its write-ahead log.
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
         # Stored text may be invalid UTF-8, which decoding would refuse.
