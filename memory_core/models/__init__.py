@@ -1,1 +1,1 @@
-"""Clients of chat and embedding models, and the offline ones. Import each from its own module: some load slowly."""
+"""Clients of chat and embedding models, and offline models. Import from the modules directly: some load slowly."""

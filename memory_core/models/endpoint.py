@@ -40,8 +40,8 @@ class Endpoint:
     headers go to the environment's address only: any other address gets the key passed with it, or none.
 
     Raises:
-        ConfigError: the client is not installed, the address is no http address, or the key holds characters no header
-            can carry.
+        ConfigError: the client is not installed, the address is no http address, or the key has characters that no
+            HTTP header can carry.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Endpoint:
         self.timeout_seconds = timeout_seconds
         self.max_retries = max_retries
         self.of_environment = not base_url or _same_address(self.base_url)
-        """True for the address that the environment names: no other gets the environment's key and headers."""
+        """True if the address is that of the environment; no other address gets the environment's key and headers."""
         self._key = _checked_key(api_key or (os.environ.get("OPENAI_API_KEY") if self.of_environment else None))
         self._lock = threading.Lock()
         self._client: Any = None
@@ -146,7 +146,7 @@ class Endpoint:
 
 
 def environment_url() -> str:
-    """Return the address that the environment names, or that of OpenAI.
+    """Return the address in `OPENAI_BASE_URL`, else that of OpenAI.
 
     Raises:
         ConfigError: it is no http address.
@@ -162,7 +162,7 @@ def _same_address(url: str) -> bool:
 
 
 def transport_errors(name: str = "HTTPError") -> tuple[type[Exception], ...]:
-    """Return the httpx errors that an `openai` below 3 lets through once a stream has begun; empty without httpx."""
+    """Return httpx errors that `openai` before version 3 lets through once a stream has begun; empty without httpx."""
     httpx = sys.modules.get("httpx")
     return (getattr(httpx, name),) if httpx is not None else ()
 
@@ -256,7 +256,7 @@ def _reason(error: Exception) -> str:
 
 
 def _scrub(error: BaseException | None, endpoint: Endpoint) -> None:
-    """Take the key out of the texts of an exception and of everything it was raised from."""
+    """Remove the key from the texts of an exception and of its causes."""
     # Chains of causes can be circular.
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

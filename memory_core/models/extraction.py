@@ -112,7 +112,7 @@ def _well_formed(value: Any) -> list[Any]:
 
 
 Remarks = Annotated[list[_Skipped], BeforeValidator(_well_formed)]
-"""A model's reasons for noting nothing from single messages."""
+"""A model's reasons why it found nothing in some messages."""
 
 
 class Facts(BaseModel):
@@ -285,7 +285,7 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
 
 
 def remarks(skipped: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
-    """Return a model's reasons by message index (from 0), without unknown messages and unusable words."""
+    """Return a model's reasons by message index (from 0), except for unknown messages or with unusable text."""
     result: dict[int, NothingFound] = {}
     for remark in skipped:
         words = " ".join(remark.reason.split())

@@ -19,7 +19,7 @@ class RuleBased:
 
 
 class ModelBased:
-    """Learner that uses a chat model. Its calls carry their answers, under a hash of the input."""
+    """Learner that uses a chat model. Each call carries its answer, under a hash of the input."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.chat = chat
@@ -69,7 +69,7 @@ def to_json(answer: BaseModel) -> str:
 def input_key(model: str, messages: Sequence[ChatMessage], answer: type[BaseModel] | None = None) -> str:
     """Return a hash of a request: the model's name, the messages as sent, the form of the answer (None: text).
 
-    The task is in the messages, so a reworded task has another hash.
+    The messages include the task, so rewording the task changes the hash.
     """
     form = [answer.__name__, json_schema(answer)] if answer is not None else None
     return content_hash(json.dumps([model, to_openai(messages), form], sort_keys=True))

@@ -88,10 +88,10 @@ class LlamaIndexChat:
         return whole_reply(self, messages)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """Ask the model for an answer in a form, and parse it out of the text.
+        """Ask for an answer of the class `answer`, and parse it from the model's text.
 
         Raises:
-            ModelAnswerError: the answer is empty, or not in that form.
+            ModelAnswerError: the answer is empty or does not fit that class.
             ModelError: the model fails.
         """
         started = time.monotonic()
@@ -153,7 +153,7 @@ class LlamaIndexEmbedder(MeasuredEmbedder):
         """Return unit vectors, shape `(len(texts), dimensions)`.
 
         Raises:
-            EmbedderError: the model fails, or gives something else than vectors.
+            EmbedderError: the model fails, or returns something other than vectors.
         """
         return self._memo.of(texts, lambda new: unit_rows(self._vectors(new)))
 

@@ -47,8 +47,8 @@ class OpenAIChat:
 
     Args:
         base_url, api_key: None or "" means `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
-        timeout_seconds: silence of the endpoint that counts as no answer.
-        max_retries: further tries after a lost connection, 408, 409, 429 or 5xx.
+        timeout_seconds: seconds without data after which the endpoint counts as not answering.
+        max_retries: further attempts after a lost connection or an HTTP status 408, 409, 429 or 5xx.
         prices: US dollars per million input and output tokens; None leaves costs unknown.
     """
 
@@ -73,7 +73,7 @@ class OpenAIChat:
 
     @classmethod
     def from_environment(cls) -> "OpenAIChat | None":
-        """Return a model by `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`; None without key and address."""
+        """Return a model by `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`; None if the first two are empty."""
         if not (os.environ.get("OPENAI_API_KEY", "").strip() or os.environ.get("OPENAI_BASE_URL", "").strip()):
             return None
         return cls(os.environ.get("OPENAI_MODEL", "").strip() or DEFAULT_MODEL)
@@ -90,7 +90,7 @@ class OpenAIChat:
         self.endpoint.close()
 
     def first_word(self, timeout_seconds: float) -> float:
-        """Ask for one word, once, and return the seconds until its first piece came, without waiting for the rest.
+        """Ask for a one-word reply, without retries, and return the seconds until its first piece arrived.
 
         Raises:
             ModelError: the endpoint does not answer in time, or refuses.
@@ -152,7 +152,7 @@ class OpenAIChat:
         """Ask for an answer of type `answer`, by the best method that this endpoint is known to support.
 
         Raises:
-            ModelAnswerError: the answer is empty, cut off, a refusal, or not in that form.
+            ModelAnswerError: the answer is empty, cut off, a refusal, or does not fit `answer`.
             ModelError: the endpoint does not answer or refuses.
         """
         started = time.monotonic()

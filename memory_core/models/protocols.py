@@ -29,7 +29,7 @@ class ModelOutput:
     key: str
     text: str
     readable: bool = True
-    """False: the answer was not in the asked form, and `text` says why."""
+    """True if the answer was in the requested form; if not, `text` says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class NothingFound:
     known: str | None = None
     """Text of the known fact that says the same, as it was passed to the learner; None for other reasons."""
     said: str = ""
-    """A few words of the model; for code `language`, the language."""
+    """The model's short reason; if `code` is `language`, the name of the language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ExtractedFact:
     """Attribute with one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
     topics: tuple[str, ...] = ()
     doubtful: bool = False
-    """True if it leaves so much open that a person must review it; until then no prompt shows it."""
+    """True if the fact leaves so much open that a person must review it; until then no prompt has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Condensation:
-    """A condensed list of facts, with the calls made for it."""
+    """A condensed list of facts, with the model calls made for it."""
 
     facts: tuple[CondensedFact, ...]
     calls: tuple[ModelCall, ...] = ()
@@ -222,9 +222,9 @@ class Summarised:
     text: str
     calls: tuple[ModelCall, ...] = ()
     shortened: int = 0
-    """Tokens that the summariser itself left out, to stay within `max_tokens`."""
+    """Number of tokens that the summariser left out, to stay within `max_tokens`."""
     broken: int = 0
-    """Sentences that were cut off, because one alone was longer than `max_tokens`."""
+    """Number of sentences that were cut off, as each alone was longer than `max_tokens`."""
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
     """Reasons why nothing of a message went into the text, by its index, if the summariser knows."""
 
@@ -307,7 +307,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class LimitedEmbedder(Protocol):
-    """Additional method of an embedder that is of no use for some texts."""
+    """Embedder that tells for which texts its vectors are of any use."""
 
     def reads(self, text: str) -> bool:
         """Return whether the embedder's vector of a text is of any use."""
@@ -322,11 +322,11 @@ def model_name(learner: Model) -> str | None:
 def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
     """Return the vectors of the texts as rows, checked: shape `(len(texts), dimensions)`, of finite length.
 
-    All vectors of the engine come through here: one that is no number or has another length would be
+    All vectors of the engine come from here: a vector of another dimension or with a NaN would be
     stored for good, and make every search of its collection fail.
 
     Raises:
-        EmbedderError: the model failed, or gave anything else.
+        EmbedderError: the model failed, or returned anything else.
     """
     answer = embedder.embed(texts)
     try:

@@ -81,7 +81,7 @@ class RuleRelations(RuleBased):
     """Extractor of relations by rules: deterministic, from the user's own words only, and in linear time."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Return the relations that the user states in `messages`, in order, each once a message."""
+        """Return the relations that the user states in `messages`, in order, each once per message."""
         # Reversed, so that of two spellings the first listed one wins.
         spelled = {normal_name(name): name for name in reversed(known)}
 
@@ -109,7 +109,7 @@ class ModelRelations(ModelBased):
     """Extractor of relations by a chat model, in one call for all messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Return the relations in `messages`, in the order of the model's answer; what cannot be one is in `refused`.
+        """Return the relations in `messages`, in the order of the model's answer; `refused` lists invalid ones.
 
         Raises:
             ModelError: the model did not answer, or not in a form that can be read.

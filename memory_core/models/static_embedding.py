@@ -1,6 +1,6 @@
-"""Static embeddings: a text's vector is the mean of its tokens' vectors. Without neural layers, thousands a second.
+"""Static embeddings: a text's vector is the mean of its tokens' vectors. No neural layers: thousands per second.
 
-The vectors are WordLlama's (l2_supercat, 256 dimensions, MIT), out of the package `wordllama`, of which only two data
+The vectors are WordLlama's (l2_supercat, 256 dimensions, MIT), from the package `wordllama`, of which only two data
 files are read, each checked against a known SHA-256. None of its code is run: importing it would set up logging for
 the whole process, and its loader looks for the tokenizer in the wrong folder and would then download it.
 """
@@ -34,9 +34,9 @@ TOKENIZER, TOKENIZER_SHA256 = (
 class WordLlamaEmbedder(LocalEmbedder):
     """WordLlama (English), 256 dimensions: an embedder for fast ingestion.
 
-    It knows nothing of word order, and finds a message asked for in other words less often than all-MiniLM-L6-v2:
-    half of them in first place, against three quarters. A text is embedded whole, however long; one without
-    a word (empty, or only blanks) gets the first unit vector.
+    It ignores word order. Of messages that were asked for in other words, it found half in first place, and
+    all-MiniLM-L6-v2 three quarters. A text is embedded whole, however long; a text without a word (empty,
+    or only blanks) gets the first unit vector.
     """
 
     id = f"wordllama-l2-supercat:{DIMENSIONS}"

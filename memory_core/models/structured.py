@@ -104,7 +104,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def _objects(text: str) -> Iterator[object]:
-    """Yield the JSON objects in `text`, outermost first."""
+    """Yield the JSON objects in `text`, in order, without those nested in another one."""
     # Bounds the work for an answer of many braces, each of which is tried.
     text = text[:SCAN_CHARACTERS]
     position = text.find("{")

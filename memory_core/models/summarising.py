@@ -46,7 +46,7 @@ _TAGGED = pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL | re.IGNORECASE)
 _WORDS_A_TOKEN = 0.7
 """Words per token. English has about three words to four tokens; a little less is a safe bound."""
 _SMALLEST = 3
-"""Least words of a quotation."""
+"""Minimum words of a quotation."""
 
 
 class RuleSummariser(RuleBased):

@@ -1,4 +1,4 @@
-"""Join relations, as sentences, where one begins with what another ends with, to answer questions of several steps."""
+"""Join relations (sentences) where one begins with the words that end another, to answer multi-step questions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ MAX_JOINED = 300
 
 
 def joined(relations: Sequence[str]) -> list[str]:
-    """Return sentences of two or three relations each, wherever one continues another; those of three first.
+    """Return sentences of two or three relations each, wherever one continues another; sentences of three first.
 
     >>> joined(["Alice manages Project Alpha", "Project Alpha deadline March 2026"])
     ['Alice manages Project Alpha; Project Alpha deadline March 2026']
@@ -28,7 +28,7 @@ def joined(relations: Sequence[str]) -> list[str]:
 
 
 def _following(relation: str, first_words: dict[str, list[str]]) -> Iterator[str]:
-    """Yield the relations that begin with words this one ends with."""
+    """Yield the relations that begin with the last words of `relation`."""
     words = relation.split()
     for length in range(len(words) - 2, 0, -1):  # subject and predicate precede the shared part
         for other in first_words.get(words[-length], ()):

@@ -19,7 +19,7 @@ _ABBREVIATIONS = word_set(
     """
 )
 _MAY_NOT_END = frozenset(["mr", "mrs", "ms", "dr", "prof", "st", "no", "vs", "e.g", "i.e", "approx", "dept", "tel"])
-"""Abbreviations that go before a name or number; the others end a sentence where a capital follows."""
+"""Abbreviations before a name or number, which never end a sentence; others end it if a capital follows."""
 _END = pattern(r"[.!?…]{1,9}[\"”')\]]{0,3}(?=\s)|\n")
 _QUOTED = pattern(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<![\w'])'[^'\n]{2,300}'(?!\w)|«[^»\n]{1,300}»")
 _CODE = pattern(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -46,7 +46,7 @@ _SUPPOSED_CLAUSE = pattern(
 )
 _FRONTED = pattern(r"(?:during|when|whenever|while|after|before|on|at|every|each) ", re.IGNORECASE)
 _HABIT = pattern(r"\b(?:always|usually|often|sometimes|normally|rarely|never)\b", re.IGNORECASE)
-"""Words of a habit, which holds only at the time named before it: "during Thanksgiving, we usually watch films"."""
+"""Words for a habit, which holds only at the time named before them: "during Thanksgiving, we usually watch films"."""
 _REPORTED = pattern(
     r"(?:[\w',]{1,25} ){0,5}(?:said|says|told|tells|asked|asks|wrote|writes|claims|claimed|heard|according to)\b|"
     r".{0,600}, (?:she|he|they|[A-Z][a-z]{1,25}) (?:said|says|told me|wrote)$",

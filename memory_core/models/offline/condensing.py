@@ -1,8 +1,8 @@
 """Shortening a list of facts by rules. Pure and deterministic.
 
 Duplicates become one fact. Then, while the list is above the target, what one subject likes (has,
-visited, ...) is joined into one sentence. Only then are facts left out, the least specific first, and of
-equals the oldest. Pinned facts are never changed or left out.
+visited, ...) is joined into one sentence. Only then are facts left out: the least specific first, and of
+equally specific ones the oldest. Pinned facts are never changed or left out.
 """
 
 import re

@@ -44,9 +44,9 @@ _SINGLE = word_set(
     citizen famous known associated
     """
 )
-"""Verbs and nouns with one value at a time; with a definite noun before the value every verb has one."""
+"""Verbs and nouns with one value at a time; so has every verb if a definite noun precedes the value (`_KIND`)."""
 _SPEAKER = pattern(r"^(?:I|I'm|I've|My|Our|We) |\bI (?!is\b|was\b)[a-z']|\b(?:my|me|we|our|us)\b")
-"""Words of the speaker: sentences about them are read by the grammar."""
+"""First-person words: sentences with them are left to `grammar.py`."""
 _NO_VALUE = word_set("a an the this that these those it he she they what who very so too not always never really just")
 """First words of phrases that describe rather than name: "is a great place"."""
 _COMMON = (NOT_NAMES - word_set("back free past")) | word_set(

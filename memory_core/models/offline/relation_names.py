@@ -15,7 +15,7 @@ _ONLY_PROPER = pattern(
     r"again|because|but|so|these|this|right|currently|still|any ?more|any longer|when|where|after|before|during|"
     r"together|alone|yesterday|today|tomorrow|tonight|recently|though|who|which)\b)"
 )
-"""A name that no word follows which may belong to it: "Porto airport" does not match."""
+"""A name, unless the next word may belong to it: "Porto" does not match in "Porto airport"."""
 
 _DATE = pattern(
     rf"(?:now )?(?:on |in |by |at |for |until |the )?(?:the )?(?P<date>"

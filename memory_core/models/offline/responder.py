@@ -27,7 +27,7 @@ from memory_core.text import shortened, similarity, stems
 
 NAME = "Offline: rules, not a language model"
 ENOUGH = 0.4
-"""Least fraction of a question's words, weighted by rarity, that an answer must hold. Set by hand."""
+"""Minimum fraction of a question's words, weighted by rarity, that an answer must contain. Set by hand."""
 MANY_CHARACTERS = 100_000
 """Maximum characters that are read of one message or memory section; nobody types more."""
 
@@ -159,7 +159,7 @@ class _Sentence:
 
 
 def compose_reply(messages: Sequence[ChatMessage]) -> str:
-    """Return the reply to the last user message, or the results of the tools called for it."""
+    """Return the reply to the last user message; after tool calls, a reply about their results."""
     # Results of tools come first, or the same request would be answered anew.
     if reported := reply_about_tool_calls(messages):
         return reported
@@ -382,7 +382,7 @@ def _groups() -> tuple[frozenset[str], ...]:
 
 
 def _with_concept(stem: str) -> frozenset[str]:
-    """Return a stem, and the mark of every group of `_CONCEPTS` it belongs to."""
+    """Return a stem, and a marker for every group of `_CONCEPTS` that it belongs to."""
     return frozenset([stem, *(f"#{number}" for number, group in enumerate(_groups()) if stem in group)])
 
 

@@ -17,7 +17,7 @@ from memory_core.planning.slots import Slot, of_user
 from memory_core.text import stems
 
 MIN_STEMS, MAX_CHARACTERS = 3, 240
-"""Least content words beside a date, and most characters: shorter sentences are answers, longer ones stories."""
+"""Minimum content words besides a date, and maximum characters: others are mere answers, or stories."""
 
 _EXACT = pattern(
     r"\d[\w.,:/%°'\"-]*|(?<=[\w,;–—-] )(?!I\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b)[A-ZÀ-ÖØ-Þ][\w'’&.-]+"
@@ -49,7 +49,7 @@ _HABIT = pattern(
     r"(?:always|never|prefer|avoid|keep|stick|refuse|insist|stopped|switched|quit)\b"
 )
 MIN_HABIT_WORDS = 8
-"""Least words of a habit or preference that says enough without a name."""
+"""Minimum words for a sentence about a habit or preference to be kept although it has no number, name or title."""
 _UNCLEAR = pattern(
     r"(?:It|It's|This|That|That's|These|Those|There|There's|He|She|They|He's|She's|They're|His|Her|Their|Its|So|And|But|"
     r"Or|Which|What|How|Where|Why|Who|Let|Let's|Can|Could|Please|Thanks|Do|Does|Did|Is|Are|Was|Were|Any|If|Yes|No|"
@@ -92,7 +92,7 @@ _OF_OTHERS = pattern(
     r"posted|forwarded|talked|chatted|discussed|confirmed (?:that|they|it|we|she|he|I|my))\b",
     re.IGNORECASE,
 )
-"""Verbs of reports: another person vouches for them, not the user."""
+"""Verbs of reports: another person vouches for the statement, not the user."""
 
 _VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
     "is are was were be been has have had do does did can could will must may"
@@ -104,7 +104,7 @@ _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
 def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | None = None) -> list[StatedFact]:
     """Return the facts of a sentence; the whole sentence replaces facts that leave out its exact words.
 
-    Facts with a slot are kept beside it: they give the current value. `person` is the only person named so far (or
+    Facts with a slot are kept in addition: they give the current value. `person` is the only person named so far (or
     None): a pronoun at the start of the sentence means that person.
     """
     whole = _whole(sentence, person)

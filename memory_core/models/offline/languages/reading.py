@@ -1,8 +1,8 @@
 """Read facts from sentences by the rules of one language. Pure, in linear time.
 
-A `Language` holds patterns for the ends of sentences and clauses and for what states nothing, and rules that are tried
-in order on each clause. The facts stay in the language of the conversation ("Der Nutzer wohnt in Porto"), so that
-questions in it find them; categories and slots are the same in all languages.
+A `Language` holds patterns for the ends of sentences and clauses and for text that states nothing, and rules that are
+tried in order on each clause. The facts stay in the language of the conversation ("Der Nutzer wohnt in Porto"), so that
+questions in that language find them; categories and slots are the same in all languages.
 """
 
 import re
@@ -24,12 +24,12 @@ class Language:
     """Patterns and rules of one language."""
 
     rules: tuple[Rule, ...]
-    """Tried in order; the first that gives a fact ends the search."""
+    """Rules for a clause, tried in order until one gives a fact."""
     sentence_end: re.Pattern[str]
     question: re.Pattern[str]
-    """Matches in a sentence that asks."""
+    """Matches within a question."""
     unsure: re.Pattern[str]
-    """Matches in a sentence that supposes, considers, or repeats what others say: nothing of it is learned."""
+    """Matches in a sentence that supposes, considers, or repeats what others say: nothing is learned from it."""
     joint: re.Pattern[str]
     """Matches between two clauses of a sentence."""
     lead_in: re.Pattern[str]
