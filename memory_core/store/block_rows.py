@@ -27,7 +27,7 @@ class BlockRecord:
     type: str
     settings: dict[str, Any]
     constructor: str
-    """Values of the last constructor, as canonical JSON: a stored edit wins until these change."""
+    """Values that a program last passed to the constructor, as canonical JSON: a stored edit wins until they change."""
     state: str | None
     revision: int
     text: str | None
@@ -43,15 +43,15 @@ class TextRevision:
     turn: int
     at: float
     note: str | None = None
-    """Author and reason if it was written elsewhere (see `Written`)."""
+    """Author and reason of a version written outside of this memory (see `Written`); else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Origin of a text's version that was written elsewhere."""
+    """Origin of a text's version that was written outside of this memory, such as in an imported file."""
 
     at: float | None = None
-    """Time of writing, in seconds since 1970; None: unknown."""
+    """Time of writing, in seconds since 1970; None if unknown."""
     note: str | None = None
     """Author, and reason."""
 
@@ -63,19 +63,19 @@ class Holding:
     turns: int = 0
     """Number of stored turns."""
     facts: Mapping[str, int] = field(default_factory=dict)
-    """Facts by state; those of a user-scoped block are the user's."""
+    """Number of facts by state; for a block of user scope, of all the user's facts in it."""
     newest: str | None = None
     """Text of the newest active fact, or of the newest active relation."""
     texts: int = 0
     """Number of versions of the block's text."""
     entities: Mapping[str, int] = field(default_factory=dict)
-    """Entities of a graph by state."""
+    """Number of a graph's entities by state."""
     relations: Mapping[str, int] = field(default_factory=dict)
-    """Relations of a graph by state."""
+    """Number of a graph's relations by state."""
     waiting: int = 0
-    """Deliveries that are pending or parked."""
+    """Number of deliveries that are pending or parked."""
     flushes: int = 0
-    """Number of these deliveries that a flush caused."""
+    """Number of pending or parked deliveries that a flush caused."""
 
 
 def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
@@ -148,7 +148,7 @@ def write_text(
     restored: int | None = None,
     written: Written | None = None,
 ) -> int:
-    """Store another text for a static block or a summary; return the new revision. An equal text changes nothing."""
+    """Store a new text for a static block or a summary; return the revision, which is unchanged for an equal text."""
     content = w.store_text(text)
     # No version and no event: an editor that is saved unchanged leaves no trace.
     if content == block.text:

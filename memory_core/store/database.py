@@ -75,10 +75,10 @@ class Database:
         # An in-memory SQLite database is one connection: its transactions take turns.
         self._turns = threading.RLock() if shared_connection else None
         self.for_agents = not shared_connection
-        """True if the writes of this process are an agent's, so that an app only reads the sessions. False in an app; a
-        database in memory can be opened by no app."""
+        """True if this process writes as an agent, so that an app only reads its sessions. False in an app, and for a
+        database in memory, which no app can open."""
         self.noted: dict[str, float] = {}
-        """Time of this process's last stored lease on each session it works in; see `memory_core.store.leases`."""
+        """Time of this process's last stored lease by session, in seconds since 1970; see `store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
         # One consistent view for a whole read: SQLite gives it to any transaction, PostgreSQL only from this level on.
         view = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
@@ -89,7 +89,7 @@ class Database:
         self._owns_engine = True
         self._openers = 1
         self._closed: str | None = None
-        """Name of the closed database, for the error on use; None while it is open."""
+        """Noun for what was closed, for the error on later use; None while the database is open."""
         path = engine.url.database
         # A `file:` URI may name a file in memory, so only plain paths are watched.
         if self.is_sqlite and not shared_connection and path and not path.startswith((":memory:", "file:")):
@@ -99,7 +99,7 @@ class Database:
 
     @classmethod
     def open(cls, url: str | None = None, *, engine: Any = None, schema: str | None = None) -> "Database":
-        """Open the database at `url` (None: a new one in memory), or the one of the caller's engine.
+        """Open the database at `url` (None: a new one in memory), or that of the caller's `engine`.
 
         URLs written for async drivers (`sqlite+aiosqlite`, `postgresql+asyncpg`) are accepted, as
         is an async engine: its URL is opened again with a synchronous driver.
@@ -127,7 +127,7 @@ class Database:
 
     @classmethod
     def _joined(cls, key: tuple[str, str | None]) -> "Database | None":
-        """Return the database that is open under a key, with one more opener; None if none is."""
+        """Return the database that is already open under a key, counting one more opener; None if there is none."""
         database = _open.get(key)
         if database is None or database._closed:
             _open.pop(key, None)
@@ -390,7 +390,7 @@ def parse_url(url: str) -> URL:
     """Return a database URL with a synchronous driver.
 
     Raises:
-        ConfigError: it is not a database URL, or of a kind of database that is not supported.
+        ConfigError: the URL is invalid, or for a kind of database that is not supported.
     """
     try:
         parsed = make_url(url)
@@ -410,10 +410,10 @@ def _in_memory(url: str) -> bool:
 
 
 class SQLiteConnection(sqlite3.Connection):
-    """Connection that closes itself once unused, as a thread or process may just end.
+    """Connection that closes itself once nothing refers to it, as a thread or process may end without closing it.
 
-    A function registered for exit would not do: a background thread may still be at work then, and would get a new
-    and empty database for the one in memory.
+    A function registered for exit would close too early: a background thread may still be at work, and would get a
+    new, empty database instead of the one in memory.
     """
 
     def __del__(self) -> None:
@@ -433,7 +433,7 @@ def _in_memory_engine() -> Engine:
 
 
 def _sharing(engine: Engine) -> Engine:
-    """Return the engine with the dialect shared by all SQLite databases of this process, and its compiled statements.
+    """Return the engine with the dialect and the compiled statements that all SQLite databases of this process share.
 
     Compiling takes most of the time that a new database costs, and the Lab opens one for every conversation it plays.
     """
@@ -452,7 +452,7 @@ def _sqlite_dialect() -> Dialect:
 
 
 _compiled: dict[Any, Any] = {}
-"""Compiled statements, at most as many as this package has different ones."""
+"""Cache of compiled statements of all SQLite engines; bounded, as this package has a limited number of statements."""
 
 
 def _create(url: URL) -> Engine:
@@ -510,7 +510,7 @@ def _connect(connection: Any, _record: Any) -> None:
 
 @contextmanager
 def _our_errors(url: str) -> Iterator[None]:
-    """Translate database errors into `StoreError` and `MessageError`. No other code does."""
+    """Translate database errors into `StoreError` and `MessageError`. No other code translates them."""
     try:
         yield
     # SQLite's driver encodes texts itself, and refuses an unpaired surrogate.

@@ -13,7 +13,7 @@ from memory_core.store.tables import delivery_table, message_table
 from memory_core.store.writing import Writing
 
 LONGEST_BACKOFF_SECONDS = 300.0
-"""Longest pause in seconds between two attempts. A later next attempt means the clock was set back: it is due now."""
+"""Maximum seconds between attempts. If the next one is further off, the clock was set back: the delivery is due now."""
 
 _d = delivery_table.c
 # Built once, as every put runs it.
@@ -70,7 +70,7 @@ def queue_delivery(
 def read_deliveries(
     connection: Connection, session_id: str, *, states: Sequence[str] | None = None, last: int | None = None
 ) -> list[Delivery]:
-    """Return a session's deliveries in order; `last` keeps the newest n."""
+    """Return a session's deliveries in order; `last`: only that many, the newest."""
     query = select(delivery_table).where(_d.session_id == session_id).order_by(_d.id.desc() if last else _d.id)
     if states is not None:
         query = query.where(_d.state.in_(list(states)))
@@ -92,7 +92,7 @@ def pending(connection: Connection, session_id: str, block: str) -> list[Deliver
 
 
 def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
-    """Return the ids of the sessions with a delivery due before a time."""
+    """Return the ids of the sessions with a delivery due before a time (seconds since 1970)."""
     # A pause longer than the longest means that the clock was set back: due as well.
     due = (_d.next_attempt_at <= before) | (_d.next_attempt_at > before + LONGEST_BACKOFF_SECONDS)
     query = select(_d.session_id).where(_d.state == "pending", due).distinct()

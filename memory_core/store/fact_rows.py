@@ -60,7 +60,7 @@ class FactRevision:
     turn: int
     at: float
     category: str | None = None
-    """None if it was not stored: the fact's category then applies, which could not change at that version."""
+    """None if not stored, as in schema version 1, where categories could not change: the fact's category applies."""
     topics: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -220,7 +220,7 @@ def confirm_fact(
 ) -> None:
     """Confirm a fact that was found again, or that a person confirmed: update its date, add sources.
 
-    `restores`: an undone confirmation sets the date back to this time, in seconds since 1970.
+    `restores`: for the undo of a confirmation, the former date, in seconds since 1970.
     """
     at = w.now if restores is None else restores
     # No new version: the fact says the same, so a change made to it meanwhile is no conflict.
@@ -267,11 +267,11 @@ def revise(
     slot: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> int:
-    """Change a fact; None leaves a value unchanged. Each changed value becomes a version and an event; return the last
+    """Change a fact; None leaves a value unchanged. Each changed value makes a version and an event; return the last
     version.
 
-    If nothing changes, the review itself is recorded. `by` is the superseding fact; `tokens` are those of `text`,
-    `slot` is for a fact without one.
+    If nothing changes, the state is recorded again, as a review. `by`: id of the superseding fact. `tokens`: size of
+    `text`. `slot`: only for a fact that has none.
 
     Raises:
         ConflictError: the fact was changed elsewhere since `fact` was read.
@@ -311,7 +311,7 @@ def revise(
 
 
 def lock_row(w: Writing, fact: Fact) -> None:
-    """Lock a fact's row until the transaction ends, and check that it is in the version that was read.
+    """Lock a fact's row until the transaction ends, and check that its version is still `fact.version`.
 
     Raises:
         ConflictError: the fact was changed elsewhere.

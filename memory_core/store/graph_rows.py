@@ -227,7 +227,7 @@ def change_entity(w: Writing, before: Entity, after: Entity, *, actor: Actor) ->
     """Change an entity's name, type, state or aliases; return the new version.
 
     Raises:
-        ConflictError: it was changed elsewhere since `before` was read.
+        ConflictError: the entity was changed elsewhere since `before` was read.
     """
     was, now = _entity_values(w, before), _entity_values(w, after)
     # Only what differs is written, and an entity that stays the same gets no version.
@@ -293,7 +293,7 @@ def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Act
     A relation set to `ended` without an `ended_turn` ends in this turn.
 
     Raises:
-        ConflictError: it was changed elsewhere since `before` was read.
+        ConflictError: the relation was changed elsewhere since `before` was read.
     """
     # A relation that only ends has an event of its own; with other changes, the end is one of them.
     ends_now = after.state == "ended" and after.ended_turn is None
@@ -423,7 +423,7 @@ def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[
 
 
 def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
-    """Return the changeable values of an entity, in the form of the log."""
+    """Return the changeable values of an entity, in the form in which the log has them."""
     return {
         "name": w.store_text(entity.name, scope=entity.scope),
         "type": entity.type,
@@ -434,7 +434,7 @@ def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
 
 
 def _relation_values(w: Writing, relation: Relation) -> dict[str, Any]:
-    """Return the changeable values of a relation, in the form of the log."""
+    """Return the changeable values of a relation, in the form in which the log has them."""
     return {
         "subject": relation.subject,
         "predicate": w.store_text(relation.predicate, scope=relation.scope),

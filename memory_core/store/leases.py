@@ -95,18 +95,18 @@ class RunningAgent:
 
     machine: str
     process: int
-    """Process id on that machine."""
+    """Process id on `machine`."""
 
     @property
     def here(self) -> bool:
-        """True if it runs on this machine."""
+        """True if the process runs on this machine."""
         return self.machine == socket.gethostname()
 
 
 def note_agent(database: Database, connection: Connection, session_id: str, now: float) -> None:
     """Renew this process's lease on a session that it has just written to, under the session's lock.
 
-    Nothing is noted in a database that no other process can open, and in one opened by an app (`Database.for_agents`).
+    Does nothing for a database in memory, and in an app (see `Database.for_agents`).
     """
     # A difference below 0 means that the clock was set back: the lease is written anew.
     if not database.for_agents or 0 <= now - database.noted.get(session_id, float("-inf")) < NOTED_SECONDS:

@@ -9,7 +9,7 @@ from memory_core.events import EventRecord, decode_all
 from memory_core.store.tables import event_table
 
 AT_ONCE = 5_000
-"""Number of events decoded together: some megabytes."""
+"""Number of events decoded at a time, which takes some megabytes."""
 
 RECORD_COLUMNS = [event_table.c[name] for name in ("id", "session_id", "turn", "at", "actor", "kind", "data")]
 

@@ -39,7 +39,7 @@ class NewMessage:
     json: str
     tokens: MessageTokens
     stripped: bool = False
-    """True if an echoed memory section was removed from it."""
+    """True if an echoed memory section was removed from the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class StoredMessage:
     turn: int
     tokens: MessageTokens
     flush: int | None
-    """Number of the flush in which it left the queue."""
+    """Number of the flush in which the message left the queue; None if no flush moved it."""
     at: float
     message: ChatMessage
 
@@ -68,11 +68,11 @@ class QueueRow:
     pinned: bool
     message: ChatMessage
     plain: bool
-    """True if it can be sent unchanged: it has no markup to escape and no mutable parts."""
+    """True if the message can be sent unchanged: it has no markup to escape and no mutable parts."""
 
 
 class MessageCache:
-    """Cache of decoded messages by hash, which drops those first that it loaded first. A hash's text never changes."""
+    """Cache of decoded messages by hash; those loaded first are dropped first. A hash's text never changes."""
 
     def __init__(self, size: int = 16_384) -> None:
         self._size = size
@@ -283,7 +283,7 @@ def read_messages(
     upto: int | None = None,
     last: int | None = None,
 ) -> list[StoredMessage]:
-    """Return the messages of a session in order, filtered by the given arguments; `last` keeps the newest n."""
+    """Return the messages of a session in order, filtered by the arguments; `last`: only that many, the newest."""
     query = select(message_table).where(_m.session_id == session_id)
     if status is not None:
         query = query.where(_m.status == str(status))
@@ -308,7 +308,7 @@ def read_messages(
 
 
 def messages_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[int]:
-    """Return the numbers of messages that may contain all of these casefolded words: misses none, has some too many."""
+    """Return the numbers of all messages with all of these casefolded words, and possibly of some others."""
     texts = texts_that_hold(connection, session_id, words)
     query = select(_m.seq, _m.content).where(_m.session_id == session_id)
     return {seq for seq, key in connection.execute(query) if key in texts} if texts else set()
@@ -317,9 +317,9 @@ def messages_that_hold(connection: Connection, session_id: str, words: Sequence[
 def texts_that_hold(
     connection: Connection, session_id: str, words: Sequence[str], fold: Callable[[str], str] | None = None
 ) -> set[str]:
-    """Return the hashes of texts that may contain all of these casefolded words: misses none, has some too many.
+    """Return the hashes of all texts with all of these casefolded words, and possibly of some others.
 
-    Searches the stored text, which is much faster than decoding it. `fold` makes a text comparable in a second way.
+    Searches the stored text, which is much faster than decoding it. `fold`: another folding, in which words may match.
     """
     # The words as they are written in stored JSON, where quotes and line breaks are escaped.
     written = [json.dumps(_folded(word), ensure_ascii=False)[1:-1] for word in words]

@@ -16,7 +16,7 @@ MAX_KEPT = 2_000
 """Maximum outputs kept for one session, the latest: some years of conversation, or a hundred plays."""
 
 MAX_CHARACTERS = 100_000
-"""Maximum characters of an output that is kept: a longer one is no fact, summary or relation."""
+"""Maximum characters of a stored output: a longer one is no fact, summary or relation."""
 
 _o = model_output_table.c
 
@@ -28,7 +28,7 @@ class StoredOutput:
     key: str
     text: str
     readable: bool
-    """False: the answer could not be read, and `text` says why."""
+    """True if the answer could be read; if not, `text` says why."""
     purpose: str
     model: str
     input_tokens: int | None

@@ -18,7 +18,7 @@ STATEMENT_TIMEOUT_SECONDS = 60
 """Seconds one statement may take; the longest here, on a session of 100,000 messages, take some seconds."""
 
 ANSWER_SECONDS = 70
-"""Seconds a server may send nothing: longer than its own statement timeout."""
+"""Maximum seconds of silence of a server: longer than its statement timeout."""
 
 TOO_LONG: dict[str, Callable[[], str]] = {
     "55P03": lambda: "waited too long for another program's transaction.",

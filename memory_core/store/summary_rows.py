@@ -21,14 +21,14 @@ class StoredSummary:
     record: BlockRecord
     text: str
     covers: int
-    """Number of the last message it covers; 0: none."""
+    """Number of the last message that the summary covers; 0 if it covers none."""
     turn_covered: int
     rewritten: int
-    """Log position of its last rewriting; 0: none."""
+    """Log position of the last rewriting; 0 if there was none."""
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """Value that changes with the text or the messages that it covers."""
+        """Value that changes with the text, and with the messages that the summary covers."""
         return self.record.revision, self.rewritten
 
 

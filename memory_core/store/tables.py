@@ -31,7 +31,7 @@ _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite assigns ids onl
 
 
 class _Actor(TypeDecorator[str]):
-    """Author of a change. Earlier versions stored the user as `curator`; both names are read and found."""
+    """Author of a change. Earlier versions stored the user as `curator`, which is read as `user`."""
 
     impl = String
     cache_ok = True
@@ -43,7 +43,7 @@ class _Actor(TypeDecorator[str]):
 FORMER_USER = "curator"
 
 _NEVER_REUSED = {"sqlite_autoincrement": True}
-"""Without this SQLite reuses the id of a deleted newest row, and references would point to the wrong thing."""
+"""Table option; without it SQLite reuses the id of a deleted newest row, so references could point to another row."""
 
 
 class SchemaRow(SQLModel, table=True):
@@ -82,15 +82,15 @@ class SessionRow(SQLModel, table=True):
     """Id of the tokenizer used for the totals."""
     config: str = Field(default="{}", sa_column=Column(Text, nullable=False))
     constructor: str = Field(default="{}", sa_column=Column(Text, nullable=False))
-    """The last constructor's values, as JSON: a stored edit wins until these change."""
+    """Values that a program last passed to the constructor, as JSON: a stored edit wins until they change."""
     recording: str | None = None
     """Hash of the recorded conversation being replayed into the session."""
     watched: str | None = Field(default=None, sa_type=Text)
     """Watched phrases, messages and facts, as JSON; None: none."""
     probes: str | None = Field(default=None, sa_type=Text)
-    """Probes (conditions on its prompts), as JSON; None: none."""
+    """Probes (conditions on the session's prompts), as JSON; None: none."""
     opened_from: str | None = Field(default=None, sa_type=Text)
-    """Place of the file that the session follows, as JSON; None: none. In no bundle and no branch."""
+    """Location of the file that the session follows, as JSON; None: none. Bundles and branches leave it out."""
     revision: int = 1
     """Number that grows with every change of configuration or blocks, and when messages are removed."""
 
@@ -121,7 +121,7 @@ class MessageRow(SQLModel, table=True):
     reference_tokens: int
     counter: str
     calls: str | None = None
-    """Ids of its tool calls, as JSON; None without any."""
+    """Ids of the message's tool calls, as JSON; None without any."""
     answers: str | None = None
     flush: int | None = None
     content: str
@@ -159,7 +159,7 @@ class DeliveryRow(SQLModel, table=True):
     block: str
     trigger: str
     flush: int | None = None
-    """Flush that moved its messages; None: the messages from `first_seq` to `last_seq`."""
+    """Number of the flush that moved the messages; None: the messages from `first_seq` to `last_seq`."""
     first_seq: int
     last_seq: int
     messages: int
@@ -259,7 +259,7 @@ class FactRevisionRow(SQLModel, table=True):
     at: float
     topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
     category: str | None = None
-    """Category at that version; None in rows of schema version 1: then the fact's category, which could not change."""
+    """Category at that version; None in rows of schema version 1, where a fact's category could not change."""
     metadata_: str | None = Field(default=None, sa_column=Column("metadata", String))
 
 
@@ -302,10 +302,10 @@ class RelationRow(SQLModel, table=True):
     """`active`, `ended` or `retired` (never true)."""
     origin: str = "extracted"
     turn: int
-    """Turn since which it holds."""
+    """Turn since which the relation holds."""
     ended_turn: int | None = None
     ended_by: int | None = Field(default=None, sa_column=Column(_BigKey, nullable=True))
-    """Id of the relation that contradicted it; None if none did."""
+    """Id of the relation that ended this one by contradicting it; None if none did."""
     created_at: float
     confirmed_at: float
     updated_at: float
@@ -368,8 +368,8 @@ class VectorRow(SQLModel, table=True):
     turn: int
     created_at: float
     heard: str | None = Field(default=None, sa_column=Column(Text))
-    """Search metadata of its messages (`blocks.vector_parts.units.UnitMetadata`) as JSON, so that a new process need
-    not read them all; None: it has to."""
+    """Search metadata of the messages (`blocks.vector_parts.units.UnitMetadata`) as JSON, so that a new process need
+    not read all messages; None: not stored."""
 
 
 class ModelOutputRow(SQLModel, table=True):

@@ -61,7 +61,7 @@ def reading_user_facts(connection: Connection) -> set[str]:
 
 
 def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return kind and data of the newest event on a session's origin, by session; one created here has none."""
+    """Return kind and data of the newest event on a session's origin, by session; sessions created here are missing."""
     # One lookup in the index by kind for each session, instead of reading all such events.
     newest = (
         select(func.max(_e.id))

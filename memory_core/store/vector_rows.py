@@ -48,7 +48,7 @@ class Node:
     tokens: int
     turn: int
     session_id: str = ""
-    """The session that stored it; empty: the one that is read."""
+    """Id of the session that stored the turn; empty: the session that is read."""
 
     def covers(self, seqs: Set[int]) -> bool:
         """Return whether all messages of the stored turn are in `seqs`."""
@@ -112,7 +112,7 @@ def sessions_that_share(connection: Connection, user_id: str, block: str) -> tup
 
 
 def count_nodes(connection: Connection, sessions: tuple[str, ...], block: str) -> tuple[int, int]:
-    """Return the number of a block's stored turns in these sessions, and their highest id, which shows any new one."""
+    """Return the number of a block's stored turns in these sessions, and the highest id of these turns."""
     count, last = connection.execute(_COUNT, {"sessions": sessions, "block": block}).one()
     return int(count), int(last)
 
@@ -139,7 +139,7 @@ def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
 
 
 def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
-    """Return the number of a block's stored turns without a vector of this embedder: they have another's, or none."""
+    """Return the number of a block's stored turns with a vector of another embedder, or without a vector."""
     query = select(func.count()).where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return int(connection.execute(query).scalar_one())
 
@@ -275,7 +275,7 @@ def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: 
 class DatabaseVectors:
     """Collection of vectors with `dimensions` numbers each (None: any), as a `VectorSource`.
 
-    `joined`: the collection is the union of these, and not stored itself. A copy is rebuilt when they change.
+    `joined`: stored collections of which this one is the union. A copy is rebuilt when another set is joined.
     A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero
     vector, which no question finds, and its id is added to `unusable`.
     """

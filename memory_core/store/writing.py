@@ -67,7 +67,7 @@ class SessionState:
 
     @property
     def version(self) -> Version:
-        """Value that differs for each configuration, and for a new session under a reused id."""
+        """Value that changes with the configuration, and for a new session under a reused id."""
         return self.created_at, self.revision
 
     @property
@@ -234,7 +234,7 @@ def read_sessions(connection: Connection, *, user_id: str | None = None) -> list
 
 
 def read_opened(connection: Connection) -> dict[str, str]:
-    """Return the place of the file that each session opened from one follows, as JSON, by session id."""
+    """Return the location (JSON) of the file that a session follows, by session id, for sessions opened from a file."""
     s = session_table.c
     query = select(s.id, s.opened_from).where(s.opened_from.is_not(None), s.deleted_at.is_(None)).order_by(s.id)
     return {row.id: row.opened_from for row in connection.execute(query)}

@@ -276,10 +276,10 @@ class Stream(Generic[T]):
 
 @dataclass(frozen=True)
 class Rows:
-    """Session as rows independent of a database. `facts` include those of its user, distinguished by `owner`.
+    """Session as rows independent of a database. `facts` include those of the session's user, marked by `owner`.
 
     Rows with ids are in order of their ids. Each part can be iterated more than once; a `Stream` reads from a database,
-    and only within the transaction it was made in.
+    and only within the transaction that created it.
     """
 
     session: SessionCopy
@@ -311,7 +311,7 @@ def hashes_of(fact: FactCopy) -> set[str]:
 
 
 def with_words(rows: Rows, needed: Collection[str]) -> Rows:
-    """Return the rows with only these texts of the session."""
+    """Return the rows without texts of the session whose hashes are not in `needed`; the user's texts stay."""
     kept_copies = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
     return replace(rows, words=kept_copies)
 

@@ -1,6 +1,6 @@
-"""References of events by id: facts, relations, deliveries, ..., whose ids each database assigns itself.
+"""References in events to facts, relations, deliveries, ... by id. Each database assigns its own ids.
 
-A session that moves to another database gets other ids, and so do its events. The types of an event's fields
+A session that is copied to another database gets new ids there, also in its events. The types of an event's fields
 (`events.FactId` and those beside it) say which of them are references.
 """
 
@@ -89,7 +89,7 @@ def _walks(event: type[Event]) -> dict[str, Walk]:
 
 
 REFERENCES: dict[str, dict[str, Walk]] = {kind: walks for kind, event in KINDS.items() if (walks := _walks(event))}
-"""References by kind of event and field, derived from the fields' types; newer versions' fields are unknown."""
+"""References by kind of event and field, derived from the fields' types; fields of newer versions are missing."""
 
 
 def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Copy one session's rows out of a database and into one, as database-independent values (see `copies`).
+"""Read one session's rows from a database, and store them in one, as database-independent values (see `copies`).
 
-Reading takes everything of one session, and the facts of its user that the session learned or showed. Storing makes a
-session of its own, with new ids for facts, stored turns, deliveries, entities and relations, consistently in rows and
+Reading takes everything of one session, and the facts of its user that the session learned or showed. Storing creates a
+new session, with new ids for facts, stored turns, deliveries, entities and relations, consistently in rows and
 events.
 """
 
@@ -70,10 +70,10 @@ READ_AT_ONCE = 500
 
 
 def read_rows(connection: Connection, state: SessionState, *, whole_user: bool = False) -> Rows:
-    """Read everything of a session, and the facts of its user that it learned, showed or would show next (or all).
+    """Read everything of a session, and the facts of its user that it learned, showed or would show next.
 
-    Sources of those facts are limited to this session's messages. Rows are read while they are iterated, within the
-    connection's transaction.
+    `whole_user`: all facts of the user. Facts keep only sources in this session. Rows are read while they are
+    iterated, within the connection's transaction.
     """
     names = set(SessionCopy.model_fields) - {"config", "constructor"}
     session = SessionCopy(
@@ -229,7 +229,7 @@ def _read_words(
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
-    """Return the hashes of found facts that were held back or decided otherwise: only events may have these texts."""
+    """Return the hashes of found facts that were held back or decided on: their texts may be only in events."""
     return {event.data["content"] for event in events if event.kind in (FactHeldBack.kind, FactDecided.kind)}
 
 
@@ -296,9 +296,9 @@ class _Numbers:
     """Ids in this database for the ids in copied rows."""
 
     known: Mapping[int, int]
-    """The user's facts that already exist here; nothing of them is written."""
+    """Ids here of the user's facts that already exist in this database, by old id; they are not written again."""
     unwanted: Collection[int]
-    """The user's facts to leave out: neither their rows nor their events are stored."""
+    """Ids of the user's facts to leave out: neither their rows nor their events are stored."""
     given: dict[Thing, dict[int, int]] = field(default_factory=dict)
 
     def new(self, thing: Thing, number: int) -> int:
@@ -307,7 +307,7 @@ class _Numbers:
         return self.given[thing][number]
 
     def renumbered(self, table: Table, values: Values) -> Values:
-        """Return a row with its references changed to ids of this database; its own id stays."""
+        """Return a row with its references changed to ids of this database; the row's own id stays."""
         return {**values, **{name: self.new(thing, values[name]) for name, thing in _NAMED.get(table, {}).items()}}
 
 
@@ -411,7 +411,7 @@ def _state(session: SessionCopy, session_id: str, title: str, user_id: str | Non
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
-    """Map facts that the user has to their ids in this database: same block and key, or text without one."""
+    """Map facts that the user already has to their ids here: facts of the same block and key, or text if keyless."""
     if user_id is None or not users:
         return {}
     f = fact_table.c
@@ -486,7 +486,7 @@ def _blank(table: Table) -> dict[str, Any]:
 
 
 def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named: Collection[int]) -> dict[int, int]:
-    """Insert rows in order of their old ids; return new ids by old id, also for those that are only referred to."""
+    """Insert rows in order of their old ids; return new ids by old id, also for ids without a row."""
     statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table)
     numbered = ((values.pop("id"), values) for values in rows)
     only_named = ((number, blank) for number in sorted(named))
@@ -504,7 +504,7 @@ def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named
 
 
 def _first_of_each(numbered: Iterable[tuple[int, Values]]) -> Iterator[tuple[int, Values]]:
-    """Yield the first of several values with one id: the row itself, if there is one."""
+    """Yield the first of several values with the same id: the row, if there is one."""
     last = None
     for number, values in numbered:
         if number != last:
@@ -517,9 +517,9 @@ def _as_json(values: Sequence[str]) -> str:
 
 
 def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
-    """Yield the events with ids of this database, without those about facts that are not stored here.
+    """Yield the events with ids of this database, without events about facts that are not stored with the session.
 
-    Facts stored elsewhere have their history there; a second copy of it would contradict the first.
+    The user's existing facts have their own history; a second copy of it would contradict the first.
     """
     elsewhere = {*numbers.known, *numbers.unwanted}
     for event in events:

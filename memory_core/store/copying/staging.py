@@ -118,7 +118,7 @@ class Staging:
         """Add rows of one kind; the session comes first.
 
         Raises:
-            NotUniqueError: one of them has the id or name of another. Nothing can be added after that.
+            NotUniqueError: a row has the id or name of another row. Nothing can be added after that.
             StoreError: the disk is full.
         """
         if copies and isinstance(copies[0], SessionCopy):

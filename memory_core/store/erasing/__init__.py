@@ -1,1 +1,1 @@
-"""Erase messages, facts and sessions with the texts that nothing else needs."""
+"""Erase messages, facts and sessions, with their texts unless something else needs them."""

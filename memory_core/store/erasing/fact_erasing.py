@@ -19,13 +19,13 @@ ERASED = "(erased)"
 
 _OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
 _ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
-"""Kinds of events that contain a sentence: a reason, or an error."""
+"""Kinds of events with an error sentence, which may quote a fact."""
 
 
 def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, actor: Actor = "engine") -> None:
     """Delete facts and their texts; a tombstone stays in the log.
 
-    Also erased: texts that were held back as similar to one of them, and sentences of the log that may quote them.
+    Also erased: texts that were held back as similar to one of the facts, and sentences in the log that may quote one.
     """
     # So that texts stored in this transaction are found below.
     w.flush_contents()

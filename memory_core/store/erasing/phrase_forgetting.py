@@ -190,7 +190,7 @@ def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
 
 
 def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
-    """Yield texts and summaries that say it or did before, summaries that read a listed message, and custom fields."""
+    """Yield blocks: texts that say or said the target, summaries that read a message of `seqs`, and custom fields."""
     revision = block_revision_table.c
     past = place.connection.execute(
         select(revision.block, revision.content).where(revision.session_id == place.session_id)
@@ -279,8 +279,8 @@ def _prompts(connection: Connection, session_id: str, seqs: set[int], facts: Seq
 def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> None:
     """Erase the rows of an impact, with every text that nothing else needs; rows of other sessions stay.
 
-    Facts and relations learned from the messages alone are erased if the impact lists them; others keep other sources.
-    `stale` is true for a sentence of a summary that only the erased messages say: it is erased too.
+    Facts and relations learned from the messages alone are erased if the impact lists them; others lose these sources.
+    `stale` returns True for a summary's sentence that only the erased messages say; the sentence is erased, too.
     """
     seqs = impact.ids("message")
     # Stored turns first: they name messages that no longer exist afterwards.

@@ -45,10 +45,10 @@ from memory_core.store.writing import SessionState, Writing, session_scope
 _m = message_table.c
 
 UNFINISHED = "(unfinished)"
-"""Title of a session while it is being stored; a deleted session has none."""
+"""Title of a session while it is being stored; a deleted session has an empty title."""
 
 LEFT_AFTER_SECONDS = 3_600
-"""Seconds after a session was marked as deleted from which its unfinished storing or erasing counts as abandoned."""
+"""Seconds since a session was marked as deleted, after which unfinished storing or erasing counts as abandoned."""
 
 
 def message_seqs(connection: Connection, session_id: str, status: MessageStatus | None) -> list[int]:
@@ -185,7 +185,7 @@ def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None
 def move_tombstone(w: Writing, end: int) -> None:
     """Rename the remains of an erased session, so that its id can be used again.
 
-    `end` is the last position of its log. It is not used again: readers that followed the log continue behind it.
+    `end`: the last position of its log, which stays taken: readers that followed the log continue after it.
     """
     new = f"{w.session.id}-{uuid.uuid4().hex}"
     events, sessions = event_table.c.session_id, session_table.c.id
