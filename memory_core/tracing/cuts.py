@@ -20,7 +20,7 @@ class FoundCut:
     """A cut of a recorded prompt."""
 
     record: EventRecord
-    """Record of the prompt."""
+    """Log record of the prompt."""
     part: str
     rule: str
     tokens: int
@@ -29,7 +29,7 @@ class FoundCut:
     stage: Stage
 
     def trace(self, entries: tuple[CutEntry, ...], prompt: str, *, its_own: bool) -> CutTrace:
-        """Return the cut with its entries; `prompt` names the viewed prompt, `its_own` is True if the cut is of it."""
+        """Return the cut with its entries; `prompt` names the viewed prompt; `its_own`: True if that prompt was cut."""
         more = len(self.refs) - len(entries)
         return CutTrace(self.part, self.rule, self.tokens, self.stage, entries, prompt, its_own, more)
 

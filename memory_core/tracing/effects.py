@@ -1,4 +1,4 @@
-"""Explain for everything in memory why it is absent from a prompt, in one pass. Pure.
+"""Explain for every item in memory why it is or is not in a prompt, in one pass. Pure.
 
 Results agree with `Memory.trace`, as both take the last stage from `final_stages`; earlier stages are omitted.
 """
@@ -26,12 +26,12 @@ from memory_core.tracing.values import Stage
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Fate of one item in memory, as of one prompt."""
+    """Outcome for one item of memory in one prompt: in the prompt, cut, not retrieved, set aside, ..."""
 
     ref: Ref
     block: str
     stage: Stage
-    """Final stage, with sentence, rule and numbers as in a trace."""
+    """Last stage of the item on its way to the prompt, with sentence, rule and numbers as in a trace."""
 
     @property
     def shown(self) -> bool:
@@ -45,10 +45,10 @@ class Effect:
 
 
 class Effects:
-    """Fates of a session's items: in a prompt, or absent for a recorded reason. Empty without a prompt."""
+    """Outcomes for a session's items: in a prompt, or absent for a recorded reason. Empty without a prompt."""
 
     def __init__(self, life: Life, moment: Moment, upto: int) -> None:
-        """Fates are computed on demand. `life`: events of all facts and relations. `upto`: log position of the view."""
+        """`life`: events of all facts and relations. `upto`: log position. Outcomes are computed on demand."""
         self._life, self._moment, self._upto = life, moment, upto
         self._known: dict[Ref, Effect | None] = {}
         cut = {ref: cut.part for ref, cut in moment.cut.items()}
@@ -62,7 +62,7 @@ class Effects:
         return self._moment.record.turn if self._moment.record is not None else None
 
     def of(self, ref: Ref) -> Effect | None:
-        """Return the fate of a fact, a relation, or anything retrieved, cut or granted.
+        """Return the outcome for a fact, a relation, or anything retrieved, cut or granted.
 
         None without a prompt, or for a ref in neither the log nor the prompt.
         """
@@ -71,7 +71,7 @@ class Effects:
         return self._known[ref]
 
     def of_text(self, block: PastBlock) -> Effect | None:
-        """Return the fate of a block's current text as a whole; None without a text or a prompt."""
+        """Return the outcome for a block's current text as a whole; None without a text or a prompt."""
         moment, then = self._moment, self._moment.blocks.get(block.name)
         if moment.record is None or not block.text:
             return None
@@ -87,7 +87,7 @@ class Effects:
     def without(self, block: str) -> list[Effect]:
         """Return a block's items that the prompt lacks, except erased ones.
 
-        Cut items first, then unsent, then set aside; each newest first, retrieved units best first.
+        Cut items first, then items not sent, then those set aside; in each group units best first, others newest first.
         """
         facts = [Ref.of("fact", id) for id in self._of_block(self._life.facts, block)]
         relations = [Ref.of("relation", id) for id in self._of_block(self._life.relations, block)]

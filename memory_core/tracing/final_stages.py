@@ -23,7 +23,7 @@ AWAY = frozenset({"block_off", "block_removed", "block_failed"})
 
 
 def fact_later(life: Life, moment: Moment, id: int, record: EventRecord) -> Stage:
-    """Stage of a fact created only after the prompt."""
+    """Return the stage of a fact that was created only after the prompt."""
     number = life.number("fact", id)
     text = f"Learned as fact {number:,} of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
     return stage("learned", "lost", text, record, rule="learned_later", fact=id, number=number,
@@ -114,7 +114,7 @@ def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
 
 
 def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
-    """Stage of a relation created only after the prompt."""
+    """Return the stage of a relation that was created only after the prompt."""
     text = f"Learned as a relation of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
     return stage("learned", "lost", text, record, rule="learned_later", relation=id)
 
@@ -154,7 +154,7 @@ def relation_shown(moment: Moment, block: str, id: int) -> Stage:
 def unit_shown(
     moment: Moment, block: str, number: int, embedder: str | None, seqs: Iterable[int] = ()
 ) -> Iterator[Stage]:
-    """Yield the search's verdict on a stored unit and, if it was retrieved, whether the prompt has it.
+    """Yield the stage of the search for a stored unit and, if it was retrieved, the stage of the prompt.
 
     `embedder`: model of its vector; None without a vector. `seqs`: the unit's messages.
     """

@@ -1,7 +1,7 @@
 """Changes that would bring lost information into the next prompt, each simulated before it is applied.
 
 Candidates follow from the rule that lost a track. Each is simulated with the planners of the next prompt, for the
-traced prompt's question, and offered only if that prompt then has the information.
+traced prompt's question, and offered only if the simulated prompt has the information.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,13 +31,13 @@ FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "a
                   "teach", "write", "embed", "release"]  # fmt: skip
 
 MAX_TAUGHT = 300
-"""Maximum characters of a taught fact."""
+"""Maximum characters of a fact that a fix adds."""
 
 LIMITS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Factors of the token limit to try, in addition to the missing tokens."""
 
 MAX_FIXES, MAX_TRIED = 4, 6
-"""Maximum fixes offered, and number of sufficient fixes after which only new text is still tried."""
+"""Maximum fixes offered, and number of sufficient fixes after which only fixes that add text are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Fix:
     change: ChangeSet | None = None
     """Changed facts of the block."""
     text: str | None = None
-    """New text of the block, or the text to teach."""
+    """New text of the block, or the text to add as a fact."""
     fact: int | None = None
     number: int | None = None
     """Number of the set in quarantine that is released."""
@@ -78,15 +78,15 @@ class Fixes:
     now: NextPrompt | None
     """Next prompt without a fix, for the same question; None if it cannot be built."""
     held: bool
-    """True if that prompt has the information already."""
+    """True if the next prompt has the information even without a fix."""
     offered: tuple[Fix, ...]
-    """Fixes by tokens lost, then least invasive; empty if the prompt has the information already."""
+    """Fixes by the tokens that other parts lose, then least invasive first; empty if `held`."""
 
 
 def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> Fixes:
     """Return changes under which the next prompt, for the trace's question, has the information.
 
-    `words`: text to teach; default: the traced phrase, if anybody said it. Changes nothing.
+    `words`: text to add as a fact; default: the traced phrase, if anybody said it. Changes nothing.
     """
     if trace.decisive is not None and trace.decisive.rule == "not_sent":  # an attached agent decides what it sends
         return Fixes(None, False, ())
@@ -113,7 +113,7 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
 
 
 def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
-    """Return a copy of the fix with the losses of other parts, which its label names too."""
+    """Return a copy of the fix with the losses of other parts, which are also added to its label."""
     assert fix.foretold is not None
     before, after = now.context.plan, fix.foretold.context.plan
     losses = {part.name: lost for part in before.granted if (lost := _lost(part, after.granted))}
@@ -212,7 +212,7 @@ class _Trying:
             return None
 
     def holds(self, foretold: NextPrompt, fix: Fix | None = None) -> bool:
-        """Return whether a prompt has a carrier of the information, or the text taught by the fix."""
+        """Return whether a prompt has a carrier of the information, or the text that the fix adds."""
         context = foretold.context
         # Blocks in `read_elsewhere` run the program's own code, so the preview does not show what they will send.
         here = [part for part in context.plan.granted if part.name not in foretold.read_elsewhere]
@@ -227,14 +227,14 @@ class _Trying:
         return any(wanted and wanted in " ".join(context.words.get(ref, "").split()) for ref in granted)
 
     def enough(self, fix: Fix) -> Iterator[Fix]:
-        """Yield a fix with its prompt if sufficient; else the smallest sufficient combinations with more room."""
+        """Yield the fix if it suffices, then its sufficient combinations from `_with_room`; each with its prompt."""
         for tried in (fix, *self._with_room(fix)):
             foretold = self.foretell(tried)
             if foretold is not None and self.holds(foretold, tried):
                 yield replace(tried, foretold=foretold)
 
     def _with_room(self, fix: Fix) -> Iterator[Fix]:
-        """Yield a block fix combined with more room, as retrieved items may still be cut."""
+        """Yield a block's fix combined with a larger limit or no cutting, as retrieved items may still be cut."""
         if fix.block is None or not fix.settings or "priority" in fix.settings:
             return
         for limit in self._limits(0):
@@ -252,7 +252,7 @@ class _Trying:
     # -- candidates ------------------------------------------------------------------------------
 
     def candidates(self) -> Iterator[Fix]:
-        """Candidate fixes, least invasive first; adding text last."""
+        """Yield fixes to try, least invasive first; fixes that add text last."""
         lost = [(track, track.decisive) for track in self._trace.tracks]
         for by in (self._by_rule, self._by_room):
             for track, stage in lost:
@@ -287,7 +287,7 @@ class _Trying:
         yield from self._about_facts(track, stage)
 
     def _by_release(self, track: Track) -> Iterator[Fix]:
-        """Yield the release of each set that holds the track's item or its message."""
+        """Yield the release of each quarantined set that holds the track's item or its message."""
         ref, seq = track.carrier.ref, track.carrier.seq
         for one in SessionHandle(self._session).quarantined():
             by_id = {"fact": one.facts, "relation": one.relations, "message": one.seqs}
@@ -296,8 +296,8 @@ class _Trying:
                 yield Fix("release", f"Release set {one.number:,} from quarantine", number=one.number)
 
     def _by_search(self, name: str, number: int) -> Iterator[Fix]:
-        """Yield the smallest change of search settings that retrieves a unit, if any suffices. Slack is tried too: the
-        repeated question is in the queue, which changes scores slightly."""
+        """Yield the smallest change of search settings that retrieves a unit, if any suffices. Larger ones
+        are tried, too, as scores differ slightly once the repeated question is in the queue."""
         try:
             search = explain.search(self._session, self._trace.question or "", block=name)
         except MemoryInspectorError:  # search is unavailable: other fixes remain
@@ -351,7 +351,7 @@ class _Trying:
                 return
 
     def _new_words(self) -> Iterator[Fix]:
-        """Yield new text: taught as a fact, else appended to a static text."""
+        """Yield fixes that add the text: as a fact, and to a static text."""
         if not self._words:
             return
         for name, attached in self._here.items():

@@ -39,12 +39,12 @@ def held(spans: Ranges, wanted: Sequence[int]) -> Iterator[int]:
 
 @dataclass(slots=True)
 class Life:
-    """Events about followed messages and everything derived from them. Lists are in log order."""
+    """Events about the traced messages and everything derived from them. Lists are in log order."""
 
     seqs: tuple[int, ...]
-    """Followed messages, ascending."""
+    """Sequence numbers of the traced messages, ascending."""
     picked: frozenset[int]
-    """Followed stored units."""
+    """Ids of the traced stored units."""
     session_id: str
     """Session to which the message numbers belong; of other sessions, only fact events are read."""
     revisions: dict[tuple[str, int], EventRecord] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Life:
     deliveries: defaultdict[int, dict[int, Records]] = field(default_factory=lambda: defaultdict(dict))
     """Events of deliveries containing a message, by message and delivery number."""
     by_delivery: dict[int, Records] = field(default_factory=dict)
-    """Events of deliveries that contain a followed message, by delivery number."""
+    """Events of deliveries that contain a traced message, by delivery number."""
     facts: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """Events of every fact in the log, by id."""
     learned: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
@@ -69,13 +69,13 @@ class Life:
     relations: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """Events of every relation in the log, by id."""
     units: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`VectorsStored` of units, by message and unit number; followed units are under message 0."""
+    """`VectorsStored` of units, by message and unit number; traced units are under message 0."""
     embedders: defaultdict[int, list[tuple[int, str | None]]] = field(default_factory=lambda: defaultdict(list))
     """Embedding model of each unit's vector (None without one), with the log position it applies from."""
     removed: dict[int, EventRecord] = field(default_factory=dict)
     """`VectorsRemoved` by unit number."""
     summarised: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
-    """`SummaryRewritten` that read a message, by message."""
+    """`SummaryRewritten` events of summaries that read a message, by message."""
     blocks: defaultdict[str, Records] = field(default_factory=lambda: defaultdict(list))
     """Additions and removals of blocks, by name."""
     numbered: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class GrowingLife:
         self._position = 0
 
     def catch_up(self, history: History, session_id: str) -> Life:
-        """Read new events and return the shared `Life`. Earlier results grow with it; readers ignore later events."""
+        """Read new events and return the one `Life`, which later calls extend: readers ignore events after theirs."""
         with self._lock:
             first = history.records[0] if history.records else None
             if first is not self._first or history.position < self._position:  # texts were erased: a new log
@@ -179,7 +179,7 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
 
 
 def _item(life: Life, record: EventRecord, kind: str, number: int) -> None:
-    """Add an event of a fact or a relation, and the followed messages that state it."""
+    """Add an event of a fact or a relation, also under the traced messages that state it."""
     events, by_message = (life.facts, life.learned) if kind == "fact" else (life.relations, life.related)
     events[number].append(record)
     # Facts of the user's other sessions are followed too, but their sources are numbers of other messages.
@@ -201,7 +201,7 @@ def _nothing(life: Life, record: EventRecord, event: NothingLearned) -> None:
 
 
 def _curated(life: Life, record: EventRecord, event: FactsCurated) -> None:
-    """Add sources gained by a merge; remove them on its undo."""
+    """Add sources gained by a merge of facts; remove them when the merge is undone."""
     undone = event.undoes is not None and not event.again
     for fact, session, spans in event.support:
         for seq in held(spans, life.seqs) if (session or record.session_id) == life.session_id else ():

@@ -23,7 +23,7 @@ MAX_NEEDLES = 40
 """Maximum word prefixes for the fast pre-check of a text; longer phrases are still compared in full."""
 
 MIN_PART, MIN_MIDDLE, MIN_REST = 4, 6, 3
-"""Minimum letters of a word at an end of a longer one, of a word in its middle, and of the rest on each side: "fire" is
+"""Minimum letters of a word at an end of a longer word, of a word inside it, and of the rest on each side: "fire" is
 found in "firefighter", "rain" is not found in "train"."""
 
 _IRREGULAR = 3
@@ -31,7 +31,7 @@ _IRREGULAR = 3
 
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+|\n+")
 _SPEAKER = frozenset({"user", "i", "my", "me"})
-"""Stems by which messages and facts refer to the speaker differently."""
+"""Stems for the speaker, who is "I" in messages and "the user" in facts; not compared."""
 
 _MARKUP = re.compile(r"[*`~]+")
 """Markdown that may occur within a word."""

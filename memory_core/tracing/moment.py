@@ -29,20 +29,20 @@ class Moment:
     """A prompt, or the end of a turn without one."""
 
     turn: int
-    """Requested turn."""
+    """Turn that was asked for; the prompt may be of an earlier one."""
     position: int
     record: EventRecord | None
     """Record of the prompt."""
     blocks: Mapping[str, PastBlock]
     retrieved: Mapping[str, EventRecord]
-    """Search of each block for the prompt."""
+    """Event of each block's search for the prompt, by block."""
     failed: Mapping[str, EventRecord]
-    """Read failures of blocks for the prompt."""
+    """Event of each block that could not be read for the prompt, by block."""
     held: Mapping[Ref, str]
-    """Part containing each ref of the prompt."""
+    """Name of the part that contains each ref of the prompt."""
     cut: Mapping[Ref, Cutting]
     queue: frozenset[int]
-    """Queue messages in the prompt, including pinned ones."""
+    """Sequence numbers of the queue's messages in the prompt, including pinned ones."""
     queue_over: int = 0
     """Tokens above the limit when the queue's oldest turns were dropped; 0 if none were."""
     quarantine: tuple[QuarantinedSet, ...] = ()

@@ -63,7 +63,7 @@ def omitted_results(
     *,
     prompt: EventRecord | None = None,
 ) -> Mapping[int, OmittedResults]:
-    """Return searches with missing results by log position; `prompt`: only those it followed.
+    """Return searches with missing results by log position; `prompt`: only searches for this prompt.
 
     `records`: the log up to the requested moment; `words` returns the text of a hash, `said_in` a prompt's whole text.
     """

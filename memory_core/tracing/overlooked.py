@@ -33,13 +33,13 @@ class Overlooked:
     """Problems up to one log position that no other screen shows."""
 
     empty_searches: tuple[EmptySearch, ...]
-    """Newest first."""
+    """Searches that added nothing to the prompt, newest first."""
     unused: Mapping[RefKind, tuple[Ref, ...]]
     """Active facts, stored units and relations that were in no prompt, newest first."""
     kept: Mapping[RefKind, int]
     """Number of active items of each kind."""
     flipped: tuple[tuple[Ref, int], ...]
-    """Facts set aside and restored, with the number of times; most often first."""
+    """Facts that were set aside and then restored or learned again, with the number of times; most often first."""
     cut: tuple[tuple[Ref, int, int], ...]
     """Retrieved and cut items: ref, prompts that requested it, prompts that cut it; most often cut first."""
 
@@ -48,7 +48,7 @@ class Overlooked:
 
 
 def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
-    """Find problems up to a log position; `usage` was counted up to the same one."""
+    """Find problems up to a log position; `usage` was counted up to the same position."""
     searches = [
         _empty(search)
         for turn in history.turns.values()

@@ -11,8 +11,8 @@ MAX_TURNS = 200
 """Maximum turns shown, the newest; each needs a trace."""
 
 PresenceState = Literal["prompt", "memory", "lost", "out", "before", "none"]
-"""`prompt`: in the turn's prompt. `memory`: not in it, but stored or still to be learned. `lost`: no carrier is stored.
-`out`: not in it, and only an attached agent knows whether it is stored. `before`: not mentioned yet. `none`: the turn
+"""`prompt`: in the turn's prompt. `memory`: only stored, or still to be learned. `lost`: no carrier is stored.
+`out`: not in the prompt; only an attached agent knows if it is stored. `before`: not mentioned yet. `none`: the turn
 has no prompt."""
 
 # Items lost in the search or a later stage are still stored.
@@ -28,7 +28,7 @@ class TurnPresence:
     turn: int
     state: PresenceState
     sentence: str = ""
-    """Sentence of the trace to the turn's prompt; plain text."""
+    """Conclusion of the trace to the turn's prompt, as a sentence; plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Presence:
     words: str
     """The phrase, or the text of the watched ref."""
     turns: tuple[TurnPresence, ...]
-    """Oldest first; only the last turns of a long session."""
+    """Presence in each turn, oldest first; only the last turns of a long session."""
     position: int
     """Log position of the view."""
 

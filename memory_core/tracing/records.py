@@ -43,7 +43,7 @@ class Records:
                     yield self._track(phrase, record, ever, searches)
 
     def _searches(self, then: Sequence[EventRecord]) -> list[EventRecord]:
-        """Return the searches whose next prompt was this one."""
+        """Return the searches whose next prompt was the traced one."""
         prompts, prompt = Prompts(then), self.moment.record
         searches = (record for record in then if is_store_search(record.event) and prompt is not None)
         return [record for record in searches if prompts.after(cast(MemorySearched, record.event)) is prompt]

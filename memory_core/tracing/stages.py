@@ -37,7 +37,7 @@ NOTHING: dict[NothingReason, tuple[str, str]] = {
     "quarantined": ("quarantined", "the message was in quarantine"),
     "language": ("language", "the message is in {said}, which only a model reads"),
 }
-"""Rule and reason by recorded code."""
+"""Rule of the stage, and reason why nothing was learned, by recorded code."""
 
 SEES_IT = {"flush": "at the next flush", "turn": "once its turn is over", "session_end": "when the session is closed"}
 """Time at which a block receives a queued message, by its setting `deliver_on`."""
@@ -227,9 +227,9 @@ def cut_text(turn: int, cut: Cutting) -> str:
 
 
 def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[int] = ()) -> Stage | None:
-    """Return the stage saying whether the prompt holds or cut a block's ref; None if the block did not request it.
+    """Return the prompt stage of a block's ref: held, cut or lost with the block; None if the block did not request it.
 
-    `seqs`: messages of a stored unit, whose mark of a former value is named.
+    `seqs`: messages of a stored unit; if the prompt marks one of them as a former value, the stage says so.
     """
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")

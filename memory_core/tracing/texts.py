@@ -27,15 +27,15 @@ class Version:
     text: str
     """Hash of the text."""
     record: EventRecord
-    """Event that wrote it: `SummaryRewritten`, or `BlockEdited` by a person or an agent."""
+    """Event that wrote this version: `SummaryRewritten`, or `BlockEdited` by a person or an agent."""
     seqs: Ranges = ()
-    """Messages it was written from; empty if written by hand, or rewritten from its own text."""
+    """Messages that the version was written from; empty if written by hand, or from the former text alone."""
     later: Ranges = ()
-    """Messages read later without changing it."""
+    """Messages that were read later and did not change the text."""
     pieces: Mapping[Ref, str] = field(default_factory=dict)
     """Pieces by their refs in prompts, in order; empty if erased."""
     readable: bool = True
-    """True if its text still exists; nobody can say what an erased version omitted."""
+    """True if the version's text still exists; it is unknown what an erased version left out."""
 
 
 def versions(records: Iterable[EventRecord], block: str) -> list[Version]:
@@ -164,7 +164,7 @@ def read_into(block: PastBlock, read: EventRecord) -> Stage:
 
 
 def written_into(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage:
-    """Return the stage of a piece without a source message: written by hand, or from messages in other words."""
+    """Return the stage of a piece without a source message: written by hand, or worded unlike the messages."""
     came = first_version(history, ref)
     if came is None and block.text != ref.hash:
         return stage("learned", "passed", f"Was in {block.name}; its text has been erased since.", knowledge="observed")

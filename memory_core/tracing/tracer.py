@@ -56,7 +56,7 @@ from memory_core.tracing.tracks import Followed, Tracing
 from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
 
 MAX_SAID = 12
-"""Maximum messages followed for a phrase: the newest up to the prompt first."""
+"""Maximum messages followed for a phrase: the newest before the prompt first, then later ones."""
 
 MAX_SAID_EVER = 300
 """Maximum messages matched for a presence strip; each of its turns follows at most `MAX_SAID` of them."""
@@ -84,7 +84,7 @@ MAX_READ = 300
 """Maximum source messages of a summary compared with a sentence: the newest."""
 
 MAX_TRACKS = 50
-"""Maximum tracks of a trace, furthest first; every stage of each is rendered."""
+"""Maximum tracks of a trace: those that came furthest; every stage of each is rendered."""
 
 _FACT_KINDS = tuple(kind for kind, event in KINDS.items() if event in FACT_EVENTS)
 
@@ -165,7 +165,7 @@ class SessionTracer:
         `earlier`: a former result to extend; its turns, except the last, are reused unless something was erased.
 
         Raises:
-            MessageError: The phrase is empty, or it is a cut.
+            MessageError: The phrase is empty, or the ref is that of a cut.
             NotFoundError: The log lacks this ref.
         """
         history = self._log.history()
@@ -185,7 +185,7 @@ class SessionTracer:
         """Return all messages, facts, relations, stored units and texts that ever carried the target.
 
         Raises:
-            MessageError: The phrase is empty, or it is a cut.
+            MessageError: The phrase is empty, or the ref is that of a cut.
             NotFoundError: The log lacks this ref.
         """
         gathering = self._gathering(self._log.history())
@@ -262,7 +262,7 @@ class SessionTracer:
         return overlooked(history, history.position if upto is None else upto, self._log.usage(upto))
 
     def effects(self, *, turn: int | None = None, upto: int | None = None) -> Effects:
-        """Return the fate of all facts, relations and retrieved units in the prompt that a trace would use.
+        """Return the outcome for each fact, relation and retrieved unit in the prompt that a trace would use.
 
         `turn` and `upto` as in a trace. Changes nothing. Takes 3 ms in a session of 10,000 messages, plus 13 ms for the
         first look-up of 1,000 facts.
@@ -283,7 +283,7 @@ class SessionTracer:
     ) -> Mapping[int, OmittedResults]:
         """Return searches of an attached agent's memory with results missing from the prompt that followed.
 
-        Keys are the searches' log positions; `prompt`: only those it followed. `upto`: log position of the view;
+        Keys are the searches' log positions; `prompt`: only searches for this prompt. `upto`: log position of the view;
         default: now. Changes nothing.
         """
         history = self._log.history()
@@ -308,7 +308,7 @@ class SessionTracer:
     def fixes(self, trace: Trace, *, words: str | None = None) -> Fixes:
         """Return changes that would bring the information into the next prompt for the traced question, simulated.
 
-        `words`: text to teach as a fact; default: the traced phrase. Changes nothing.
+        `words`: text to add as a fact; default: the traced phrase. Changes nothing.
         """
         self._session.open()
         return find_fixes(self._session, trace, words=words)
@@ -386,7 +386,7 @@ class _Gathering:
         self._texts.update((key, texts.get(key)) for key in wanted)
 
     def words_at(self, refs: Iterable[Ref], position: int) -> dict[Ref, str]:
-        """Return the texts of refs in one read; of a unit, those of its messages."""
+        """Return the texts of refs, with one read of the database; the text of a unit is that of its messages."""
         keys = {ref: self._keys(ref, position) for ref in refs}
         self._load(key for hashes in keys.values() for key in hashes)
         texts = {
@@ -465,7 +465,7 @@ class _Gathering:
         return self.search(_typed(target), most=MAX_SAID_EVER)[0]
 
     def search(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
-        """Return all that says a phrase (at most `most` messages); else an item with all words, or a near message."""
+        """Return items that say a phrase (up to `most` messages); else one with all its words, or a near message."""
         wanted = Phrase.of(phrase)
         followed = self._matching(wanted, most)
         if self._carries(followed):
@@ -535,7 +535,7 @@ class _Gathering:
         return ref, parts[ref] if ref is not None else None
 
     def _nearest_by_words(self, wanted: Phrase) -> Nearest | None:
-        """Return the message with most words of a phrase, if each word occurs in some message; else None."""
+        """Return the message with most words of a phrase; None unless each word occurs in some message."""
         words = sorted(wanted.all_words, key=len, reverse=True)  # longest first, as rare words decide most often
         if self._pieces is None or not 2 <= len(words) <= MAX_SPREAD:
             return None
@@ -699,7 +699,7 @@ class _Gathering:
         return replace(followed, read=tuple(state.record for state in states))
 
     def _holder(self, ref: Ref, here: str | None) -> str | None:
-        """Return the block with a text or sentence: in the prompt, else at that time, else ever."""
+        """Return the block with a text or sentence: in the prompt, else at that time, else ever; None without one."""
         if here is not None:
             return here
         now, ever = self._moment.blocks, self._history.blocks_ever(self._history.position)
@@ -741,7 +741,7 @@ class _Gathering:
 
     @cached_property
     def _worded(self) -> dict[int, list[tuple[int, str]]]:
-        """Text hashes of each fact, with the positions they apply from; includes the user's other sessions."""
+        """Text hashes of each fact, by id, with the positions they apply from; includes the user's other sessions."""
         own_words = self._pieces.fact_words if self._pieces is not None else {}
         hashes = {id: [(position, words.content) for position, words in worded] for id, worded in own_words.items()}
         for record in self._elsewhere:

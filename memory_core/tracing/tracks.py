@@ -63,7 +63,7 @@ class Followed:
     removals: Mapping[int, EventRecord]
     """Event that removed each message from the queue."""
     facts: Mapping[int, Matched] = field(default_factory=dict)
-    """Facts that say it themselves."""
+    """Facts whose own text says the phrase, by id."""
     relations: Mapping[int, Matched] = field(default_factory=dict)
     units: Mapping[int, Matched] = field(default_factory=dict)
     texts: Mapping[tuple[str, Ref], Matched] = field(default_factory=dict)
@@ -71,9 +71,9 @@ class Followed:
     read: tuple[EventRecord, ...] = ()
     """`MessageAdded` of a sentence's source messages, if none has the sentence's words."""
     all_of_it: bool = False
-    """True if a whole message was picked: all items derived from it are carriers; else only those with the words."""
+    """True if a whole message was picked: all items derived from it are carriers; False: only items with its words."""
     parts: bool = False
-    """True if some words of an item were picked: derived items that match a part of them also count."""
+    """True if some words of an item were picked: derived items that match a part of these words also count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Tracing:
             yield from self._of_block(block, seq, way, removal)
 
     def _learners(self, seq: int) -> list[PastBlock]:
-        """Return learning blocks, and those that received a message before they were disabled or removed."""
+        """Return blocks that learn now, and those that were due message `seq` before they were disabled or removed."""
         blocks = self.moment.blocks
         ever = self.history.blocks_ever(self.moment.position) | dict(blocks)
         return [

@@ -24,11 +24,11 @@ Knowledge = Literal["decided", "reported", "observed"]
 `observed`: inferred by comparing texts, so no rule is claimed."""
 
 CarrierKind = Literal["message", "fact", "relation", "unit", "text", "block", "record"]
-"""`text`: a static text or summary; `block`: received the message and derived nothing; `record`: of an attached agent's
-store, named by `block`."""
+"""`text`: a static text or summary; `block`: a block that received the message and derived nothing; `record`: of an
+attached agent's store."""
 
 Matched = Literal["id", "words", "meaning", "read"]
-"""Reason for the match. `read`: a summary sentence written from this message in other words."""
+"""Kind of match. `read`: a message from which the summary sentence was written in other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Carrier:
 
     kind: CarrierKind
     block: str | None = None
-    """None for a message in the queue."""
+    """Name of the block (or of an agent's store); None for a message in the queue."""
     ref: Ref | None = None
     words: str = ""
     matched: Matched = "id"
@@ -124,16 +124,16 @@ class Nearest:
     similarity: float | None
     """Cosine similarity, -1 to 1; None if matched by words."""
     held: tuple[int, int] | None = None
-    """Number of the phrase's words in it, and in total, if every word was said somewhere; None if not counted."""
+    """Number of the phrase's words in the message, and in total, if each was said somewhere; None if not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutEntry:
-    """A cut item, and other places of its information."""
+    """A cut item, and other carriers of its information."""
 
     ref: Ref
     words: str
-    """Empty if erased."""
+    """Text of the item; empty if erased."""
     said: tuple[Said, ...]
     own: Track | None
     """The item's own track to the viewed prompt; None if its text was erased."""
@@ -177,7 +177,7 @@ class CutTrace:
 
     @property
     def sentence(self) -> str:
-        """Describe the cut's rule and numbers, and how much of it the prompt says anyway. Plain text."""
+        """Describe the cut's rule and numbers, and how many of the cut items the prompt says anyway. Plain text."""
         shown, otherwise = len(self.entries), " elsewhere" if self.its_own else ""
         held = sum(any(track.reached for track in (entry.own, *entry.others) if track) for entry in self.entries)
         alone = shown + self.more == 1
@@ -194,7 +194,7 @@ class CutTrace:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
-    """Fate of one piece of information, as of one prompt."""
+    """Path of one piece of information to one prompt, or to the rule that lost it."""
 
     asked: str
     """The phrase, or the text of the picked ref."""
@@ -212,17 +212,17 @@ class Trace:
     said: tuple[Said, ...]
     """Messages that say the target, newest first."""
     tracks: tuple[Track, ...]
-    """Furthest first: those in the prompt, then those lost latest."""
+    """Tracks, furthest first: those that reached the prompt, then those lost at the latest stage."""
     known_from: int | None = None
     """Position of the last reset, before which nothing is known; None without one."""
     nearest: Nearest | None = None
     """Suggested message if nobody said the phrase; None otherwise, or without a similar one."""
     scattered: str = ""
-    """Sentence on where all words of an unsaid phrase are; that item is the target."""
+    """Sentence on the item with all words of a phrase that nobody said as such; the item is then the target."""
     more: int = 0
     """Number of carriers beyond the listed tracks."""
     cut: CutTrace | None = None
-    """The picked cut, if any; tracks are those of its entries."""
+    """The picked cut, if any; `tracks` are then those of its entries."""
 
     def __str__(self) -> str:
         """Format the sentence, then each track with its stages."""
@@ -239,7 +239,7 @@ class Trace:
     def origin(self) -> str:
         """Describe who said the target in which turn, or its other origin; empty for an unsaid phrase. Plain text.
 
-        Starts with a note if it was not said literally.
+        Starts with a note if the phrase was not said literally.
         """
         picked = next((track for track in self.tracks if track.carrier.ref == self.target), None)
         by_itself = picked is not None and picked.carrier.kind in ("text", "block") and picked.carrier.seq is None
@@ -278,7 +278,7 @@ class Trace:
 
 
 def ranked(tracks: Sequence[Track], target: Ref | None = None) -> tuple[Track, ...]:
-    """Sort tracks, furthest first, then the picked one, then in given order."""
+    """Sort tracks, furthest first; of equal ones the picked one first, then in given order."""
     # Sorting in reverse keeps the given order of equal tracks.
     return tuple(sorted(tracks, key=lambda track: (track.progress, track.carrier.ref == target), reverse=True))
 

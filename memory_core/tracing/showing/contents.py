@@ -24,7 +24,7 @@ MAX_CHARACTERS = 20_000
 """Maximum characters of a text; longer ones, such as tool output, are truncated."""
 
 MAX_TRACKS = 6
-"""Maximum tracks per turn, furthest first; the rest is only counted."""
+"""Maximum tracks per turn: those that came furthest; the rest is only counted."""
 
 ERASED = "(These words were erased since.)"
 
@@ -188,7 +188,7 @@ def _words(entry: Entry) -> str | None:
 
 
 def shortened(text: str) -> str:
-    """Truncate a text to `MAX_CHARACTERS`, noting how many were cut."""
+    """Truncate a text to `MAX_CHARACTERS`; a note at its end says how many characters were cut."""
     if len(text) <= MAX_CHARACTERS:
         return text
     beginning = text[:MAX_CHARACTERS].rsplit(maxsplit=1)[0]
@@ -196,5 +196,5 @@ def shortened(text: str) -> str:
 
 
 def with_texts(contents: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """Return a copy of a page with other texts."""
+    """Return a copy of a page's value with these texts in place of its own."""
     return {**contents, "texts": list(texts)}

@@ -104,7 +104,7 @@ class Replacements:
 def _whole(word: str) -> str:
     """Build a pattern that matches a word only as a whole.
 
-    Next to a sign at its start or end, and next to Kana or Han, another word may follow directly.
+    If the word begins or ends with a sign, Kana or Han, another word may be directly next to that end.
     """
     parts = word.split()
     before = rf"(?<!{_LETTER})" if re.match(_LETTER, parts[0]) else ""
