@@ -71,7 +71,7 @@ class Memo:
     def of(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Rows]) -> Rows:
         """Return the vectors of the texts. Those not cached are passed to `embed`, each once.
 
-        Waits for texts that another thread is embedding; if that fails, embeds them here.
+        Waits for texts that another thread is embedding; if the other thread fails, embeds them itself.
         """
         if not texts:
             return embed(texts)
@@ -213,7 +213,7 @@ class MeasuredEmbedder(ABC):
 
     @abstractmethod
     def _vectors(self, texts: Sequence[str]) -> Rows:
-        """Return the vectors as the model gives them, one row a text."""
+        """Return the vectors as the model gives them, one row per text."""
 
 
 class OpenAIEmbedder(MeasuredEmbedder):
@@ -259,7 +259,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         """Return unit vectors, shape `(len(texts), dimensions)`; a text without words gets the first basis vector.
 
         Raises:
-            EmbedderError: the endpoint does not answer, refuses, or sends something else than vectors.
+            EmbedderError: the endpoint does not answer, refuses, or sends something other than vectors.
         """
         return self._memo.of(texts, self._embedded)
 

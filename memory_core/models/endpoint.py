@@ -40,7 +40,7 @@ class Endpoint:
     headers go to the environment's address only: any other address gets the key passed with it, or none.
 
     Raises:
-        ConfigError: the client is not installed, the address is no http address, or the key has characters that no
+        ConfigError: the client is not installed, the address is not an HTTP address, or the key has characters that no
             HTTP header can carry.
     """
 
@@ -149,7 +149,7 @@ def environment_url() -> str:
     """Return the address in `OPENAI_BASE_URL`, else that of OpenAI.
 
     Raises:
-        ConfigError: it is no http address.
+        ConfigError: the address is not an HTTP address.
     """
     return _checked_url(os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL)
 

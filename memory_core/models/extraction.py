@@ -174,7 +174,7 @@ class ModelExtractor(ModelBased):
         """Return the new facts in `messages`, each once, in the order of the model's answer.
 
         Raises:
-            ModelError: the model did not answer, or not in a form that can be read.
+            ModelError: the model did not answer, or its answer is unreadable.
         """
         data = f"{listed_as_known(known)}<transcript>\n{transcript(messages)}\n</transcript>"
         form, tagged = (form.format(example="2", categories=self._names) for form in (_EXTRACT_FORM, _TAGGED_FORM))
@@ -204,7 +204,7 @@ class ModelExtractor(ModelBased):
         """Return at most `target` facts in place of `facts`; the model does not see those at the `pinned` indexes.
 
         Raises:
-            ModelError: the model did not answer, or not in a form that can be read, or with no fact at all.
+            ModelError: the model did not answer, or its answer is unreadable or without a fact.
         """
         # Pinned facts are never shown, so that no model can reword them.
         fixed = [index for index in range(len(facts)) if index in set(pinned)]
@@ -268,7 +268,7 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
     """Return the facts of a tagged answer.
 
     Raises:
-        ModelAnswerError: it holds neither facts nor the sign that there are none.
+        ModelAnswerError: the answer has neither a fact's tag nor a `<none>` tag.
     """
     facts = []
     for match in _TAGGED.finditer(text):
@@ -328,7 +328,7 @@ def _topics(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _at_most(facts: Sequence[CondensedFact], target: int) -> tuple[CondensedFact, ...]:
-    """Return `facts`, condensed by rules where they are more than `target`."""
+    """Return `facts`; if there are more than `target`, condensed by rules."""
     if len(facts) <= target:
         return tuple(facts)
     shorter = condense_by_rules([fact.text for fact in facts], pinned=(), target=target).facts

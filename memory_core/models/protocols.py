@@ -120,7 +120,7 @@ class NothingFound:
 
     code: NothingReason
     known: str | None = None
-    """Text of the known fact that says the same, as it was passed to the learner; None for other reasons."""
+    """Text of the known fact that says the same, as it was passed to the learner; None if the reason is another one."""
     said: str = ""
     """The model's short reason; if `code` is `language`, the name of the language."""
 
@@ -205,7 +205,7 @@ class Decisions:
     decisions: tuple[Decision, ...]
     calls: tuple[ModelCall, ...] = ()
     refused: tuple[str, ...] = ()
-    """Rejected decisions of the model, a sentence each; those proposals are decided by rule."""
+    """Rejected decisions of the model, a sentence each; their proposals are decided by rule."""
 
 
 @runtime_checkable

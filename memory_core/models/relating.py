@@ -112,7 +112,7 @@ class ModelRelations(ModelBased):
         """Return the relations in `messages`, in the order of the model's answer; `refused` lists invalid ones.
 
         Raises:
-            ModelError: the model did not answer, or not in a form that can be read.
+            ModelError: the model did not answer, or its answer is unreadable.
         """
         # Longer names cannot be an entity anyway.
         names = listed_as_known([name for name in known if len(name) <= LONGEST])

@@ -47,7 +47,7 @@ from memory_core.store.postgresql import CONNECT_TIMEOUT_SECONDS, TOO_LONG, limi
 from memory_core.store.tables import NEW_COLUMNS, SCHEMA_VERSION, SINCE_3, TABLES, prepare_for_postgresql, schema_table
 
 BUSY_TIMEOUT_SECONDS = 30
-"""Seconds a write waits for another process's write on SQLite."""
+"""Maximum seconds that a write waits for another process's write on SQLite."""
 
 # Other names of the same databases, with the synchronous driver that this package needs, as it works in threads.
 _SYNC_DRIVERS = {

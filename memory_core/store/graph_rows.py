@@ -359,7 +359,7 @@ def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bo
 
 
 def drop_relation_sources(w: Writing, seqs: Sequence[int] | None) -> set[int]:
-    """Remove messages of this session as sources of relations (None: all); return the relations that had one."""
+    """Remove messages of this session as sources of relations (None: all); return the ids of relations that had one."""
     of_session = _s.session_id == w.session.id
     touched: set[int] = set()
     for where in [of_session] if seqs is None else [of_session & _s.seq.in_(chunk) for chunk in chunks(seqs)]:

@@ -59,7 +59,7 @@ def claim(database: Database, connection: Connection, key: str, owner: str, now:
 
 
 def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
-    """Extend the lease; return False if another owner has it, or nobody."""
+    """Extend the lease; return False if another owner or nobody has it."""
     with database.write() as connection:
         where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
         changed = connection.execute(update(lease_table).where(where).values(until=now + LEASE_SECONDS))
@@ -122,7 +122,7 @@ def note_agent(database: Database, connection: Connection, session_id: str, now:
 
 
 def running_agent(connection: Connection, session_id: str, now: float) -> RunningAgent | None:
-    """Return the other process that works in a session; None if none does, or it has ended."""
+    """Return the other process that works in a session; None if there is none, or it has ended."""
     row = connection.execute(select(lease_table).where(lease_table.c.key == _agent_key(session_id))).one_or_none()
     return None if row is None else _agent(row.owner, row.until, now)
 
@@ -154,7 +154,7 @@ def forget_agent(connection: Connection, session_id: str) -> None:
 
 
 def _agent_key(session_id: str) -> str:
-    """Return the key of the lease on a session; no block's key has a null in it."""
+    """Return the key of the lease on a session; it contains a null, unlike the keys of blocks."""
     return json.dumps([None, session_id], ensure_ascii=False)
 
 

@@ -45,7 +45,7 @@ def read_output(connection: Connection, session_id: str, key: str) -> StoredOutp
 
 
 def keep_outputs(connection: Connection, session_id: str, outputs: Sequence[StoredOutput], *, now: float) -> None:
-    """Store answers, each in place of an earlier one to the same input, and delete the oldest beyond `MAX_KEPT`."""
+    """Store answers; a new answer to an input replaces the earlier one. Delete the oldest answers beyond `MAX_KEPT`."""
     short_outputs = {output.key: output for output in outputs if len(output.text) <= MAX_CHARACTERS}
     if not short_outputs:
         return

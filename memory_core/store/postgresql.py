@@ -12,10 +12,10 @@ CONNECT_TIMEOUT_SECONDS = 10
 """Seconds to wait for a connection."""
 
 LOCK_TIMEOUT_SECONDS = 30
-"""Seconds a statement waits for another transaction's lock, as long as on SQLite."""
+"""Maximum seconds that a statement waits for another transaction's lock; the same as on SQLite."""
 
 STATEMENT_TIMEOUT_SECONDS = 60
-"""Seconds one statement may take; the longest here, on a session of 100,000 messages, take some seconds."""
+"""Maximum seconds of one statement; the slowest of this package take some seconds with 100,000 messages."""
 
 ANSWER_SECONDS = 70
 """Maximum seconds of silence of a server: longer than its statement timeout."""

@@ -23,7 +23,7 @@ def read_all_sets(connection: Connection, session_id: str, user_id: str | None) 
 
 
 def read_quarantine(connection: Connection, session_id: str, user_id: str | None) -> Quarantine:
-    """Return the items that a session's prompts may not hold: its own, and those of its user's other sessions."""
+    """Return the items that a session's prompts must not contain: its own, and those of its user's other sessions."""
     return quarantine_of(read_all_sets(connection, session_id, user_id))
 
 

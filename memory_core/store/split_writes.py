@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Executable
 from memory_core.store.database import Database, chunks
 
 PIECE = 2_000
-"""Maximum rows of one transaction, about 50 ms, during which others wait."""
+"""Maximum rows per transaction; other writers wait for about 50 ms while it runs."""
 
 Step = Callable[[int], None]
 """Function that is called after each piece with its number of rows; it raises an exception to stop."""

@@ -104,7 +104,7 @@ class BaselineRow(SQLModel, table=True):
     name: str
     """Settings that differed from the session's."""
     numbers: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    """Compressed JSON: a turn has some 400 characters, a tenth of them new."""
+    """Compressed JSON: a turn has some 400 characters, of which a tenth are new."""
     at: float
 
 

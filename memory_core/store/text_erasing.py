@@ -123,7 +123,7 @@ def _summary_sentences(connection: Connection, scope: str) -> set[str]:
 def _texts_without_quarantine(connection: Connection, scope: str) -> set[str]:
     """Return hashes of static texts as they were shown while some of their sentences were in quarantine.
 
-    Past prompts name these texts; they are no versions of a block.
+    Past prompts name these texts, which are not versions of a block's text.
     """
     kind, _, id = scope.partition(":")
     states = [state for state in read_states(connection, id) if state.sentences] if kind == "session" else []

@@ -1,4 +1,4 @@
-"""Totals over all sessions: one query per kind of thing, for any number of sessions."""
+"""Totals over all sessions: one query per kind of total, for any number of sessions."""
 
 import json
 from collections.abc import Collection
@@ -121,7 +121,7 @@ def database_bytes(connection: Connection) -> int:
 
 
 def free_bytes(connection: Connection) -> int:
-    """Return the bytes of a SQLite file that erased data left free; 0 on PostgreSQL, which frees them by itself."""
+    """Return the unused bytes that erased data left in a SQLite file; 0 on PostgreSQL, which frees them by itself."""
     if connection.dialect.name != "sqlite":
         return 0
     pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("freelist_count", "page_size"))

@@ -133,7 +133,7 @@ def read_heard(
 
 
 def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
-    """Return the metadata of a session's stored turns by id, where it is stored."""
+    """Return the stored metadata of a session's stored turns, by id; turns without metadata are missing."""
     query = select(_v.id, _v.heard).where(_v.session_id == session_id, _v.heard.is_not(None))
     return {int(number): heard for number, heard in connection.execute(query)}
 
@@ -321,7 +321,7 @@ class DatabaseVectors:
         return vectors
 
     def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
-        """Decode rows into vectors, all at once where they are sound."""
+        """Decode rows into vectors, all at once if every one is valid."""
         # Decoded one by one only if some vector has another length or is not finite: one array is much faster.
         size = len(rows[0].embedding) if rows else 0
         whole = size and not size % 4 and self._dimensions in (None, size // 4)

@@ -1,8 +1,8 @@
 """Decide whether a text says a phrase, by words. Pure.
 
 A text says a phrase if one sentence has all its stems, ignoring stop words: "Ana is allergic to all nuts" says
-"allergic to nuts", but a text with the words in different sentences does not. A phrase of several sentences needs each
-of them.
+"allergic to nuts", but a text with the words in different sentences does not. Every sentence of a
+longer phrase must match.
 
 Looser modes follow if no text matches: all words in any order (`Phrase.scattered`), then also as parts of longer words
 (`Phrase.in_compounds`). Markup, punctuation, case, Unicode forms and JSON escapes in tool arguments are ignored.

@@ -42,7 +42,7 @@ class Prompts:
             prompts.sort(key=lambda pair: (pair[0], pair[1].position))
 
     def after(self, event: MemorySearched) -> EventRecord | None:
-        """Return the prompt after a search: the next of its trace, else of the session; None without one."""
+        """Return the prompt after a search: the next in the search's trace, else in the session; None without one."""
         # The search's own trace first: several agents may report side by side.
         for sent in (self._of_trace.get(_trace(event.span), ()), self._sent):
             place = bisect_left(sent, event.finished, key=lambda pair: pair[0])

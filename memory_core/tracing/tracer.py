@@ -565,7 +565,7 @@ class _Gathering:
         return self._followed(wanted, messages, facts=few, relations=related, texts=texts)  # type: ignore[arg-type]
 
     def narrowed(self, followed: Followed) -> Followed:
-        """Limit a target found at another moment to what would be found at this one."""
+        """Limit a target found at another moment to the items that would be found at this moment."""
         then = self._moment.position
         order = sorted(followed.messages.items(), key=lambda pair: (pair[1][0].position > then, -pair[1][0].position))
         by_id: dict[tuple[str, Ref], Matched] = {piece: how for piece, how in followed.texts.items() if how == "id"}

@@ -310,7 +310,7 @@ class Tracing:
         return (self.words(key) if key is not None else None) or ""
 
     def _sourced(self, records: list[EventRecord]) -> tuple[list[Stage], int | None]:
-        """Return the stages and number of a fact's first followed source message; empty and None without one."""
+        """Return stages and number of a fact's first source message that is traced; empty and None without one."""
         first = records[0]
         event: Any = first.event
         sources = expand(getattr(event, "sources", ()))

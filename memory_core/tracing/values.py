@@ -142,7 +142,7 @@ class CutEntry:
 
     @property
     def otherwise(self) -> str:
-        """Describe in one sentence where else the information is. Plain text."""
+        """Describe in one sentence which other carriers the information has. Plain text."""
         stages = [track.decisive for track in self.others]
         stored = next((stage for stage in stages if stage is not None and stage.name in ("found", "prompt")), None)
         if stored is not None:
@@ -216,7 +216,7 @@ class Trace:
     known_from: int | None = None
     """Position of the last reset, before which nothing is known; None without one."""
     nearest: Nearest | None = None
-    """Suggested message if nobody said the phrase; None otherwise, or without a similar one."""
+    """Suggested message if nobody said the phrase; None otherwise, or without a similar message."""
     scattered: str = ""
     """Sentence on the item with all words of a phrase that nobody said as such; the item is then the target."""
     more: int = 0

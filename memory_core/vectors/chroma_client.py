@@ -310,7 +310,7 @@ def _chroma_errors() -> Iterator[list[BaseException]]:
 
 
 def was_reached(error: VectorIndexError) -> bool:
-    """Return whether Chroma was reached and failed, so that a retry or a rebuild of its copy may help."""
+    """Return whether Chroma was reached and then failed, so that a retry or a rebuild of the copy may help."""
     cause = error.__cause__
     return cause is not None and not type(cause).__module__.startswith("httpx")
 

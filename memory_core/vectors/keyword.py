@@ -35,12 +35,12 @@ class KeywordHit:
 
     number: int
     score: float
-    """Score of the text over the maximum the query can reach, 0 to 1. Does not depend on the other hits."""
+    """Score of the text divided by the maximum for the query, 0 to 1. Does not depend on other hits."""
 
 
 @dataclass(slots=True)
 class _Posting:
-    """Occurrences of a term, one entry a text; entries of removed texts stay until the next compaction."""
+    """Occurrences of a term, one entry per text; entries of removed texts stay until the next compaction."""
 
     slots: "array[int]" = field(default_factory=lambda: array("i"))
     counts: "array[int]" = field(default_factory=lambda: array("i"))

@@ -1,4 +1,4 @@
-"""Shortening a list of facts by rules. Pure and deterministic.
+"""Shorten a list of facts by rules. Pure and deterministic.
 
 Duplicates become one fact. Then, while the list is above the target, what one subject likes (has,
 visited, ...) is joined into one sentence. Only then are facts left out: the least specific first, and of
@@ -14,7 +14,7 @@ from memory_core.models.protocols import Condensation, CondensedFact
 from memory_core.text import agreement_key, similarity, stems
 
 SAME = 0.85
-"""Least `similarity` of two facts that say the same (see `memory_core.text.similarity`)."""
+"""Minimum `similarity` of two facts that say the same (see `memory_core.text.similarity`)."""
 LIST_CHARACTERS = 240
 """Maximum characters of a joined sentence."""
 _JOINABLE = {
@@ -74,7 +74,7 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
 
 
 def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
-    """Merge each group of near-duplicates into one: the pinned, else the fullest, else the newest of them."""
+    """Merge each group of near-duplicates into one fact: the pinned one, else the fullest, else the newest."""
     kept_entries: list[_Entry] = []
     # Only entries that agree in numbers and negations and share a stem can be this similar.
     places: dict[tuple[object, str], set[int]] = {}

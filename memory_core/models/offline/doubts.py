@@ -1,4 +1,4 @@
-"""Open questions of facts found by rules: such a fact needs review before it is shown to a model. Pure.
+"""Open questions about facts that rules found: a person reviews these facts before a model sees them. Pure.
 
 `sense` drops facts that make no sense alone. Facts here make sense but leave a question open: which project, which
 tour. A person can answer it, or reject the fact.
@@ -38,7 +38,7 @@ _TENTATIVE = pattern(
     r"(?:becom|mov|switch|chang|leav|quit|push|postpon|renam|replac|sell|cancel|giv|retir|return|go)\w*ing\b"
     r"|\b(?:might|may) (?!\d)"
 )
-"""Changes that are only considered: the former value holds until they are decided."""
+"""Changes that are only considered: the former value holds until the change is decided."""
 
 
 def doubt(text: str) -> str | None:

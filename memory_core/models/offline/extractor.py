@@ -146,7 +146,7 @@ def _read_clause(clause: str, antecedents: Antecedents) -> Iterator[StatedFact]:
 
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
-    """Yield the facts of one clause: those of its fixed shape, else those of its statement."""
+    """Yield the facts of one clause: by the rules for fixed shapes, else by the rules for statements."""
     # Fixed shapes first: the grammar would read them differently, or not at all.
     for rule in (budget, _remembered, standing_instruction, called):
         if (fact := rule(clause)) is not None:

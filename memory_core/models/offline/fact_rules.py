@@ -315,7 +315,7 @@ def doing(statement: Statement) -> StatedFact | None:
 
 
 def _is_thing(statement: Statement) -> bool:
-    """Return whether the subject is a thing such as "The dinner", not the user or something of theirs."""
+    """Return whether the subject is a thing such as "The dinner", not the user or something that the user has."""
     return statement.subject.startswith("The ") and not statement.subject.startswith(USER)
 
 
@@ -327,7 +327,7 @@ def _is_somebody(statement: Statement) -> bool:
 
 
 def _able(statement: Statement) -> str | None:
-    """Return the category of an ability, duty or plan; None if it is no fact."""
+    """Return the category of an ability, duty or plan; None if the statement is not a fact."""
     verb = statement.verb
     # What somebody cannot eat or drink is a matter of health.
     if statement.negated and verb in ("eat", "drink", "have"):
@@ -348,7 +348,7 @@ def _able(statement: Statement) -> str | None:
 
 
 def _habitual(statement: Statement) -> str | None:
-    """Return the category of a habit; None when it is no fact."""
+    """Return the category of a habit; None if the statement is not a fact."""
     verb = statement.verb
     if verb == "suffer" or (statement.negated and verb in ("eat", "drink", "smoke")):
         return "health"
@@ -362,12 +362,12 @@ def _habitual(statement: Statement) -> str | None:
 
 
 def _former(statement: Statement) -> str | None:
-    """Return the category of a former habit; None if it is no fact."""
+    """Return the category of a former habit; None if the statement is not a fact."""
     return "other" if statement.verb in HABITS | TASTES else None
 
 
 def _underway(statement: Statement) -> str | None:
-    """Return the category of an ongoing activity; None if it is no fact."""
+    """Return the category of an ongoing activity; None if the statement is not a fact."""
     verb, rest = statement.verb, statement.rest
     if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
         # "Looking for a flat" is a plan if it says for what.
@@ -393,7 +393,7 @@ def _underway(statement: Statement) -> str | None:
 
 
 def _done(statement: Statement) -> str | None:
-    """Return the category of a past activity; None if it is no fact."""
+    """Return the category of a past activity; None if the statement is not a fact."""
     verb, rest = statement.verb, statement.rest
     # Without its date the fact must still name something: "went on Friday" does not.
     if verb not in EVENTS or statement.negated or not specific(DATE.sub("", rest)):

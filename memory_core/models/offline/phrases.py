@@ -73,7 +73,7 @@ def budget(clause: str) -> StatedFact | None:
 
 
 def standing_instruction(clause: str) -> StatedFact | None:
-    """Return a wish for every reply, as in "Always answer in English"; None if the clause is none."""
+    """Return a wish for every reply, as in "Always answer in English"; None if the clause is not one."""
     match = _STANDING.fullmatch(clause)
     text = in_third_person(match["what"]) if match else None
     return StatedFact(f"The user asks: {text[0].lower()}{text[1:]}", "constraint") if text else None

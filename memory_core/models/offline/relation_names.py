@@ -34,9 +34,9 @@ _NP_ENDS = word_set(
 )
 """Words that end the name of a thing."""
 _OF_VERBS = frozenset(["on", "up", "out", "off", "over", "around", "in", "at", "near", "under", "down", "away"])
-"""Words that belong to a verb before them, as in "lounging around": their object is no thing by itself."""
+"""Words that belong to a verb before them, as in "lounging around": the verb's object is not a thing by itself."""
 _UNFINISHED = frozenset(["of", "that", "which", "who", "about", "how", "than", "to", "with", "if"])
-"""Words after which a name goes on: the part before them is not the whole name."""
+"""Words after which a name continues: the part before them is not the whole name."""
 _NO_THING = word_set(
     """
     it this that them those these him her me us you your his their its something anything everything nothing
@@ -86,7 +86,7 @@ def is_name(name: str) -> bool:
 
 
 def thing(text: str, *, article: bool = False) -> str | None:
-    """Return the short name of a thing at the start of a text: `nuts`, `dark mode`, `the hospital`; None if it is none.
+    """Return the short name of a thing at the start of a text: `nuts`, `dark mode`, `the hospital`; None without one.
 
     `article`: the name keeps its article.
     """
@@ -118,7 +118,7 @@ def thing(text: str, *, article: bool = False) -> str | None:
 
 
 def things(text: str) -> list[str]:
-    """Split a list of things: `jazz, blues and tango`. Empty if the first item is no thing."""
+    """Split a list of things: `jazz, blues and tango`. Empty if the first item is not a thing."""
     result: list[str] = []
     for part in re.split(r", (?:and |or )?| and | or ", text):
         name = thing(part)
@@ -134,7 +134,7 @@ def things(text: str) -> list[str]:
 
 
 def date(text: str) -> str | None:
-    """Return the date that a text begins with, in one wording: `the 14th of March` is `14 March`."""
+    """Return the date that a text begins with, in a uniform wording: `the 14th of March` is `14 March`."""
     match = _DATE.match(text)
     if match is None:
         return None

@@ -35,7 +35,7 @@ _STARTS = pattern(
     r"(?:(?:just|now|also|still|\w{2,12}ly) )?"
     rf"(?:is|was|are|were|has|had|can|will|[a-z]+(?:s|ed)|{'|'.join(sorted(PAST))})\b"
 )
-"""Openings of a statement: the user or a possession, a thing, or a name and its verb. "Help me" asks for something."""
+"""Openings of a statement: the user or a possession, a thing, or a name and a verb. "Help me" asks for something."""
 _LOOSE = pattern(
     r"\b(?:it|its|it's|this|these|those|there|they're|that (?:pic|one|time|place|way)|ones?)\b|, [A-ZÀ-Þ]\w+$|"
     r"\b(?:so|super|such|really|truly|awesome|amazing|cool(?:est)?|rad|cute|inspir\w+|legendary|lucky|glad|grateful|proud|"

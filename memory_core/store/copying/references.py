@@ -1,7 +1,7 @@
 """References in events to facts, relations, deliveries, ... by id. Each database assigns its own ids.
 
 A session that is copied to another database gets new ids there, also in its events. The types of an event's fields
-(`events.FactId` and those beside it) say which of them are references.
+(`events.FactId` and similar types) tell which fields are references.
 """
 
 import re

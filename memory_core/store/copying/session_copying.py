@@ -1,4 +1,4 @@
-"""Read one session's rows from a database, and store them in one, as database-independent values (see `copies`).
+"""Read a session's rows from a database as independent values (see `copies`), and store such values as a session.
 
 Reading takes everything of one session, and the facts of its user that the session learned or showed. Storing creates a
 new session, with new ids for facts, stored turns, deliveries, entities and relations, consistently in rows and
@@ -486,7 +486,7 @@ def _blank(table: Table) -> dict[str, Any]:
 
 
 def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named: Collection[int]) -> dict[int, int]:
-    """Insert rows in order of their old ids; return new ids by old id, also for ids without a row."""
+    """Insert rows in order of their old ids; return new ids by old id, also for the `named` ids."""
     statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table)
     numbered = ((values.pop("id"), values) for values in rows)
     only_named = ((number, blank) for number in sorted(named))
@@ -504,7 +504,7 @@ def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named
 
 
 def _first_of_each(numbered: Iterable[tuple[int, Values]]) -> Iterator[tuple[int, Values]]:
-    """Yield the first of several values with the same id: the row, if there is one."""
+    """Yield the first of several values with the same id; a row precedes the placeholder for its id."""
     last = None
     for number, values in numbered:
         if number != last:

@@ -67,7 +67,7 @@ _WRONG = {
 }
 """Queries for invalid rows, by the sentence about them.
 
-The relation that ended another, or the target of a merge, may have been erased since: then only the log has it.
+A relation that ended another, or the target of a merge, may have been erased since; then it is only in the log.
 """
 
 _MESSAGE_TEXTS = """

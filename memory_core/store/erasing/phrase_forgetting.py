@@ -64,7 +64,7 @@ class _Place:
 def read_impact(
     connection: Connection, session_id: str, user_id: str | None, cache: MessageCache, target: Target
 ) -> Impact:
-    """Return everything of a session and its user's facts that contains the target or was learned from it alone.
+    """Return everything in a session and its user's facts that contains the target or was learned from it alone.
 
     The impact has no counts of stored turns and prompts yet: see `counted`.
     """
@@ -98,7 +98,7 @@ def counted(connection: Connection, session_id: str, impact: Impact) -> Impact:
 
 
 def _needed(connection: Connection, entities: Sequence[int], relations: Collection[int]) -> set[int]:
-    """Return the ends of all relations other than `relations` that name one of the entities."""
+    """Return the ids of both entities of all relations, except `relations`, that name one of `entities`."""
     needed: set[int] = set()
     for chunk in chunks(entities):
         ends = select(_r.id, _r.subject, _r.object).where(_r.subject.in_(chunk) | _r.object.in_(chunk))

@@ -1,7 +1,7 @@
 """Detect the language of a text: by its script, else by its most frequent short words. Pure.
 
-A list of short words per language is enough for whole sentences ("vivo en Oporto con mi hermana"). It is no use
-for single words and names, which are left undecided.
+A list of short words per language is enough for whole sentences ("vivo en Oporto con mi hermana"). It does not
+work for single words and names, which are left undecided.
 """
 
 import re
@@ -80,7 +80,7 @@ _SHORT_WORDS = {
 """Frequent short words by language; a word of several languages counts for each."""
 
 _SHARE = 0.2
-"""Least fraction of a text's words that are frequent short words of its language."""
+"""Minimum fraction of a text's words that must be frequent short words of its language."""
 
 _WORDS_READ = 300
 """Maximum words of a text that are looked at."""
