@@ -4,11 +4,12 @@ import json
 
 from sqlalchemy import update
 
-from memory_core import Memory, Services, VectorMemoryBlock
+from memory_core import FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
 from memory_core.events import BlockAdded, BlockEdited, Retrieved, decode
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.interop.configuration import read_configuration
-from memory_core.store.tables import block_table, event_table
+from memory_core.store.fact_rows import read_protected, read_reviewed
+from memory_core.store.tables import block_table, event_table, fact_revision_table
 from tests.engine_fakes import HashEmbedder, user
 
 SERVICES = Services(embedder=HashEmbedder())
@@ -46,6 +47,20 @@ def test_events_are_read_by_their_former_fields():
     assert (event.boosts, event.token_budget) == (((0.1,),), 300)
     assert event.boost_weights == {"episode": 0.4, "date": 0.1}
     assert decode("retrieved", event.to_json()) == event
+
+
+def test_facts_that_a_person_changed_stay_protected_under_the_former_name():
+    memory = Memory.from_defaults("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")], services=SERVICES)
+    memory.put(user("I live in Porto."))
+    memory.flush(all=True)
+    (fact,) = memory.facts.read("facts")
+    memory.facts.edit(fact.id, "The user lives in Faro")
+    with memory.session.database.write() as connection:
+        for table in (fact_revision_table, event_table):
+            connection.execute(update(table).where(table.c.actor == "user").values(actor="curator"))
+    with memory.session.database.read() as connection:
+        assert read_protected(connection, "session:s", "facts") == {fact.id}
+        assert read_reviewed(connection, "session:s") == {fact.id}
 
 
 def test_settings_of_a_block_are_read_by_their_former_names():

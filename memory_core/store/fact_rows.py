@@ -31,7 +31,14 @@ from memory_core.planning.curation import New, changed_elsewhere
 from memory_core.planning.fact_merging import Fact, metadata_text
 from memory_core.store.database import chunks
 from memory_core.store.log_rows import RECORD_COLUMNS, as_records
-from memory_core.store.tables import event_table, fact_revision_table, fact_source_table, fact_table, session_table
+from memory_core.store.tables import (
+    USERS,
+    event_table,
+    fact_revision_table,
+    fact_source_table,
+    fact_table,
+    session_table,
+)
 from memory_core.store.writing import Writing, read_texts
 
 _f = fact_table.c
@@ -124,7 +131,7 @@ def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
     facts = select(_f.id).where(_f.scope == scope, _f.block == block)
     # An agent's tools write facts too. The author of the first version distinguishes them from a person's.
     written = facts.where(_f.origin == "written")
-    query = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.actor == "user")
+    query = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.actor.in_(USERS))
     by_agent = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.version == 1)
     by_agent = by_agent.where(revision.actor == "agent")
     ids = set(connection.execute(query.union(written.where(_f.id.not_in(by_agent)))).scalars())
@@ -371,7 +378,7 @@ def read_reviewed(connection: Connection, scope: str) -> set[int]:
     query = select(*RECORD_COLUMNS).where(scope_sessions(scope), events.kind.in_(("facts_curated",)))
     in_force: dict[tuple[int, int], tuple[int, ...]] = {}
     undone: dict[tuple[int, int], tuple[int, ...]] = {}
-    for record in as_records(connection.execute(query.where(events.actor == "user").order_by(events.id)).all()):
+    for record in as_records(connection.execute(query.where(events.actor.in_(USERS)).order_by(events.id)).all()):
         event: Any = record.event
         if event.undoes is None:
             in_force[event.key] = tuple(id for id, _, _ in event.facts)

@@ -31,7 +31,7 @@ _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite assigns ids onl
 
 
 class _Actor(TypeDecorator[str]):
-    """Author of a change. Earlier versions stored the user as `curator`, which is read as `user`."""
+    """Author of a change. Earlier versions stored the user as `curator`, which is read as `user` (in SQL: `USERS`)."""
 
     impl = String
     cache_ok = True
@@ -41,6 +41,8 @@ class _Actor(TypeDecorator[str]):
 
 
 FORMER_USER = "curator"
+USERS = ("user", FORMER_USER)
+"""Stored names of the user; the conversion on reading does not reach comparisons in SQL."""
 
 _NEVER_REUSED = {"sqlite_autoincrement": True}
 """Table option; without it SQLite reuses the id of a deleted newest row, so references could point to another row."""
