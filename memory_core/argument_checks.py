@@ -31,7 +31,7 @@ _WORDS = {
 def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
     """Return the value of the argument `name` if it implements one of the protocols `kinds`; None stays None.
 
-    LlamaIndex models are wrapped. Error messages show only the class of an object, as it may hold an API key.
+    LlamaIndex models are wrapped. Errors show only the class of an object, and no text that looks like an API key.
 
     Raises:
         ConfigError: the value implements none of the protocols.
@@ -44,8 +44,10 @@ def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
     wanted = " or ".join(_WORDS[kind][0] for kind in kinds)
     if isinstance(value, str):
         maker = next((_WORDS[kind][1] for kind in kinds if _WORDS[kind][1]), "")
-        hint = f': {maker}("{value[:60]}") makes one of a name' if maker else ""
-        raise ConfigError(f'{name} must be {wanted}, not the text "{value[:60]}"{hint}')
+        # A long run of letters and digits is a key rather than the name of a model.
+        shown = f'"{value[:60]}"' if not re.search(r"[A-Za-z0-9]{16}", value) else "that was passed"
+        hint = f": {maker}({shown}) makes one of a name" if maker and shown.startswith('"') else ""
+        raise ConfigError(f"{name} must be {wanted}, not the text {shown}{hint}")
     cls = value if isinstance(value, type) else type(value)
     if isinstance(value, type):
         raise ConfigError(f"{name} must be {wanted}, not the class {cls.__name__}: give an object of it")

@@ -210,3 +210,10 @@ def test_to_wait_for_ever_for_deliveries_is_possible():
     memory.put(ChatMessage(content="I like tea."))
 
     assert memory.deliver(timeout=math.inf).keys() <= {"v"}
+
+
+def test_an_error_shows_no_api_key():
+    key = "sk-proj-4f9aB7c2D8e1F6a3B5c9"
+    with pytest.raises(ConfigError, match="must be a chat model") as raised:
+        Memory.from_recipe("summary", chat=key)
+    assert "4f9a" not in str(raised.value)

@@ -335,8 +335,9 @@ def _parse(url: str) -> tuple[str, int, bool]:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as exc:
-        raise ConfigError(f"The address of the Chroma server cannot be read: {exc}") from exc
+    except ValueError:
+        # Without the reason, which quotes the part that cannot be read: it may be a password.
+        raise ConfigError("The address of the Chroma server cannot be read: give http://host:port.") from None
     plain = not (parts.username or parts.password or parts.path.strip("/") or parts.query or parts.fragment)
     if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
         raise ConfigError("The address of a Chroma server has the form http://host:port, with nothing before or after.")
