@@ -69,7 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     verifying.add_argument("--out", metavar="FILE", help="file for the new receipt")
     verifying.set_defaults(run=_verify)
+    teaching = commands.add_parser("skill", help="print the skill file that tells a coding agent how to ask a memory")
+    teaching.set_defaults(run=_skill)
     return probe_commands.main(arguments, parser=parser)
+
+
+def _skill(arguments: argparse.Namespace) -> int:
+    print((HERE / "skill" / "SKILL.md").read_text(encoding="utf-8"), end="")
+    return 0
 
 
 def _app(arguments: argparse.Namespace) -> int:

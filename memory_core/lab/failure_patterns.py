@@ -1,4 +1,4 @@
-"""What distinguishes the probes that fail from those that hold: block, speaker, age, length, session, recipe.
+"""Compare the probes that fail with those that hold: block, speaker, age, length, session, recipe.
 
 Each property of a case is compared with all other cases by Fisher's exact test, and the strongest are listed first.
 Such a list shows where to look; it proves no cause.
