@@ -589,6 +589,7 @@ def test_requests_to_a_server_have_a_timeout(server):
     "url",
     [
         "http://user:hunter2@host:8000",
+        "http://user:hunter2",
         "http://host:8000/chroma",
         "http://host:8000?token=hunter2",
         "http://",
