@@ -104,11 +104,12 @@ class InspectingTools:
 
     def _trace(self, phrase: str, turn: int | None = None, session: str | None = None) -> str:
         trace = self._memory(session).trace(phrase, turn=turn)
-        lines = [f"As of the prompt of turn {trace.prompt_turn}. {trace.origin}".strip()]
+        prompt = "" if trace.prompt_turn is None else f"As of the prompt of turn {trace.prompt_turn}. "
+        lines = [f"{prompt}{trace.origin}".strip()]
         for number, track in enumerate(trace.tracks, 1):
             lines.append(f"{number}. {track.carrier.kind} {track.carrier.block or ''}".rstrip() + ":")
             lines += [f"   {stage.name}: {stage.text}" for stage in track.stages]
-        return "\n".join([*lines, trace.sentence])
+        return "\n".join([*lines, trace.sentence]).strip()
 
     def _prompt_at(self, turn: int | None = None, session: str | None = None) -> str:
         memory = self._memory(session)

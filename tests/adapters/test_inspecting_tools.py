@@ -13,6 +13,7 @@ from memory_core import (
     StaticMemoryBlock,
 )
 from memory_core.adapters.inspecting import SPECS, InspectingTools
+from memory_core.systems import KnowledgeGraph
 
 
 @pytest.fixture
@@ -45,6 +46,16 @@ def test_why_trace_prompt_and_facts_are_answered_and_nothing_is_written(database
     assert all(str(message) in prompt for message in memory.log.prompt(built).messages)
     assert "The user lives in Faro" in tools.call("search_facts", {"query": "Where do I live?"})
     assert memory.events() == before
+
+
+@pytest.mark.parametrize("phrase", ["likes green tea", "never said by anybody"])
+def test_a_trace_in_a_session_without_prompts_names_no_turn_of_one(phrase):
+    graph = KnowledgeGraph("kg")
+    graph.create_entities([{"name": "Ana", "entityType": "person", "observations": ["likes green tea"]}])
+    trace = graph.memory.trace(phrase)
+    answer = InspectingTools(graph.memory.session.database, Services()).call("trace", {"phrase": phrase})
+    assert answer.splitlines()[0] == trace.origin or answer == trace.sentence
+    assert answer.endswith(trace.sentence)
 
 
 @pytest.mark.parametrize(
