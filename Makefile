@@ -34,6 +34,7 @@ adapters: | $(BIN)/python  ## the adapters on the real frameworks, offline, in a
 	$(BIN)/python -m venv $(VENV)/adapters
 	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --upgrade pip  # older ones give up on so many packages
 	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check -e '.[app,adapters]' 'pytest>=9' 'hypothesis>=6.150'
+	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --no-deps llama-index-llms-openai-like llama-index-llms-openai  # they ask for openai below 3, the Agents SDK for 3: they run on both
 	MEMORY_INSPECTOR_ADAPTERS=1 $(VENV)/adapters/$(notdir $(BIN))/python -m pytest -p no:cacheprovider -o addopts=-q --strict-markers tests/adapters
 
 wheel-test: $(VENV)/.dev  ## the wheel in clean environments, and its app in the browser

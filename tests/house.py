@@ -147,7 +147,7 @@ def repeated_modules():
 
 def documents():
     """The documents, as paths from the root."""
-    patterns = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "memory_core/**/*.md")
+    patterns = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "memory_core/**/*.md", "examples/*.md")
     return sorted(file.relative_to(ROOT).as_posix() for pattern in patterns for file in ROOT.glob(pattern))
 
 

@@ -33,7 +33,9 @@ SHELLS = ("sh", "bash")
 OTHER_LANGUAGES = ("text", "toml", "nginx", "yaml")
 OTHER_COMMANDS = {".", "docker", "python", "python3"}
 OTHER_VARIABLES = {
+    "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
+    "OPENAI_MODEL",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
     "POSTGRES_PASSWORD",

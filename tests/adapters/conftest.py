@@ -8,6 +8,7 @@ collect_ignore = (
     else [
         "test_agno_memories.py",
         "test_autogen_memory.py",
+        "test_examples.py",
         "test_google_adk_memory.py",
         "test_langchain_agent.py",
         "test_langgraph_agent.py",
