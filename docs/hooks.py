@@ -16,6 +16,8 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 
+_PROGRAMS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").rglob("*.py"))]
+
 OUTSIDE = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -25,6 +27,9 @@ OUTSIDE = {
     "memory_core/systems/README.md": "memory-systems-in-python.md",
     "static/chat.png": "static/chat.png",
     "static/icon.svg": "static/icon.svg",
+    "examples/README.md": "examples/index.md",
+    "examples/reminders_plugin/pyproject.toml": "examples/reminders_plugin/pyproject.toml",
+    **{path: path for path in _PROGRAMS},
 }
 """Files of the repository that the site shows, by path, with their place in it."""
 
