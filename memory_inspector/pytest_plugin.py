@@ -4,6 +4,7 @@ Installed with the package. The engine is imported only when a fixture or an opt
 runs start as quickly as without.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -109,6 +110,9 @@ class ProbeItem(pytest.Item):
         checked = self.parent.checked()
         for sentence in checked.unknown:
             self.add_report_section("call", "note", sentence)
+        # Seen although all probes hold: another memory was tested than the one that is configured.
+        for sentence in checked.variant.left_out if self.number == 0 else ():
+            warnings.warn(pytest.PytestWarning(sentence), stacklevel=1)
         verdict = checked.verdicts[self.number]
         if not verdict.held:
             from memory_core.testing.prompt_assertions import PromptAssertionError
@@ -116,7 +120,7 @@ class ProbeItem(pytest.Item):
             raise PromptAssertionError(checked.memory, verdict)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        if isinstance(excinfo.value, AssertionError):
+        if hasattr(excinfo.value, "failed_prompt"):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
@@ -196,6 +200,8 @@ def replay(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Memory]]":
                 variant = variant.changed("changed", **config)
             elif config is not None:
                 variant = read_variant(folder / config)
+            for sentence in variant.left_out:
+                request.node.warn(pytest.PytestWarning(sentence))
             result = player.play(recorded.script, variant)
             assert result is not None  # never None: it cannot be cancelled
             closing.callback(result.close)

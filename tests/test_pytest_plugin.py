@@ -128,6 +128,17 @@ def test_a_probe_file_that_cannot_be_used_is_one_sentence(pytester, folder, chan
     assert "Traceback" not in result.stdout.str()
 
 
+@pytest.mark.slow
+def test_a_block_that_is_not_installed_is_named_even_where_all_probes_hold(pytester, folder, recorded):
+    configuration = recorded[1]
+    blocks = [*configuration["blocks"], {"name": "moods", "type": "elsewhere.blocks:Moods", "settings": {}}]
+    folder.joinpath("config.json").write_text(json.dumps({**configuration, "blocks": blocks}), encoding="utf-8")
+    pytester.makepyfile("def test_it(replay): replay('probes/dinner.zip', config='probes/config.json')")
+    result = pytester.runpytest_subprocess("--memory", "probes", str(pytester.path))  # where warnings are no errors
+    result.assert_outcomes(passed=3, warnings=2)
+    assert "moods" in result.stdout.str()
+
+
 def test_a_list_of_probes_is_told_what_it_lacks(pytester, folder):
     folder.joinpath("dinner.probes.json").write_text(json.dumps(PROBES), encoding="utf-8")
     assert '"conversation": "session.zip"' in run(pytester, "--memory", "probes").stdout.str()
