@@ -1,6 +1,5 @@
 """`memory-inspector check` on a pull request: the comment, the report, and the scripts of action.yml as they are."""
 
-import json
 import os
 import re
 import subprocess
@@ -10,10 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from probe_kit import NUTS, write_configuration, write_probe_file
 
-from memory_core import FactExtractionMemoryBlock, Memory
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import export_configuration
 from memory_inspector.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,41 +18,15 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 TRICK = "Ask @octocat about <img src=x> and #12 | `code`"
 
 
-@pytest.fixture(scope="module")
-def recorded():
-    """A conversation whose first fact only the block `facts` keeps."""
-    memory = Memory.from_defaults(
-        session_id="dinner",
-        token_limit=60,
-        token_flush_size=10,
-        memory_blocks=[FactExtractionMemoryBlock(name="facts")],
-    )
-    for said in ("I am allergic to nuts.", *(f"We talk about the weather of day {day} again." for day in range(1, 4))):
-        memory.put({"role": "user", "content": said})
-        memory.build_context()
-        memory.put({"role": "assistant", "content": "Noted, in an answer of some length."})
-    return write_bundle(memory.session.database, "dinner"), json.loads(export_configuration(memory))
-
-
-def write(folder, recorded, *, enabled=True, more=()):
+def write(folder, *, enabled=True, more=()):
     """Write a folder of one probe file; `more` are further probes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    bundle, configuration = recorded
-    folder.joinpath("dinner.zip").write_bytes(bundle)
-    blocks = [{**block, "settings": {**block["settings"], "enabled": enabled}} for block in configuration["blocks"]]
-    folder.joinpath("config.json").write_text(json.dumps({**configuration, "blocks": blocks}), encoding="utf-8")
-    probes = [
-        {"expect": "in_prompt", "phrase": "allergic to nuts", "from_turn": 1},
-        {"expect": "evidence_in_prompt", "messages": [1], "turn": 4},
-        *more,
-    ]
-    file = {"version": 1, "conversation": "dinner.zip", "configuration": "config.json", "probes": probes}
-    folder.joinpath("dinner.probes.json").write_text(json.dumps(file), encoding="utf-8")
+    write_probe_file(folder, [NUTS, {"expect": "evidence_in_prompt", "messages": [1], "turn": 4}, *more])
+    write_configuration(folder, enabled=enabled)
     return folder
 
 
-def test_a_worse_configuration_is_explained_beside_the_one_before(tmp_path, recorded, capsys):
-    before, now = write(tmp_path / "before", recorded), write(tmp_path / "now", recorded, enabled=False)
+def test_a_worse_configuration_is_explained_beside_the_one_before(tmp_path, capsys):
+    before, now = write(tmp_path / "before"), write(tmp_path / "now", enabled=False)
     comment, report = tmp_path / "comment.md", tmp_path / "report.html"
     arguments = ["check", str(now), "--before", str(before), "--markdown", str(comment), "--html", str(report)]
     assert main([*arguments, "--page-url", "https://ci.example/7"]) == 1
@@ -73,8 +44,8 @@ def test_a_worse_configuration_is_explained_beside_the_one_before(tmp_path, reco
     assert report.read_text(encoding="utf-8").count("<iframe") == 2
 
 
-def test_without_an_earlier_configuration_the_first_bad_turn_is_named(tmp_path, recorded):
-    now = write(tmp_path / "now", recorded, enabled=False)
+def test_without_an_earlier_configuration_the_first_bad_turn_is_named(tmp_path):
+    now = write(tmp_path / "now", enabled=False)
     comment = tmp_path / "comment.md"
     assert main(["check", str(now), "--markdown", str(comment)]) == 1
     text = comment.read_text(encoding="utf-8").replace("\\", "")
@@ -82,8 +53,8 @@ def test_without_an_earlier_configuration_the_first_bad_turn_is_named(tmp_path, 
     assert "| | now |" in text
 
 
-def test_what_holds_says_so_and_has_no_report_to_link(tmp_path, recorded):
-    now = write(tmp_path / "now", recorded)
+def test_what_holds_says_so_and_has_no_report_to_link(tmp_path):
+    now = write(tmp_path / "now")
     comment, report = tmp_path / "comment.md", tmp_path / "report.html"
     arguments = [
         "check",
@@ -101,9 +72,9 @@ def test_what_holds_says_so_and_has_no_report_to_link(tmp_path, recorded):
     assert "No failed probe" in report.read_text(encoding="utf-8")
 
 
-def test_words_of_a_conversation_stay_words_in_the_comment(tmp_path, recorded):
+def test_words_of_a_conversation_stay_words_in_the_comment(tmp_path):
     trick = {"expect": "in_prompt", "phrase": TRICK, "from_turn": 1}
-    now = write(tmp_path / "now", recorded, more=[trick])
+    now = write(tmp_path / "now", more=[trick])
     comment = tmp_path / "comment.md"
     assert main(["check", str(now), "--markdown", str(comment)]) == 1
     text = comment.read_text(encoding="utf-8")
@@ -114,9 +85,9 @@ def test_words_of_a_conversation_stay_words_in_the_comment(tmp_path, recorded):
 
 
 @pytest.mark.slow
-def test_a_comment_stays_within_what_github_takes(tmp_path, recorded):
+def test_a_comment_stays_within_what_github_takes(tmp_path):
     probes = [{"expect": "in_prompt", "phrase": f"{n} {'never said ' * 26}", "from_turn": 1} for n in range(98)]
-    now = write(tmp_path / "now", recorded, more=probes)
+    now = write(tmp_path / "now", more=probes)
     comment = tmp_path / "comment.md"
     assert main(["check", str(now), "--markdown", str(comment)]) == 1
     text = comment.read_text(encoding="utf-8")
@@ -188,14 +159,14 @@ def runner(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="runs a shell")
-def test_the_action_compares_with_the_base_and_comments_once(tmp_path, recorded, runner):
+def test_the_action_compares_with_the_base_and_comments_once(tmp_path, runner):
     repository = tmp_path / "repository"
-    write(repository / "probes", recorded)
+    write(repository / "probes")
     git(repository, "init", "--quiet")
     git(repository, "add", "-A")
     git(repository, "commit", "--quiet", "-m", "Base")
     base = git(repository, "rev-parse", "HEAD")
-    write(repository / "probes", recorded, enabled=False)
+    write(repository / "probes", enabled=False)
 
     done = runner("Check", repository, PROBES="probes", BASE=base, RUN_URL="https://ci.example/7")
     assert done.returncode == 0, done.stderr

@@ -4,67 +4,34 @@ import json
 import re
 
 import pytest
-
-from memory_core import FactExtractionMemoryBlock, Memory
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import export_configuration
+from probe_kit import NUTS, write_configuration, write_probe_file
 
 pytest_plugins = ["pytester"]
 
-PROBES = [
-    {"expect": "in_prompt", "phrase": "allergic to nuts", "from_turn": 1},
-    {"expect": "never_in_prompt", "phrase": "credit card"},
-]
+PROBES = [NUTS, {"expect": "never_in_prompt", "phrase": "credit card"}]
 LOST = "Flushed in turn 3: the queue had"
 
 
-@pytest.fixture(scope="module")
-def recorded():
-    """A bundle and its configuration: what is said first is learned as a fact before it leaves the queue."""
-    memory = Memory.from_defaults(
-        session_id="dinner",
-        token_limit=60,
-        token_flush_size=10,
-        memory_blocks=[FactExtractionMemoryBlock(name="facts")],
-    )
-    for said in ("I am allergic to nuts.", *(f"We talk about the weather of day {day} again." for day in range(1, 4))):
-        memory.put({"role": "user", "content": said})
-        memory.build_context()
-        memory.put({"role": "assistant", "content": "Noted, in an answer of some length."})
-    return write_bundle(memory.session.database, "dinner"), json.loads(export_configuration(memory))
-
-
 @pytest.fixture
-def folder(pytester, recorded):
+def folder(pytester):
     """A folder of a user's program with one probe file."""
     probes = pytester.mkdir("probes")
-    probes.joinpath("dinner.zip").write_bytes(recorded[0])
-    write(probes, recorded[1], enabled=True)
-    write_probes(probes)
+    write_configuration(probes)
+    write_probe_file(probes, PROBES)
     return probes
-
-
-def write(probes, configuration, *, enabled):
-    blocks = [{**block, "settings": {**block["settings"], "enabled": enabled}} for block in configuration["blocks"]]
-    probes.joinpath("config.json").write_text(json.dumps({**configuration, "blocks": blocks}), encoding="utf-8")
-
-
-def write_probes(folder, **changes):
-    file = {"version": 1, "conversation": "dinner.zip", "configuration": "config.json", "probes": PROBES} | changes
-    folder.joinpath("dinner.probes.json").write_text(json.dumps(file), encoding="utf-8")
 
 
 def run(pytester, *arguments):
     return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:randomly", *arguments)
 
 
-def test_one_setting_makes_probes_red_with_the_sentence_and_back_green(pytester, folder, recorded):
-    write(folder, recorded[1], enabled=False)
+def test_one_setting_makes_probes_red_with_the_sentence_and_back_green(pytester, folder):
+    write_configuration(folder, enabled=False)
     red = run(pytester, "--memory", "probes")
     red.assert_outcomes(failed=1, passed=1)
     assert LOST in red.stdout.str()
     assert "Smallest change that mends it: facts.enabled False → True." in red.stdout.str()
-    write(folder, recorded[1], enabled=True)
+    write_configuration(folder)
     run(pytester, "--memory", "probes").assert_outcomes(passed=2)
 
 
@@ -75,13 +42,13 @@ def test_only_the_option_collects_probe_files(pytester, folder):
     run(pytester, "--memory", "probes", "test_only_the_option_collects_probe_files.py").assert_outcomes(passed=3)
 
 
-def test_another_configuration_is_tried_by_an_option(pytester, folder, recorded):
-    write(pytester.mkdir("other"), recorded[1], enabled=False)
+def test_another_configuration_is_tried_by_an_option(pytester, folder):
+    write_configuration(pytester.mkdir("other"), enabled=False)
     run(pytester, "--memory", "probes", "--memory-config", "other/config.json").assert_outcomes(failed=1, passed=1)
 
 
-def test_the_report_has_the_page_of_each_failure_and_runs_nothing_else(pytester, folder, recorded):
-    write(folder, recorded[1], enabled=False)
+def test_the_report_has_the_page_of_each_failure_and_runs_nothing_else(pytester, folder):
+    write_configuration(folder, enabled=False)
     pytester.makepyfile(
         """
         from memory_core.testing import assert_in_prompt
@@ -104,8 +71,8 @@ def test_the_report_has_the_page_of_each_failure_and_runs_nothing_else(pytester,
 
 
 @pytest.mark.slow
-def test_processes_of_xdist_run_the_probes_and_write_one_report(pytester, folder, recorded):
-    write(folder, recorded[1], enabled=False)
+def test_processes_of_xdist_run_the_probes_and_write_one_report(pytester, folder):
+    write_configuration(folder, enabled=False)
     result = pytester.runpytest_subprocess("--memory", "probes", "-n", "2", "--memory-report", "report.html")
     result.assert_outcomes(failed=1, passed=1)
     assert pytester.path.joinpath("report.html").read_text(encoding="utf-8").count("<iframe") == 1
@@ -121,7 +88,7 @@ def test_processes_of_xdist_run_the_probes_and_write_one_report(pytester, folder
     ],
 )
 def test_a_probe_file_that_cannot_be_used_is_one_sentence(pytester, folder, changes, sentence):
-    write_probes(folder, **changes)
+    write_probe_file(folder, **({"probes": PROBES} | changes))
     result = run(pytester, "--memory", "probes")
     result.assert_outcomes(errors=1)
     assert sentence in result.stdout.str()
@@ -129,10 +96,8 @@ def test_a_probe_file_that_cannot_be_used_is_one_sentence(pytester, folder, chan
 
 
 @pytest.mark.slow
-def test_a_block_that_is_not_installed_is_named_even_where_all_probes_hold(pytester, folder, recorded):
-    configuration = recorded[1]
-    blocks = [*configuration["blocks"], {"name": "moods", "type": "elsewhere.blocks:Moods", "settings": {}}]
-    folder.joinpath("config.json").write_text(json.dumps({**configuration, "blocks": blocks}), encoding="utf-8")
+def test_a_block_that_is_not_installed_is_named_even_where_all_probes_hold(pytester, folder):
+    write_configuration(folder, more=[{"name": "moods", "type": "elsewhere.blocks:Moods", "settings": {}}])
     pytester.makepyfile("def test_it(replay): replay('probes/dinner.zip', config='probes/config.json')")
     result = pytester.runpytest_subprocess("--memory", "probes", str(pytester.path))  # where warnings are no errors
     result.assert_outcomes(passed=3, warnings=2)
