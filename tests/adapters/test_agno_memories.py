@@ -13,10 +13,10 @@ import agno.models.openai as openai
 import agno.models.response as responses
 import httpx
 import pytest
-from adapters.frameworks import QUESTIONS, RESULT, script, words
 from content_forms import PARTS
 from models.scripted_server import ScriptedServer, completion, refusal, streamed
 
+from adapters.frameworks import QUESTIONS, RESULT, script, words
 from memory_core import Database, Memory, NotFoundError, Services
 from memory_core.adapters.agno import InspectedMemoryManager
 from memory_core.formats.chat_completions import to_openai

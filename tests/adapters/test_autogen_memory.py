@@ -8,11 +8,11 @@ import autogen_core.model_context as contexts
 import autogen_core.models as models
 import autogen_ext.models.openai as clients
 import pytest
-from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from autogen_core import FunctionCall
 from content_forms import CONTENT, PARTS
 from models.scripted_server import ScriptedServer
 
+from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from memory_core import ChatMessage, Memory
 from memory_core.adapters.autogen import InspectedMemory
 from memory_core.formats.chat_completions import to_openai

@@ -14,10 +14,10 @@ import google.adk.tools.preload_memory_tool as preload
 import google.genai.types as types
 import pydantic
 import pytest
-from adapters.frameworks import RESULT
 from content_forms import PARTS as ANYBODY_S
 from engine_fakes import HashEmbedder, HeldExtractor
 
+from adapters.frameworks import RESULT
 from memory_core import (
     ChatMessage,
     Database,

@@ -7,11 +7,11 @@ import langchain.agents as agents
 import langchain_core.tools as tools
 import langchain_openai as openai
 import pytest
-from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from content_forms import PARTS
 from langchain_core.messages import AIMessage, HumanMessage
 from models.scripted_server import ScriptedServer
 
+from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from memory_core import Memory
 from memory_core.adapters.langchain import InspectedHistory, InspectedMiddleware
 from memory_core.formats.chat_completions import to_openai

@@ -10,11 +10,11 @@ os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": mkdtemp(prefix="mem0-")}  
 
 import mem0
 import pytest
-from adapters.frameworks import hashed
 from models.scripted_server import ScriptedServer, completion, embeddings
 from openai import OpenAI
 from proxy_kit import Attached
 
+from adapters.frameworks import hashed
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
 from memory_core.attach.mirrored_facts import FACTS
 from memory_core.interop.facts_file import plan_import, read_facts_file

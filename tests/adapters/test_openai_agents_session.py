@@ -4,11 +4,11 @@ import asyncio
 
 import agents
 import pytest
-from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from content_forms import PARTS, UNREAD
 from models.scripted_server import ScriptedServer, Step, chunk, streamed
 from openai import AsyncOpenAI
 
+from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from memory_core import ConfigError, Memory
 from memory_core.adapters.openai_agents import InspectedSession
 from memory_core.formats.chat_completions import to_openai

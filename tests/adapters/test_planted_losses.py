@@ -9,6 +9,8 @@ import langchain.tools as langchain_tools
 import langchain_openai
 import mcp
 import pytest
+from models.scripted_server import ScriptedServer, completion, refusal
+
 from adapters import (
     test_agno_memories,
     test_autogen_memory,
@@ -21,8 +23,6 @@ from adapters import (
     test_openai_agents_session,
 )
 from adapters.frameworks import QUESTIONS, restarted, script
-from models.scripted_server import ScriptedServer, completion, refusal
-
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.adapters.langgraph import InspectedStore
 from memory_core.interop.in_place import open_store
