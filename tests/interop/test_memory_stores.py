@@ -263,3 +263,85 @@ def test_a_bad_row_of_crewai_costs_itself_alone_and_is_named(bad, tmp_path):
     facts, _, note = opened_memory(path)
     assert sorted(facts) == sorted(CREW_FACTS)
     assert note == "1 row was left out, as no fact can be read there: 2."
+
+
+def mcp_memory_service(path, *rows):
+    """Write memories as mcp-memory-service does, beside the virtual table of an extension that is not loaded here."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        if not connection.execute("SELECT name FROM sqlite_master").fetchall():
+            connection.execute(
+                "CREATE TABLE memories (id INTEGER PRIMARY KEY AUTOINCREMENT, content_hash TEXT UNIQUE NOT NULL,"
+                " content TEXT NOT NULL, tags TEXT, memory_type TEXT, metadata TEXT, created_at REAL, updated_at REAL,"
+                " created_at_iso TEXT, updated_at_iso TEXT, deleted_at REAL DEFAULT NULL)"
+            )
+            connection.execute("PRAGMA writable_schema=ON")
+            connection.execute(
+                "INSERT INTO sqlite_master VALUES ('table', 'memory_embeddings', 'memory_embeddings', 0,"
+                " 'CREATE VIRTUAL TABLE memory_embeddings USING vec0(content_embedding FLOAT[384])')"
+            )
+        for content, tags, kind, about, at, deleted in rows:
+            connection.execute(
+                "INSERT INTO memories (content_hash, content, tags, memory_type, metadata, created_at, deleted_at)"
+                " VALUES (hex(randomblob(8)), ?, ?, ?, ?, ?, ?)", (content, tags, kind, about, at, deleted),
+            )  # fmt: skip
+    return path
+
+
+NOTED = ("Deploys on Fridays", "work, deploy,,Work", "decision", '{"source": "cli"}', 1760000000.25, None)
+PLAIN = ("Likes tea", None, None, None, None, None)
+FORGOTTEN = ("Likes coffee", "drinks", "note", "{}", 1760000000.0, 1760000100.0)
+SERVICE_FACTS = {
+    "Deploys on Fridays": (
+        ("Work", "deploy"),
+        {"source": "cli", "memory_type": "decision", "time": "2025-10-09T08:53:20+00:00"},
+    ),
+    "Likes tea": ((), {}),
+}
+
+
+def test_memories_of_mcp_memory_service_that_are_not_deleted_become_facts(tmp_path):
+    data = mcp_memory_service(tmp_path / "sqlite_vec.db", NOTED, FORGOTTEN, PLAIN).read_bytes()
+    memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts")])
+    desk = memory.facts.desk("facts")
+    desk.apply(plan_import(read_facts_file(data, filename="sqlite_vec.db"), desk.facts()).change)
+    assert {fact.text: (fact.topics, fact.metadata) for fact in memory.facts.read("facts")} == SERVICE_FACTS
+
+
+def test_a_store_of_mcp_memory_service_is_opened_in_place_and_followed(tmp_path):
+    path = mcp_memory_service(tmp_path / "sqlite_vec.db", NOTED, FORGOTTEN)
+    before = path.read_bytes()
+    database, services = Database.open(None), Services()
+    [session_id] = open_store(path, database, services=services)
+    follower = StoreFollower(database, services)
+    assert follower.look() == 0
+    assert path.read_bytes() == before
+    mcp_memory_service(path, PLAIN)
+    assert follower.look() == 1
+    memory = Memory.open(session_id, database, services=services)
+    assert {fact.text: (fact.topics, fact.metadata) for fact in memory.facts.read(FACTS)} == SERVICE_FACTS
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE memories SET deleted_at = 1760000200.0 WHERE content = 'Likes tea'")
+    assert follower.look() == 1
+    assert [fact.text for fact in memory.facts.read(FACTS) if fact.state == "active"] == [NOTED[0]]
+
+
+BAD_MEMORIES = {
+    "no words": ((" ", "a", "note", "{}", 1760000000.0, None), "no text"),
+    "words of bytes": ((b"\xff", "a", "note", "{}", 1760000000.0, None), "text, state and category must be texts"),
+    "broken metadata": (("Shop", "a", "note", '{"a": [', 1760000000.0, None), "metadata must be a JSON object"),
+    "metadata of another kind": (("Shop", "a", "note", "[1]", 1760000000.0, None), "metadata must be a JSON object"),
+    "a type of bytes": (("Shop", "a", b"\xff", "{}", 1760000000.0, None), "metadata must be a JSON object"),
+    "an endless time": (("Shop", "a", "note", "{}", float("inf"), None), "metadata must be a JSON object"),
+    "tags of bytes": (("Shop", b"\xff", "note", "{}", 1760000000.0, None), "topics must be texts"),
+}
+
+
+@pytest.mark.parametrize(("bad", "reason"), BAD_MEMORIES.values(), ids=BAD_MEMORIES)
+def test_a_bad_row_of_mcp_memory_service_costs_itself_alone_and_is_named(bad, reason, tmp_path):
+    path = mcp_memory_service(tmp_path / "sqlite_vec.db", NOTED, bad, PLAIN)
+    file = read_facts_file(path.read_bytes(), filename=path.name)
+    assert [fact.text for fact in file.facts] == list(SERVICE_FACTS)
+    assert [(problem.place, problem.what) for problem in file.problems] == [(2, reason)]
+    facts, _, note = opened_memory(path)
+    assert sorted(facts) == sorted(SERVICE_FACTS)
+    assert note == "1 row was left out, as no fact can be read there: 2."

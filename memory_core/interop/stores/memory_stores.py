@@ -105,7 +105,9 @@ def _stores(connection: sqlite3.Connection) -> Iterator[Iterator[Row]]:
 
 
 def _mirrored(row: Row) -> MirroredFact | None:
-    """Return a row as a fact; None if it has no text, or metadata that no fact can have."""
+    """Return a row as a fact; None if it has no text, or topics or metadata that no fact can have."""
+    if not isinstance(row.topics, list | tuple | str):
+        return None
     texts = tuple(text for text in row.texts if isinstance(text, str) and text.strip())
     topics = each_topic([str(topic) for topic in row.topics]) if isinstance(row.topics, list) else ()
     try:
@@ -155,9 +157,22 @@ def _crewai(rows: Iterable[Any]) -> Iterator[Row]:
         yield Row(number, [advice or task], metadata=about, part="long-term memory")
 
 
+def _mcp_memory_service(rows: Iterable[Any]) -> Iterator[Row]:
+    for number, text, tags, memory_type, about, at, deleted in rows:
+        if deleted is not None:
+            continue
+        fields = decoded(about or "{}")
+        if isinstance(fields, dict):
+            fixed = {"memory_type": memory_type or None, "time": _iso_time(at)}
+            about = fields | {name: value for name, value in fixed.items() if value is not None}
+        yield Row(number, [text], topics=tags.split(",") if isinstance(tags, str) else tags or (), metadata=about)
+
+
+_MCP_MEMORY_SERVICE = ("content", "tags", "memory_type", "metadata", "created_at", "deleted_at")
 PROGRAMS = (
     Program("Mem0", "history.db", ("memory_id", "old_memory", "new_memory", "event"), _mem0),
     Program("Agno", "SQLite", ("memory_id", "memory", "topics", "user_id"), _agno),
     Program("CrewAI", "long_term_memory_storage.db", ("task_description", "metadata", "datetime", "score"), _crewai),
+    Program("mcp-memory-service", "sqlite_vec.db", _MCP_MEMORY_SERVICE, _mcp_memory_service),
 )
 NAMES = listed(program.name for program in PROGRAMS)
