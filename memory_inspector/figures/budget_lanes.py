@@ -33,17 +33,17 @@ class Segment:
     """A part of the prompt: the queue, or a block."""
 
     label: str
-    """Name as the user typed it; escaped here."""
+    """Name as the user typed it, unescaped; it is escaped when drawn."""
     kind: str
-    """A kind of `memory_inspector.palette.BLOCK_KINDS`; any other is drawn as custom."""
+    """Kind of block, from `memory_inspector.palette.BLOCK_KINDS`; any other is drawn as custom."""
     tokens: int
     """Tokens granted: what is in the prompt."""
     priority: int | None
-    """0 is never cut. None for the queue."""
+    """Priority of the block; blocks with 0 are never cut. None for the queue."""
     asked: int
     """Tokens requested; more than `tokens` if it was cut."""
     note: str = ""
-    """Shown in the table in place of the note derived from the numbers."""
+    """Note for the table; empty: one derived from the numbers is shown."""
 
     @property
     def cut(self) -> int:
@@ -57,15 +57,15 @@ class Lanes:
 
     limit: int
     flush_line: int
-    """The queue is flushed when it grows above this."""
+    """Size of the queue above which it is flushed."""
     sent: tuple[Segment, ...]
-    """In the order they are configured; drawn in the order of `in_order`."""
+    """Parts of the prompt in the order of configuration; `in_order` gives the order of drawing."""
     free: int
     queue_now: int
     cut: int
     """Tokens requested for this prompt and left out of it."""
     cut_first: Literal["largest", "smallest"] = "largest"
-    """The priority number that is cut first (`truncation_order`)."""
+    """Priority numbers that are cut first: the largest or the smallest (`truncation_order`)."""
     queue_name: str = "Queue now"
     """Name of the second lane; for an earlier turn, `Queue then`."""
 
@@ -103,11 +103,11 @@ def in_order(lanes: Lanes) -> tuple[Segment, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """The previous lanes, from which the new ones are animated once when they are drawn."""
+    """Animation from the previous lanes to the new ones, shown once when these are drawn."""
 
     before: Lanes
     peak: int = 0
-    """Maximum tokens in the queue in between, before a flush; 0 without one."""
+    """Maximum tokens in the queue between the previous and the new lanes, before a flush; 0 without a flush."""
 
 
 def lanes_html(lanes: Lanes, mode: Mode, motion: Motion | None = None) -> str:
@@ -155,7 +155,7 @@ def describe(lanes: Lanes) -> str:
 
 
 def legend_html(lanes: Lanes, mode: Mode) -> str:
-    """Return a table with a row per part: colour, name, tokens, note. Full width, in columns of fixed share.
+    """Return a table with a row per part: colour, name, tokens, note. Full width, columns of fixed proportions.
 
     Custom HTML, because Streamlit's table loads pandas and pyarrow, which delays the first page by 0.7 s.
     """
@@ -180,7 +180,7 @@ def _legend_row(segment: Segment, palette: Palette, mode: Mode, smallest_first: 
     cut = f', <span style="color:{palette.cut};white-space:nowrap">{term("cut", "cut")} {tokens(segment.cut)}</span>'
     why = marked_html(_note(segment), smallest_first=smallest_first)
     label = escape(short(segment.label))
-    if segment.kind == "queue" or not segment.note:  # messages that never leave the queue are neither
+    if segment.kind == "queue" or not segment.note:  # system messages are neither queue nor block
         label = term("queue" if segment.kind == "queue" else "block", label, whole=segment.label)
     return (
         f'<tr><th scope="row" title="{escape(segment.label)}" style="{cell};{name}">'
@@ -206,7 +206,7 @@ def _rule(segment: Segment) -> str:
 
 
 def _places(lanes: Lanes) -> dict[str, tuple[Fraction, Fraction]]:
-    """Start and length of each part of the first lane, as shares of the lane's width."""
+    """Start and length of each part of the first lane, as fractions of the lane's width."""
     places, start = {}, 0
     for segment in in_order(lanes):
         places[segment.label] = Fraction(start, lanes.scale), Fraction(segment.tokens, lanes.scale)
@@ -215,7 +215,7 @@ def _places(lanes: Lanes) -> dict[str, tuple[Fraction, Fraction]]:
 
 
 def _sent_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
-    """Boxes of the free space up to the limit, the parts, and hatched what was cut and what is over the limit."""
+    """Boxes for the free space up to the limit and for the parts; hatched ones for tokens cut or over the limit."""
     palette, scale = PALETTES[mode], lanes.scale
     drawn = [segment for segment in in_order(lanes) if segment.tokens]
     boxes, start = [], 0
@@ -257,7 +257,7 @@ def _queue_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
 def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Mode, moves: str) -> str:
     background = block_colour(segment.kind, mode)
     title = f"{segment.label}: {_amount(segment)} tokens, {_rule(segment)}"
-    # A name that does not fit wraps below the box, out of sight: the item of no width keeps the first line open.
+    # A name that does not fit wraps below the box, out of sight, as the empty first item holds the first line.
     name = (
         f'<span style="width:0;height:{SENT_PIXELS}px"></span>'
         f'<span style="padding:0 6px;white-space:nowrap;line-height:{SENT_PIXELS}px;font-weight:500">'

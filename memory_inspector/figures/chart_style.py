@@ -17,7 +17,7 @@ FONT = "Inter, sans-serif"
 def blank(mode: Mode, height: int) -> go.Figure:
     """An empty figure in the theme's fonts and colours: transparent, without legend, zoom or grid.
 
-    `height` in pixels. Titles, axes and legends use text colours; block colours belong to data.
+    `height` in pixels. Titles, axes and legends use text colours; block colours are reserved for data.
     """
     palette = PALETTES[mode]
     axis = {

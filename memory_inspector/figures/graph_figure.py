@@ -20,7 +20,7 @@ from memory_inspector.reading.neighbourhood import MOST, Seen, mentions
 from memory_inspector.wording.formatting import count
 
 HEIGHT = 440
-"""Height in pixels of a figure with entities all around the focus; less if they stand in a line."""
+"""Height in pixels of a figure with entities all around the focus; a figure with entities in a line is lower."""
 
 HALF, AROUND = 1.22, 0.34
 """Half the height of the plot's range (entities have coordinates up to 1), and the space for names above and below."""
@@ -29,7 +29,7 @@ BESIDE = 92
 """Pixels on each side of the outer ring for names; a narrower window shrinks the rings."""
 
 OUTER = 0.9
-"""Squared distance from the centre from which on a name stands beside its entity instead of below it."""
+"""Squared distance from the centre beyond which a name is drawn beside its entity instead of below it."""
 
 ACROSS = 1.1
 """Half the width of the plot's range (entities have coordinates up to 1)."""
@@ -41,7 +41,7 @@ LETTER = 6.7
 """Average width of a letter in pixels."""
 
 CROWDED = 16
-"""Number of entities from which on labels of relations are smaller and near the outer ring, where space is left."""
+"""Number of entities above which labels of relations are smaller and moved towards the outer ring, where space is."""
 
 SHAPES: Mapping[str, tuple[str, str]] = {
     "person": ("circle", "●"),
@@ -55,7 +55,7 @@ SHAPES: Mapping[str, tuple[str, str]] = {
 """Marker of each type of entity, and a similar character for the legend."""
 
 PARALLEL = 0.16
-"""Bend of relations between the same two entities, as a share of their length."""
+"""Bend of parallel relations between the same two entities, as a fraction of their length."""
 
 ENTITY, RELATION = "entity", "relation"
 """Kind of a mark: the first value of its `customdata`, before the id."""
@@ -69,11 +69,11 @@ class Edge:
     line: tuple[ListPosition, ...]
     """Points from the subject to the object."""
     middle: ListPosition
-    """Position of its label."""
+    """Position of the relation's label."""
 
 
 def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = None) -> go.Figure:
-    """Draw the focus with its neighbourhood; every mark carries its kind and id. `picked` is the open relation."""
+    """Draw the focus with its neighbourhood; every mark carries its kind and id. `picked`: id of the open relation."""
     palette = PALETTES[mode]
     figure = blank(mode, HEIGHT)
     beside = 40 if seen.path else BESIDE  # along a path names stand above and below
@@ -132,7 +132,7 @@ def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
 
 
 def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosition, ...]:
-    """A straight line, or one bent to the side by a share of its length."""
+    """Points of a line: straight if `bow` is 0, otherwise bent to the side by this fraction of its length."""
     if not bow:
         return start, end
     across, up = end[0] - start[0], end[1] - start[1]
@@ -152,7 +152,7 @@ def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosi
 
 
 def _at(line: Sequence[ListPosition], share: float) -> ListPosition:
-    """Point at a share of a line's length."""
+    """Point at a fraction of a line's length, 0 to 1."""
     place = share * (len(line) - 1)
     first = min(int(place), len(line) - 2)
     rest = place - first
@@ -161,7 +161,7 @@ def _at(line: Sequence[ListPosition], share: float) -> ListPosition:
 
 
 def _lines(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[go.Scatter]:
-    """Traces by appearance: ended, current, on the path, and the open one; each line ends in an arrow."""
+    """Plotly traces of the relations, one per appearance: ended, current, on the path, selected; with arrow heads."""
     looks = {
         "ended": {"color": palette.unknown, "width": 1.2, "dash": "dot"},
         "holds": {"color": palette.graph, "width": 1.4, "dash": "solid"},
@@ -224,7 +224,7 @@ def _line(name: str, edges: Sequence[Edge], look: dict[str, Any], opacity: float
 
 
 def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
-    """Invisible marks to point at a relation: at its label, or in its middle if it has none."""
+    """Invisible marks, one for each relation at the place of its label, for hover texts and clicks."""
     return go.Scatter(
         x=[edge.middle[0] for edge in edges],
         y=[edge.middle[1] for edge in edges],
@@ -251,7 +251,7 @@ def _over(one: ListPosition, other: ListPosition) -> bool:
 
 def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[dict[str, Any]]:
     """Labels of relations, with the page's background so that lines do not cross them."""
-    # The relations of a path stand first and in its order, so their place is the number of the step.
+    # The relations of a path come first, in the order of the path, so their index is the number of the step.
     numbers = {relation.id: number for number, relation in enumerate(seen.relations[: len(seen.lit)], 1)}
     crowded = len(seen.distances) > CROWDED
     taken: list[ListPosition] = []
@@ -341,7 +341,7 @@ def _hover(graph: Graph, entity: int, mentioned: Mapping[int, int]) -> str:
 
 
 def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette: Palette) -> Iterable[dict[str, Any]]:
-    """Names of entities: beside the outer ring, below inner ones, above or below along a path."""
+    """Names of entities: beside those on the outer ring, below inner ones, above or below those on a path."""
     rings = max(seen.distances.values(), default=0)
     for entity in seen.distances:
         x, y = where[entity]

@@ -103,13 +103,13 @@ def _hatched(figure: go.Figure, place: int, start: int, length: int, mode: Mode,
 
 
 def _with_room(end: float, words: str) -> float:
-    """The scale at which a bar ending at this value has its number beside it."""
+    """Length of the axis at which a bar that ends at `end` has room for its number beside it."""
     # The number takes a fixed share of the plot, so this solves `end + share * scale = scale`.
     return end / (1 - (DIGIT_PIXELS * len(words) + GAP_PIXELS) / PLOT_PIXELS)
 
 
 def _number(figure: go.Figure, place: int, end: float, words: str, scale: float, limit: int) -> None:
-    """Draw a row's tokens to the right of its bar, or of the limit's line where they would cross it."""
+    """Draw a row's number of tokens to the right of its bar, or of the limit's line if the number would cross it."""
     room = scale * (DIGIT_PIXELS * len(words) + GAP_PIXELS) / PLOT_PIXELS
     beside = limit if end <= limit < end + room and _with_room(limit, words) <= scale else end
     figure.add_annotation(x=beside, y=place, text=words, showarrow=False, xanchor="left", xshift=6, font={"size": 12})

@@ -33,7 +33,7 @@ def lines_figure(
     """Draw the chosen recipe's prompts as a line, the session's own dashed, those of other recipes faded behind.
 
     `really`: tokens that the session itself sent, by index of the tried turn, from 1. `first`: number of the first
-    turn.
+    tried turn.
     """
     palette = PALETTES[mode]
     figure = blank(mode, LINES_PIXELS)
@@ -64,7 +64,7 @@ def lines_figure(
     labels = {"it": (chosen[-1], short(title, NAME_CHARACTERS), palette.queue)} if chosen else {}
     if turns:
         labels["own"] = (really[turns[-1]], "this session", palette.unknown)
-    # A limit too far away to be drawn is above the top, and its label takes no place.
+    # A limit too far away to be drawn is above the top, and its label takes no space.
     placed: list[float] = [limit] if limit <= top else []
     for height, words, colour in labels.values():
         place = _apart(height, placed, top)

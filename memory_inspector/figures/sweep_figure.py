@@ -1,4 +1,4 @@
-"""Figures of a sweep: a heat map, hatched where a value is unknown until it is played, and the best against tokens."""
+"""Figures of a sweep: a heat map, hatched where values are unknown until played, and a chart of the best by tokens."""
 
 from collections.abc import Collection, Sequence
 
@@ -12,7 +12,7 @@ from memory_inspector.wording.formatting import tokens
 CELL_PIXELS = 34
 FRONT_PIXELS = 320
 MOST_WRITTEN = 12
-"""Columns up to which each cell has its number in it."""
+"""Maximum number of columns with which the cells show their numbers."""
 
 
 def sweep_figure(
@@ -23,7 +23,7 @@ def sweep_figure(
     front: Collection[Cell],
     mode: Mode,
 ) -> go.Figure:
-    """Draw a sweep, better cells in a stronger colour; `axes`: values of x and y in words, `titles`: their settings."""
+    """Draw a sweep, better cells in a stronger colour. `axes`: labels of x and y values; `titles`: of the settings."""
     palette = PALETTES[mode]
     figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
     # Ranges do not count: colours are for values that are certain.
@@ -86,7 +86,7 @@ def sweep_figure(
     # The nearest mark gets a click, so that a wide cell can be clicked anywhere.
     figure.update_layout(barmode="overlay", bargap=0, hovermode="closest", hoverdistance=-1)
     for axis, values in (("xaxis", axes[0]), ("yaxis", axes[1])):
-        # Rounded up, so that at most that many values stand below the map.
+        # Rounded up, so that at most that many values are written below the map.
         step = max(1, -(-len(values) // MOST_WRITTEN)) if axis == "xaxis" else 1
         places = list(range(0, len(values), step))
         figure.update_layout(
@@ -100,7 +100,7 @@ def sweep_figure(
 def front_figure(
     sweep: Sweep, measure: Measure, axes: tuple[Sequence[str], Sequence[str]], front: Sequence[Cell], mode: Mode
 ) -> go.Figure:
-    """Draw each known cell by the tokens it sends and its measure; a line joins the cells that no other one beats.
+    """Draw each known cell by the tokens it sends and its measure; a line joins the cells that no other cell beats.
 
     `front`: the joined cells in order of their tokens. A click returns the cell's x and y, as in the map.
     """
@@ -165,7 +165,7 @@ def value_words(cell: Cell, measure: Measure) -> str:
     if cell.problem is not None:
         return "×"
     if measured is None:
-        # A play that gives no value is final; without a play, the value is open.
+        # If a play gave no value, that is final; without a play, the value is unknown.
         return "–" if cell.played else "?"
     return _words(measured, measure)
 

@@ -171,7 +171,7 @@ def _empty_marks(course: Course, above: float, mode: Mode) -> go.Scatter:
 
 
 def _places(marks: Sequence[Mark], height: float) -> dict[str, Any]:
-    """Coordinates of the marks, and the log position of the event each opens. Arrays, since there may be thousands."""
+    """Coordinates of the marks, and log positions of the events they open, as arrays: there may be thousands."""
     return {
         "x": np.array([mark.turn for mark in marks]),
         "y": np.full(len(marks), height),

@@ -23,7 +23,7 @@ HEIGHT = 320
 """Height in pixels; the map and the list that alternates with it are about equally high."""
 
 ABOVE, BELOW = 0.14, 0.12
-"""Margins as shares of the map's height: above for names of the highest marks, below for the question's."""
+"""Margins as fractions of the map's height: above for names of the highest marks, below for the question's name."""
 
 NAMED = 5
 """Number of best turns labelled with their turn number."""
@@ -219,7 +219,7 @@ def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
 
 
 def map_note(drawn: TurnMap, *, unit: str = TURN) -> str:
-    """Note on what the map can and cannot show; `unit`: noun for what the block stores as one."""
+    """Note on what the map can and cannot show; `unit`: noun for a stored unit."""
     what = f"Each mark is a stored {unit}, near others of similar meaning; the map has no axes."
     shown = (
         f"This map keeps {100 * drawn.share:.0f} % of the differences between the {plural(unit)}, "
