@@ -25,10 +25,10 @@ _LISTED: tuple[tuple[str, RefKind], ...] = (
     ("vanished", "fact"), ("new", "fact"), ("kept", "fact"), ("facts", "fact"), ("relations", "relation"),
     ("numbers", "unit"), ("nodes", "unit"),
 )  # fmt: skip
-"""Fields that list numbers, or tuples that begin with one."""
+"""Fields that list numbers, or tuples that begin with a number, and the kind of item that the numbers identify."""
 
 _SPANS = ("sources", "seqs", "removed")
-"""Fields that name messages by ranges."""
+"""Fields that contain ranges of message numbers."""
 
 _NOUNS: dict[RefKind, str] = {"unit": "stored turn"}
 
@@ -47,7 +47,7 @@ def label(ref: Ref) -> str:
 
 
 def _named(event: Any) -> Iterator[Ref]:
-    # Its fields are named as in other events, but list names of blocks.
+    # The fields of this event have the same names as in others, but list names of blocks.
     if isinstance(event, RecipeChosen):
         return
     for field, kind in _NUMBERED:

@@ -11,7 +11,7 @@ from memory_inspector.wording.event_sentences import PURPOSES
 Number = TypeVar("Number", int, float)
 
 CUTS = "Cuts"
-"""Group contained in another one: prompts that had something cut."""
+"""Label of the group of prompts that had something cut, which is part of the group of all prompts."""
 
 PROMPTS = "Prompts"
 
@@ -106,7 +106,7 @@ def is_cut(event: Event) -> bool:
 
 
 def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
-    """The events of a group, an actor and a block, newest first; their text is not filtered here.
+    """Events that match the filter's group, actor and block, newest first; the filter's text is not applied here.
 
     Without a filter only decisions, unless bookkeeping is included.
     """
@@ -136,7 +136,7 @@ def _is_about(event: Event, block: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of one model for one purpose in one turn, summed up; None if no call reported a value."""
+    """Calls of one model for one purpose in one turn, summed up; a sum is None if no call reported the value."""
 
     turn: int
     purpose: str
@@ -175,7 +175,7 @@ def ledger(records: Iterable[EventRecord]) -> list[Calls]:
 
 def totals(rows: Sequence[Calls]) -> Calls:
     """Totals of a list of calls."""
-    # A sum over all turns, purposes and models has none of its own.
+    # A sum over all turns, purposes and models belongs to no single one of them.
     return Calls(
         turn=0,
         purpose="",

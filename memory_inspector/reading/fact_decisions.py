@@ -1,6 +1,6 @@
-"""Decisions on found facts compared with their nearest known ones, read from the log. Pure; no Streamlit.
+"""Decisions on newly found facts, after comparing them with the nearest existing ones; read from the log. Pure.
 
-The log has a decision right before the change that follows from it, in one transaction.
+The log has each decision right before the change that it led to, stored in the same transaction. No Streamlit.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Proposals that were refused and left out."""
+    """Proposals that were refused, and so not stored."""
 
     turn: int
     what: str
@@ -50,7 +50,7 @@ class Decisions:
     """Decisions and refusals of one block."""
 
     decided: tuple[Decided, ...] = ()
-    """Oldest first."""
+    """Decisions, oldest first."""
     refused: tuple[Refused, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     """Texts by hash; erased ones are missing."""
@@ -107,7 +107,7 @@ def summed(decisions: Decisions) -> str:
 
 
 def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]:
-    """Return a table row for each decision: the find, the decision, and the similarity to the known fact."""
+    """Return a table row for each decision: the found fact, the decision, and the similarity to the existing fact."""
     return [
         {
             "Turn": decision.turn,
@@ -120,7 +120,7 @@ def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]
 
 
 def score_of(decision: Decided) -> float | None:
-    """Similarity to the known fact of a decision; for an added fact, to the nearest one."""
+    """Similarity, 0 to 1, to the existing fact that was decided on, otherwise to the nearest one; None if unknown."""
     event = decision.event
     if event.fact is not None:
         # An update or deletion names the fact it changes, which need not be the nearest candidate.

@@ -91,7 +91,7 @@ def over_theirs(snapshot: Sequence[Fact], now: Sequence[Fact]) -> tuple[Fact, ..
 
 
 def _named(place: int, plan: Callable[[], ChangeSet]) -> ChangeSet:
-    """Make a plan; an error names the row."""
+    """Call `plan`; if it fails, name the row in the error."""
     try:
         return plan()
     except MessageError as error:

@@ -27,11 +27,11 @@ class Step:
     pieces: tuple[Piece, ...] = ()
     """Text with changes marked; empty if it is unchanged."""
     why: str = ""
-    """The decision that led to it, if there is one. Plain text."""
+    """The decision that led to this version, as plain text; empty if there is none."""
 
 
 def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) -> list[Step]:
-    """Versions of a fact, oldest first; `decisions` are those about it."""
+    """Versions of a fact, oldest first; `decisions`: the decisions about this fact."""
     steps: list[Step] = []
     # Copied, because every decision is used up by the version it led to.
     due = list(decisions)
@@ -96,7 +96,7 @@ def _done(before: FactRevision | None, now: FactRevision) -> str:
     if before.text != now.text:
         done.append("Updated" if now.actor == "engine" else "Edited")
     if before.state != now.state:
-        # To active from a proposal is an acceptance, from any other state a return.
+        # A change from proposed to active is an acceptance; from any other state to active, it is a restoration.
         back = now.state == "active" and before.state != "proposed"
         done.append("Restored" if back else "Accepted" if now.state == "active" else STATES[now.state])
     # A version without a stored category could not change it.

@@ -122,7 +122,7 @@ class Row:
     learned_at: float = 0
     changed_at: float = 0
     confirmed_at: float = 0
-    """Time at which it was last learned or stated again; 0 if only its learning is known."""
+    """Time of the last learning or confirmation, in seconds since 1970; 0 if unknown, then `learned_at` counts."""
     here: bool = True
     """True if it was learned or written in the session shown."""
     flags: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ def in_view(rows: Iterable[Row], view: View) -> list[Row]:
 def view_labels(
     rows: Sequence[Row], rewrites: int, decisions: int | None = None, checks: int | None = None
 ) -> dict[View, str]:
-    """Labels of the views with their sizes: `Active 9`. Without decisions or checks (None) that view is left out."""
+    """Labels of the views with their sizes: `Active 9`. A view whose number is None is left out."""
     sizes = {view: len(in_view(rows, view)) for view in VIEWS}
     sizes |= {"rewrites": rewrites, "decisions": decisions or 0, "check": checks or 0}
     # None leaves a view out; with 0 it is offered although it is empty.
@@ -319,7 +319,7 @@ class Picked:
 
 
 def merged_words(texts: Sequence[str]) -> str:
-    """Return the sentence that near copies become, the longest one; empty where they say different things.
+    """Return the sentence into which near copies are merged: the longest one, or empty if they say different things.
 
     >>> merged_words(["Ana likes jazz", "Ana likes jazz a lot"]), merged_words(["Ana likes jazz", "Rui lives in Oslo"])
     ('Ana likes jazz a lot', '')

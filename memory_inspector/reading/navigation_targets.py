@@ -25,9 +25,9 @@ class Target:
     """Its text, unescaped; the caller that draws it must escape it."""
     page: str
     turn: int | None = None
-    """None is the latest."""
+    """Turn to show; None: the latest."""
     session: str | None = None
-    """None is the open session."""
+    """Id of the session to show; None: the open one."""
     query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Further URL parameters for the page."""
 
@@ -43,8 +43,8 @@ def turn_asked(words: str) -> int | None:
 
 
 def find(targets: Iterable[Target], words: str) -> list[Target]:
-    """The targets that contain every word, ignoring case: those that begin with the typed text first, each kind in the
-    given order. Without words there are none."""
+    """Return targets that contain every word, ignoring case: those that begin with the typed text come first, then
+    those that contain it, otherwise in the order of `targets`. Empty without words."""
     wanted = words.casefold().split()
     if not wanted:
         return []
@@ -54,7 +54,7 @@ def find(targets: Iterable[Target], words: str) -> list[Target]:
         says = " ".join(target.words.casefold().split())
         if all(word in says for word in wanted):
             held.append((not says.startswith(typed), typed not in says, target))
-    # The sort is stable: within a rank, targets keep their given order.
+    # The sort is stable: targets of equal rank keep their order.
     held.sort(key=lambda ranked: ranked[:2])
     # Counted per kind, so that many messages do not hide the one fact.
     numbers: Counter[Kind] = Counter()

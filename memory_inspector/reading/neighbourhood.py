@@ -1,6 +1,6 @@
 """The part of a graph to show: the focus, its neighbourhood, and a path to another entity. Pure; no Streamlit.
 
-Distances are numbers of steps: relations in either direction.
+Distances are in steps; a step follows one relation, in either direction.
 """
 
 from collections import Counter, deque
@@ -109,7 +109,7 @@ def kinds(graph: Graph) -> list[str]:
 def around(
     graph: Graph, focus: int, *, steps: int = 1, only: Collection[str] = (), path: Path | None = None, most: int = MOST
 ) -> Seen:
-    """Neighbourhood of the focus within some steps (`only`: over these predicates), with an optional path from it.
+    """Neighbourhood of the focus within `steps` steps, over the predicates `only` (empty: all), and a path from it.
 
     Of more than `most` entities the nearest are drawn, and of these the most mentioned, with a maximum on each branch;
     the path is always drawn.

@@ -169,7 +169,7 @@ def highest(tried: Tried) -> int:
 
 
 def sent_by_turn(history: History) -> dict[int, int]:
-    """Tokens of the session's own prompts, by turn; the last prompt of each."""
+    """Tokens of the last prompt that the session itself sent in each turn, by turn."""
     return {
         turn: record.built.event.total
         for turn, record in history.turns.items()
@@ -178,7 +178,7 @@ def sent_by_turn(history: History) -> dict[int, int]:
 
 
 def running_on(memory: Memory) -> tuple[str | None, bool]:
-    """The recipe of a session, and whether it was changed since; a matching one if the session names none."""
+    """The recipe that the session names or else matches (None: neither), and whether the session was changed since."""
     named = memory.session.config.recipe
     if named in RECIPES:
         # If a switch to the same recipe would change something, the session was changed since.
@@ -206,7 +206,7 @@ def plan_for(memory: Memory, key: str, **parameters: Any) -> tuple[SwitchPlan | 
 def plan_lines(plan: SwitchPlan, units: Mapping[str, str]) -> list[str]:
     """Lines on what a switch keeps, adds, removes and changes; empty categories are omitted.
 
-    `units`: nouns for what vector blocks store as one, from `memory_inspector.wording.unit_names.units`.
+    `units`: nouns for the stored units of vector blocks, from `memory_inspector.wording.unit_names.units`.
     """
     lines = []
     if plan.kept:
@@ -233,9 +233,9 @@ def _removed(block: LeftBlock, unit: str) -> str:
 
 
 def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
-    """Outcome of the contents of a removed block, in words: `its 9 facts stay stored`.
+    """Clause on what becomes of the contents of a removed block: `its 9 facts stay stored`.
 
-    `unit`: the noun for what a vector block stores as one.
+    `unit`: noun for the stored units of a vector block.
     """
     if kind == "facts":
         facts = sum(holds.facts.values())

@@ -48,7 +48,7 @@ _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
 
 
 def stages(search: Search) -> dict[Stage, str]:
-    """The funnel: each stage with its count. A record does not state how many turns were stored."""
+    """Labels of the search's stages, each with its number of turns. Recorded searches lack the stage `stored`."""
     counts, fitted = search.counts, search.counts["granted"]
     numbers: dict[Stage, str] = {}
     if search.stored is not None:
@@ -81,13 +81,13 @@ def _beyond(search: Search) -> str:
 
 
 def unused_tokens(search: Search) -> int | None:
-    """Unused tokens in the budget of a block that fills it; None if unknown."""
+    """Unused tokens of the budget that the block fills with turns; None if it has none, or its use is unknown."""
     part = next((p for p in search.context.plan.granted if p.name == search.block), None) if search.context else None
     return None if search.token_budget is None or part is None else max(0, search.token_budget - part.asked)
 
 
 def _no_room(turn: RankedTurn, search: Search) -> str:
-    """Format size and free tokens: `41 tokens, 12 left`; enough free tokens are omitted, as they ignore markup."""
+    """Format a turn's size and, if fewer, the free tokens: `41 tokens, 12 left`. (Free tokens do not count markup.)"""
     free = unused_tokens(search)
     more = f", {tokens(free)} left" if free is not None and free < turn.tokens else ""
     return f"{count(turn.tokens, 'token')}{more}"
@@ -183,12 +183,12 @@ def why(turn: RankedTurn, search: Search) -> str:
 
 
 def place(turn: RankedTurn) -> str:
-    """Rank of a turn in words: `1st`, `2nd`, `13th`."""
+    """Rank of a turn as an ordinal: `1st`, `2nd`, `13th`."""
     return place_of(turn.rank)
 
 
 def place_of(rank: int) -> str:
-    """A rank in words: `1st`, `2nd`, `13th`."""
+    """A rank as an ordinal: `1st`, `2nd`, `13th`."""
     last = {1: "st", 2: "nd", 3: "rd"}
     ending = "th" if rank % 100 in (11, 12, 13) else last.get(rank % 10, "th")
     return f"{tokens(rank)}{ending}"
@@ -221,7 +221,7 @@ def rows(
 
 
 def without_effect(turns: Sequence[RankedTurn], search: Search) -> list[int]:
-    """Return the indexes of turns that are not in the prompt for this question; empty without a question."""
+    """Return the indexes in `turns` of those that are not in the prompt for this question; empty without a question."""
     return [place for place, turn in enumerate(turns) if search.query and turn.outcome != "granted"]
 
 
@@ -238,7 +238,7 @@ def _cell(words: str) -> str:
 
 
 def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
-    """The result of the search in numbers; `unit`: noun for what the block stores as one."""
+    """The result of the search in numbers; `unit`: noun for a stored unit."""
     counts = search.counts
     # A record does not state how many turns were stored, only how many were candidates.
     sentence = f"Searched **{stored(search.candidates if search.stored is None else search.stored, unit)}**"
@@ -358,8 +358,7 @@ def _gate(turn: RankedTurn, search: Search) -> str:
 def changed_sentence(before: Search, after: Search, *, first: int | None = None, unit: str = TURN) -> str:
     """Turns whose outcome changes under other settings: `turn 4 is granted, turn 9 is cut`.
 
-    `first` is the number of a stored turn that is named before the others; `unit`: noun for what the block stores as
-    one.
+    `first`: number of a stored turn that is named before the others; `unit`: noun for a stored unit.
     """
     # The sort is stable: only the named turn moves to the front.
     pairs = sorted(compared(before, after), key=lambda pair: pair[0].number != first)

@@ -33,7 +33,7 @@ class Layer:
     kind: str
     """A kind of `memory_inspector.palette.BLOCK_KINDS`."""
     tokens: tuple[int, ...]
-    """Tokens in the last prompt of each drawn turn; for the queue of a turn without a prompt, those at its end."""
+    """Tokens in the last prompt of each drawn turn; for the queue in a turn without one, tokens at the turn's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Course:
     """Tokens by turn, ready to be drawn."""
 
     turns: tuple[int, ...]
-    """Drawn turns, in order; as areas only those with a prompt, if there are any."""
+    """Drawn turns, in order. If areas are drawn, only turns with a prompt, unless no turn has one."""
     last: int
     """The newest turn, drawn or not."""
     step: int

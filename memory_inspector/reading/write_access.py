@@ -1,4 +1,4 @@
-"""Rule for whether a session may be changed in the app, or why not; used by every page and by the server's own work.
+"""The rule that decides whether the app may change a session; used by every page and by the server's own work.
 
 The engine itself refuses nobody: two processes that write one session interleave without loss. But a stray
 click of a person who watches a running agent should not change its memory, so the app only reads such a session until
