@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def no_other_host(host: str) -> bool:
-    """Allow no host name but those of this machine."""
+    """Return False: no host names are allowed besides those of this machine."""
     return False
 
 

@@ -23,7 +23,7 @@ LINE_SECONDS = 1.0
 """Seconds from one line of a turn's story to the next while a recording plays at 1 ×."""
 
 READ_CHARACTERS = 30
-"""Characters of a message read in a second at 1 ×."""
+"""Number of characters of a message that a viewer reads per second at 1 ×."""
 
 LONGEST_READING_SECONDS = 12.0
 """Maximum seconds for reading one message at 1 ×."""
@@ -56,7 +56,7 @@ ASKED = "-user"
 
 
 def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) -> None:
-    """Store a user message and generate its reply; not with rules if an agent has a model for this session."""
+    """Store a user message and generate a reply; none if only rules could write it, but the agent has a model."""
     job.add_progress("Storing your message")
     _put(memory, ChatMessage(role="user", content=text), turn_id + ASKED)
     if not (model.offline and agents_model(memory)):
@@ -64,7 +64,7 @@ def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) ->
 
 
 def agents_model(memory: Memory) -> str | None:
-    """The model of the program that owns this session; None if only the app learns in it."""
+    """Name of the model with which an agent's program learns in this session; None if only the app learns in it."""
     return next((block.learner for block in memory.blocks if block.learner is not None), None)
 
 
@@ -108,10 +108,10 @@ def play(
     In a session whose blocks an agent may edit, the offline rules edit them after each user message, since the recorded
     answers were made without this memory.
 
-    `pace` is the job's initial one: 1 is the speed for watching, 2 twice as fast, 0 without pauses. Without `turns`,
+    `pace` is the job's initial pace: 1 is the speed for watching, 2 twice as fast, 0 without pauses. Without `turns`,
     each message is left long enough to be read, and the turn's story is shown line by line. With `stops_after`, playing
     ends in the middle of a turn where something is flushed, learned, recalled or cut for the first time after that
-    turn; it goes on with the `reveal` of the job that ended so.
+    turn; to go on, pass the `reveal` of the job that ended so.
     """
     job.pace, job.watched = pace, turns is None and pace > 0
     played, recording = 0, memory.session.recording()
@@ -149,7 +149,7 @@ def play(
             _put(memory, message, message_id)
             if (
                 memory.session.services.extractor.offline
-            ):  # a put waits briefly: this gives the same log on every machine
+            ):  # a put waits for learning only briefly; waiting to its end gives one log on every machine
                 memory.deliver()
             job.add_progress("A message was stored")
             # 3. Recorded answers know nothing of this memory, so rules edit its blocks in their place.
@@ -163,7 +163,7 @@ def play(
 
 
 def reading_seconds(message: ChatMessage) -> float:
-    """Seconds for which a message stays before playing goes on, at 1 ×."""
+    """Seconds for which a message is shown before playing goes on, at 1 ×."""
     return min(len(message_text(message)) / READ_CHARACTERS, LONGEST_READING_SECONDS)
 
 
@@ -230,7 +230,7 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
         return None
     events = memory.events(kinds=("reply_started", "reply_ended"), limit=1, newest_first=True)
     newest = events[0].event if events else None
-    # The newest reply is one to an earlier message.
+    # The newest recorded reply belongs to an earlier message.
     if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
         return Unanswered(
             asked, INTERRUPTED if agents_model(memory) is None else NOT_ASKED
@@ -243,7 +243,7 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
 
 
 def _asked(message_id: str) -> str | None:
-    """Id of the turn that a message leaves open: it was typed here, or it is the last tool message of a model."""
+    """Id of the turn that lacks a reply if this message is its last: typed, or a model's tool message; else None."""
     if message_id.endswith(ASKED):
         return message_id.removesuffix(ASKED)
     reply, step, _ = message_id.rpartition(loop.STEP)

@@ -2,8 +2,8 @@
 
 python -m memory_inspector.server.demo_bundle
 
-rewrites `memory_inspector/demo/demo.zip`, which is needed when the script or the engine's behaviour has changed; a test
-compares the two. With the bundle, a first start needs neither the embedding model nor a replay.
+rewrites `memory_inspector/demo/demo.zip`. That is needed when the script or the engine's behaviour has changed; a test
+compares the file with a new one. With the bundle, a first start needs neither the embedding model nor a replay.
 """
 
 from memory_core import (

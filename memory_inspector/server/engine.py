@@ -43,7 +43,7 @@ class Engine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.database = Database.open(settings.database)
-        self.database.for_agents = False  # what is written here is a person's
+        self.database.for_agents = False  # changes made through this engine are a person's
         self.services = Services(index=settings.index)
         self.unsaved = UnsavedDrafts()
         self._jobs = Jobs(max_workers=8)
@@ -125,7 +125,7 @@ class Engine:
         return self._jobs.get(job_id) if job_id else None
 
     def read(self, key: str, work: Callable[[Job], object]) -> Job:
-        """Run work that stores nothing; if its key is running or has succeeded, only return that job."""
+        """Run work that stores nothing; if the job of this key is running or has succeeded, only return that job."""
         return self._jobs.submit(key, work)
 
     def reading(self, key: str) -> Job | None:
@@ -146,11 +146,11 @@ class Engine:
         return running.wait(STOP_SECONDS)
 
     def store_problem(self, session_id: str) -> str | None:
-        """Return why a session's store cannot be read, so that an earlier state is shown; None if it can."""
+        """Return why a session's opened store cannot be read (its last state read is shown); None if it can be read."""
         return self._stores.problems.get(session_id) if self._stores is not None else None
 
     def store_note(self, session_id: str) -> str:
-        """Return what is left out of a session's store; empty for nothing."""
+        """Return a note on what the app leaves out of a session's opened store; empty if nothing."""
         return self._stores.notes.get(session_id, "") if self._stores is not None else ""
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class Engine:
 
     def _retry_deliveries(self) -> None:
         """Retry due deliveries, and erase the remains of processes that died while storing or erasing."""
-        # Stored units without a vector are taken up once per process, as soon as the database answers.
+        # Vectors that an earlier process left missing are computed once per process, as soon as the database answers.
         begun = False
         while not self._closing.wait(RETRY_EVERY_SECONDS):
             try:

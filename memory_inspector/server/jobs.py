@@ -18,7 +18,7 @@ KEEP_SECONDS = 3600.0
 """Seconds for which a finished job can still be read; a viewer absent for longer reads the database."""
 
 KEEP_FINISHED = 200
-"""Maximum number of finished jobs kept; the oldest are dropped first."""
+"""Maximum number of finished jobs that are kept; the oldest are dropped first."""
 
 UNEXPECTED = "Something went wrong inside the app. What you sent before is kept. The server's log has the details."
 """Message shown for an unexpected error."""

@@ -14,10 +14,10 @@ RECIPE = "blocks"
 """Default recipe of a session."""
 
 ASKS_WITH = 3
-"""Number of messages used as the query of a search of earlier turns."""
+"""Number of latest messages from which a search of earlier turns takes its query."""
 
 TOKEN_LIMIT = 4_000
-"""Small enough to see flushes within a short conversation; LlamaIndex's default of 30,000 shows none."""
+"""Default token limit: small enough for flushes within a short conversation, unlike LlamaIndex's 30,000."""
 
 TRIP = (
     ChatMessage(role="user", content="Hi, I am Mira and I live in Ghent. Help me plan a week in Lisbon in May."),

@@ -49,9 +49,9 @@ _OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"}
     | {b"trailer", b"transfer-encoding", b"upgrade"}
 )
-"""Headers that are about one connection and not about what is sent over it."""
+"""Hop-by-hop headers: they concern one connection, not the message that is sent over it."""
 _STAYING = _OF_A_CONNECTION | {b"cookie", b"set-cookie"}
-"""Headers that are not passed on: cookies belong to the pages of either side."""
+"""Headers that are not passed on: hop-by-hop ones, and cookies, which belong to the app's or the endpoint's pages."""
 _SANDBOXED = (
     (b"content-security-policy", b"sandbox; default-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -71,7 +71,7 @@ class RecordingProxy:
         *,
         host_allowed: "Callable[[str], bool]" = no_other_host,
     ) -> None:
-        """Record calls as the sessions that `session` opens; serve the host names of this machine and those allowed."""
+        """Record calls in the sessions that `session` opens; `host_allowed`: see `forbidden`."""
         self.app = app
         self._session, self._host_allowed = session, host_allowed
         self._client: httpx.AsyncClient | None = None
@@ -133,11 +133,11 @@ class RecordingProxy:
                 call.forget()
 
     async def _answer(self, call: "_Call", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
-        """Pass on the endpoint's answer. If it breaks off, its end is not sent, so the agent sees that."""
+        """Pass on the endpoint's answer. If it breaks off, no end of the answer is sent, so that the agent notices."""
         import httpx
 
         if self._client is None:
-            # Once connected, neither time nor number is limited: both are the agent's to decide.
+            # Once connected, neither the time nor the number of calls is limited: the agent decides on both.
             timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
             self._client = httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None))
         upstream = os.environ.get(UPSTREAM) or OPENAI
@@ -294,7 +294,7 @@ class _Call:
         return None if self._request is None else b"".join(self._request)
 
     def forget(self) -> None:
-        """Give back the room that the call took."""
+        """Discard the kept pieces, and return their bytes to the shared memory limit."""
         self._room.give_back(sum(self._sizes.values()))
         self._sizes, self._request, self._answer = dict.fromkeys(self._sizes, 0), None, None
 
@@ -363,7 +363,7 @@ def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
 
 
 def _passed_on(headers: "Iterable[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:
-    """Headers without those of the connection, which may name more of them, and without cookies."""
+    """Return the headers without cookies, hop-by-hop headers and those that a Connection header names."""
     pairs = list(headers)
     named = b",".join(value for name, value in pairs if name.lower() == b"connection").lower()
     staying = _STAYING | {header.strip() for header in named.split(b",")}

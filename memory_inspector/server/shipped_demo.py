@@ -10,7 +10,7 @@ DEMO_SESSION = "demo"
 BUNDLE = Path(__file__).parents[1] / "demo" / "demo.zip"
 
 GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN = "guide-seen", "guide-cut", "guide-forgotten"
-"""Names of empty marker files in the app's folder: the guide was closed, or a step of it is done in this run."""
+"""Names of empty marker files in the app's folder: the guide was closed, or one of its steps was done."""
 
 _making = threading.Lock()
 
@@ -33,7 +33,7 @@ def reset_demo(shared: Engine) -> None:
     """Delete the demo with all changes to it, and store the shipped one under the same id; its guide begins again.
 
     Raises:
-        NotFoundError: it was deleted meanwhile.
+        NotFoundError: the demo was deleted meanwhile.
         StoreError: the database cannot be reached.
     """
     with _making:

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from memory_core.attach.receiving import Receiver, Refusals
 
 TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
-"""Paths that are answered. Metrics, which exporters send by the same variable, are accepted and dropped."""
+"""Paths that are answered. Metrics, which exporters send to the same address, are accepted and dropped."""
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 """Content types, as in `memory_core.attach.otlp`, which is loaded only with the first request."""
 
 MAX_BODY_BYTES = 32 * 2**20
-"""Maximum bytes of a request, packed or unpacked: parsing so many takes half a second, in which no page is drawn."""
+"""Maximum bytes of a request, packed or unpacked: parsing that many takes half a second, in which no page is drawn."""
 
 MAX_WAITING_BYTES = 2 * MAX_BODY_BYTES
-"""Maximum bytes that wait to be stored; beyond this, respond 503."""
+"""Maximum bytes that wait to be stored; above it, requests are answered with status 503."""
 
 BATCH_BYTES = 8 * 2**20
 """Maximum bytes of requests stored in one transaction, which then blocks other writers for about a second."""
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request that waits to be stored, and then its refused spans or its error."""
+    """A request that waits to be stored; afterwards it holds its refused spans, or the error."""
 
     body: bytes
     content_type: str
@@ -136,7 +136,7 @@ class SpanReceiver:
         try:
             body = await anyio.to_thread.run_sync(_unpacked, packed, encoding, limiter=self._unpacking)
         finally:
-            # The packed bytes are gone now; what they unpacked to is taken anew, as it may be much more.
+            # The packed bytes are gone now; the unpacked ones, which may be many more, are reserved anew.
             self._room.give_back(len(packed))
         if not self._room.take(len(body)):
             raise NoRoomError
@@ -251,7 +251,7 @@ class _Answering:
     async def _succeed(self, spans: int, reason: str) -> None:
         """Answer with success, partial if spans were refused; answers for metrics and logs have the same fields."""
         if self._content_type == JSON:
-            # As protobuf's JSON has it, where 64 bits are text.
+            # Protobuf's JSON writes 64-bit numbers as text.
             partial = {"partialSuccess": {"rejectedSpans": str(spans), "errorMessage": reason}} if reason else {}
             await self._answer(200, json.dumps(partial).encode())
             return
