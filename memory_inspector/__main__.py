@@ -28,7 +28,7 @@ from memory_inspector.commands import probe_commands, value_command
 HERE = Path(__file__).resolve().parent
 # An installed package contains the app's files; in the repository they are one folder above.
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
-"""Folder of the app."""
+"""Folder that contains the app's `serve.py`."""
 
 _DATABASE = "an agent's database: a URL or an SQLite file"
 
@@ -85,7 +85,7 @@ def _app(arguments: argparse.Namespace) -> int:
     if arguments.database is not None:
         os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
     if arguments.upstream is not None:
-        # By the environment, as Streamlit runs the app's script without these arguments.
+        # Passed in the environment, as Streamlit runs the app's script without these arguments.
         os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(arguments.upstream)
     from streamlit.web import cli
 
@@ -145,7 +145,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         text = _content(arguments.receipt).decode("utf-8", "replace")
         texts = read_receipt(text, Path(arguments.receipt).name).wanted
     else:
-        # As bytes: typed words of another encoding must not end the search with an error.
+        # Read as bytes, so that words typed in another encoding do not end the search with an error.
         data = sys.stdin.buffer.read() if arguments.words == "-" else _content(arguments.words)
         texts = wanted(line for line in data.decode("utf-8", "replace").splitlines() if line.strip())
     made = receipt_of(arguments.place or str(Settings.of_the_app().home), texts)
@@ -180,7 +180,7 @@ def database_url(text: str) -> str:
 
 
 def _url(text: str) -> URL:
-    # Set as a field, as the path of a file may hold characters that mean something in a URL.
+    # Set as a field of the URL, as a file's path may contain characters that are special in a URL.
     return parse_url(text) if "://" in text else parse_url("sqlite://").set(database=str(Path(text).resolve()))
 
 

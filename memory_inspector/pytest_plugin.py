@@ -1,7 +1,7 @@
 """pytest plugin: fixtures with a memory, probe files as tests, and a report of their failures.
 
 Installed with the package. The engine is imported only when a fixture or an option asks for it, so that other test
-runs start as quickly as without.
+runs start as quickly as without the plugin.
 """
 
 import warnings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memory_core.lab.checking import Checked
 
 PROPERTY = "memory_inspector_failure"
-"""Key of a test report's property with a failure's page; a list of texts, so that it passes between processes."""
+"""Name of the test report's property that holds a failure's page, as texts, which can pass between processes."""
 
 _pages: list[list[str]] = []
 """Failures of this run: name of the test, explanation, and page as HTML."""
@@ -161,12 +161,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture
 def memory(request: pytest.FixtureRequest) -> "Iterator[Memory]":
-    """Return a new memory in this process, without a model; the marker `memory` has its recipe and settings."""
+    """Return a new memory in this process, without a model; the marker `memory` sets its recipe and settings."""
     from memory_core import Database, Memory, Services
 
     marker = request.node.get_closest_marker("memory")
     recipe = marker.args[0] if marker is not None and marker.args else None
-    # Given here, so that no setting of the environment puts a test's memory into a file or on a server.
+    # Set explicitly, so that no environment variable puts a test's memory into a file or on a server.
     database = Database.open(None)
     settings: dict[str, Any] = {"session_id": "test", "database": database, "services": Services()}
     settings |= marker.kwargs if marker is not None else {}
@@ -181,8 +181,8 @@ def replay(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Memory]]":
 
         memory = replay("session.zip", config={"token_limit": 2000, "facts.enabled": False})
 
-    `session.zip` is a bundle or a file of messages, in the folder of the test. `config` is a file of a configuration,
-    or changes to the bundle's own. Messages without a configuration are played with the defaults.
+    `session.zip` is a bundle or a file of messages, in the folder of the test. `config` is a configuration file, or
+    a dict of changes to the bundle's configuration. Messages without a configuration are played with the defaults.
     """
     from memory_core.lab.checking import read_recorded, read_variant
     from memory_core.lab.playing import Player

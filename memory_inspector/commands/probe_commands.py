@@ -34,7 +34,7 @@ from memory_inspector.wording.check_report import FileReport, html_report, markd
 _FILES = "a session's bundle, or messages in any format that can be imported"
 
 MAX_CAUSES = 5
-"""Maximum failed probes of a file whose cause is searched for; each takes several replays of the conversation."""
+"""Maximum number of failed probes per file whose cause is searched for; each search replays the conversation."""
 
 
 def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentParser | None = None) -> int:
@@ -80,7 +80,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _before(place: str | None, path: Path, files: int, prepared: Prepared, services: Services) -> Variant | None:
-    """Return the configuration to compare with: of the probe file of the same name in a folder, or of a file."""
+    """Read the configuration to compare with: a file, or a folder's probe file named as `path`; None if missing."""
     if place is None:
         return None
     other = Path(place)

@@ -1,4 +1,4 @@
-"""A short conversation for each recipe that demonstrates its special feature. Played like the demo.
+"""Short conversations, one for each recipe, that demonstrate the recipe's special feature; played like the demo.
 
 Messages only: everything on screen comes from the real engine that plays them.
 """
@@ -117,4 +117,4 @@ EXAMPLES: dict[str, Example] = {
     "consolidating": Example("Chandra", "Dark mode is updated, not doubled; Leeds becomes York.", _PERSON, 400),
     "self_editing": Example("Chandra", "The agent writes into its own blocks, each edit a diff.", _PERSON, 400),
 }
-"""Example for each recipe, by its name."""
+"""Example conversations by the name of the recipe."""

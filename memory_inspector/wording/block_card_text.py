@@ -44,13 +44,13 @@ class Standing:
     """Reference of a static block's text in prompts."""
     text_tokens: int | None = None
     made_here: bool = True
-    """True if this process can run it."""
+    """True if this process can run the block."""
     fresh: Freshness | None = None
     """Freshness of a summary: how far it is behind."""
     sentences: frozenset[str] | None = None
     """References of a summary's sentences in prompts."""
     waits_for: str | None = None
-    """Model that learns for it, if this process does not have it."""
+    """Model that learns for the block, if this process does not have that model; otherwise None."""
 
     @property
     def enabled(self) -> bool:
@@ -62,7 +62,7 @@ class Standing:
 
     @property
     def agent_edits(self) -> bool:
-        """Tell whether the agent may edit its text through tools."""
+        """Tell whether the agent may edit the block's text through tools."""
         # Text with this first character is encoded images or files, not words to edit.
         given_from_python = (self.text or "").startswith("\x01")
         editable = self.kind == "static" and self.enabled and not self.settings.get("read_only", True)
@@ -81,11 +81,11 @@ class InPrompt:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A line of a card on an exceptional state."""
+    """A line on a block's card about an exceptional state."""
 
     icon: str
     says: str
-    """Markdown."""
+    """Text of the line, as markdown."""
     tone: Tone = "plain"
 
 
@@ -104,7 +104,7 @@ class Card:
     waiting: bool
     """True if a delivery is waiting that could be tried now."""
     waits_for: str | None = None
-    """Model that it waits for; the user may let another one learn instead."""
+    """Model that the delivery waits for; the user may let another model learn instead."""
 
 
 def card(
@@ -202,7 +202,7 @@ def _size(shown: Standing, part: InPrompt | None, use: BlockUse) -> str:
     if not shown.enabled:
         return ":gray[off]"
     if part is None:
-        # A block of no prompt yet differs from one that this prompt leaves out.
+        # A block that was in no prompt yet differs from one that only this prompt leaves out.
         return ":gray[not in this prompt]" if use.prompts else ":gray[in no prompt yet]"
     if part.granted < part.asked:
         return f"**{tokens(part.granted)}** of {tokens(part.asked)} tokens"

@@ -25,15 +25,15 @@ class Field:
     optional: bool = False
     """True if the setting may be None."""
     without: str = "none"
-    """Placeholder of the empty field of a setting that is None."""
+    """Placeholder shown in the empty field if the setting is None."""
     choices: Mapping[str, str] | None = None
     """Labels by value, for a choice."""
     offered: tuple[str, ...] = ()
     """Labels that are suggested; others can be typed."""
     group: str = ""
-    """Title of the expander that holds it; empty: always visible."""
+    """Title of the expander that contains the field; empty: always visible."""
     when: tuple[str, object] | None = None
-    """Another setting, and the value without which this one does nothing."""
+    """Name of another setting, and the value that it must have for this one to take effect."""
 
 
 _DELIVER_ON = Field(
@@ -65,20 +65,20 @@ class Kind:
     page: str | None = None
     """The page that shows what such a block holds."""
     holds_nothing: str = "It added nothing to the prompt."
-    """Text on its card while it is empty."""
+    """Text on a block's card while the block is empty."""
     asks_nothing: str = "Nothing in it for this prompt."
-    """Text in a prompt to which it added nothing."""
+    """Text shown for a prompt to which the block added nothing."""
     noun: str = "piece"
-    """Noun for an item that it puts into a prompt."""
+    """Noun for an item that such a block puts into a prompt."""
     quoted: bool = False
-    """True if its items are counted, and quoted where some are cut."""
+    """True if the block's items are counted, and quoted where some are cut."""
     cut: str = ""
-    """Order in which its items are cut."""
+    """Order in which the block's items are cut, in words."""
     fields: tuple[Field, ...] = (_DELIVER_ON,)
 
     @property
     def learns(self) -> bool:
-        """Tell whether blocks of this kind are given messages."""
+        """Tell whether blocks of this kind receive messages to learn from."""
         # A custom class may learn; only built-in kinds are known not to.
         return self.key not in BUILT_IN or BUILT_IN[self.key].kind_learns
 
@@ -89,7 +89,7 @@ class Kind:
 
 
 CUSTOM = Kind("custom", "Custom", "", "", 1)
-"""Custom block classes, and parts of a prompt that are no block."""
+"""Kind for custom block classes, and for parts of a prompt that are no block."""
 
 STATIC = Kind(
     "static",
@@ -413,13 +413,13 @@ def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBloc
     """
     if kind.plugin is not None:
         return kind.plugin.make(name, priority=priority)
-    # Only fixed text can be given from the start; other kinds fill with what is said.
+    # Only a block of fixed text can begin with a text; other kinds learn from the conversation.
     extra = {"static_content": text} if kind.key == "static" else {}
     return BUILT_IN[kind.key](name=name, priority=priority, **extra)
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """The name itself, or with the first number that makes it free: `Facts 2`."""
+    """Return `wanted`, or if it is taken, `wanted` with the first number that is not: `Facts 2`."""
     used = set(taken)
     if wanted not in used:
         return wanted

@@ -22,19 +22,19 @@ MAX_CHARACTERS = 60_000
 
 
 MARKER = "<!-- memory-inspector -->"
-"""First line of a comment, by which the action finds the one to replace."""
+"""First line of a comment, by which the GitHub action finds the comment to replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sizes of one probe run that a reader compares with those of another."""
+    """Numbers of one probe run, for comparison with another run."""
 
     held: int
     probes: int
     prompt_tokens: float | None
     """Mean tokens of the prompts; None without a prompt."""
     evidence: tuple[int, int]
-    """Number of prompts with the asked evidence, and number in which it was asked for."""
+    """Number of prompts that had the required evidence, and number of prompts that were required to have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def totals(checked: Checked) -> Totals:
 
 
 def _evidence(memory: Memory, probe: object) -> tuple[int, int]:
-    """Return how many prompts have what a probe asks for, and in how many it asks."""
+    """Return the number of prompts that have the evidence a probe requires, and the number that should have it."""
     if isinstance(probe, EvidenceInPrompt):
         return len(probe.messages) - len(missing_messages(memory, probe)), len(probe.messages)
     if not isinstance(probe, InPrompt):
@@ -125,7 +125,7 @@ def _sizes(run: Totals) -> tuple[str, str, str]:
 
 
 def html_report(failures: Sequence[Sequence[str]]) -> str:
-    """Return one HTML file with the page of each failure: its test or file, its explanation, and its page as HTML."""
+    """Return one HTML file with the page of each failure. A failure: test or file, explanation, and page as HTML."""
     sections = []
     for name, explanation, page in failures:
         title, *lines = explanation.splitlines()

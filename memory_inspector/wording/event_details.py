@@ -48,7 +48,7 @@ OUTCOMES = {
 def number_rows(event: Event, unit: str = TURN) -> list[Row]:
     """The numbers of an event, in the order of its fields; ids and hashes appear only in the raw record.
 
-    `unit`: the noun for what its block stores as one.
+    `unit`: noun for the stored units of the event's block.
     """
     if isinstance(event, FlushPlanned):
         return _flush(event)
@@ -75,7 +75,7 @@ def number_rows(event: Event, unit: str = TURN) -> list[Row]:
 
 
 def _is_hash(name: str, value: object) -> bool:
-    """Tell whether the value is the hash of a quoted text; `before` and `after` are counts only for lists of facts."""
+    """Tell whether a field's value is the hash of a quoted text: in `before` and `after`, unless they are counts."""
     return name in ("before", "after") and not isinstance(value, int)
 
 
@@ -232,4 +232,4 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "best": ("Best score", lambda score: f"{score:.2f}"),
     "span": ("Trace and span id", str),
 }
-"""Fields shown to users: label and formatter. An empty label: the unit that vector blocks store."""
+"""Fields shown to users: label and formatter. An empty label is replaced by the noun for stored units."""

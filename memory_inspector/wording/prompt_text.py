@@ -289,7 +289,7 @@ def tools_sentence(tools: int, size: int) -> str:
 
 
 def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *, in_user: bool) -> str:
-    """Share of the prompt that a prompt cache can reuse, now and with memory in the other message.
+    """Sentence on the tokens that a prompt cache can reuse, as sent, and with memory in the other of two messages.
 
     `in_user`: the memory section is in the user message now. `other` is None if there is no memory section to move.
     """
@@ -304,7 +304,7 @@ def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *,
 
 
 def asked(prompt: Prompt) -> str:
-    """The query used to search stored turns, as long as a URL allows. Plain text."""
+    """The query used to search stored turns, cut to the length that a URL allows. Plain text."""
     # Without an input the block asked with the latest user message of the queue.
     # The queue is the first part of every prompt.
     users = [entry.words for entry in prompt.parts[0].entries if entry.role == "user" and entry.words]
@@ -329,7 +329,7 @@ def entry_words(entry: Entry) -> str:
 
 
 def _who(message: ChatMessage) -> str:
-    """The name that a message came with, otherwise its role."""
+    """The speaker's name stored with a message, otherwise the message's role."""
     return parse_message(message).speaker or str(message.role)
 
 

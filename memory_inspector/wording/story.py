@@ -98,7 +98,7 @@ class Summary:
     cut: int = 0
     sent: int | None = None
     limit: int | None = None
-    """None for the prompt of another program, whose limit is not known."""
+    """Token limit of the prompt; None for a prompt built by another program, whose limit is not known."""
     relations: int = 0
     """Number of relations among what was learned."""
     edited: int = 0

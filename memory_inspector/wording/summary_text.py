@@ -25,7 +25,7 @@ class Freshness:
     """Distance between a summary and the end of the conversation, in turns."""
 
     covers: int | None
-    """The last turn covered; None if none is."""
+    """The last turn that the summary covers; None if it covers none."""
     latest: int
 
 
@@ -94,7 +94,7 @@ def cost_line(messages: int, size: int, model: str | None) -> str:
     what = f"{count(messages, 'message')}, {count(size, 'token')}" if messages else f"its own {count(size, 'token')}"
     if model is None:
         return f"It reads {what}, by rules on this machine: no model is called."
-    # A learner reads at most so many tokens in one call; without messages, one call rewrites the text.
+    # A learner reads at most `CALL_TOKENS` tokens in one call; without messages, one call rewrites the text.
     calls = max(1, -(-size // CALL_TOKENS)) if messages else 1
     times = "once" if calls == 1 else f"about {tokens(calls)} times"
     return f"It reads {what}, and calls {plain(short(model, NAMED_CHARACTERS))} {times}."

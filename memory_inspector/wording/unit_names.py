@@ -7,21 +7,21 @@ from memory_core import Memory
 from memory_inspector.wording.formatting import count, plural, tokens
 
 TURN = "turn"
-"""Used if the unit is unknown, or if blocks differ: every message belongs to a turn."""
+"""Noun used if the stored unit is unknown, or differs between blocks: every message belongs to a turn."""
 
 
 def unit_of(settings: Mapping[str, Any]) -> str:
-    """Unit of a vector block with these settings: `message`, `turn` or `batch`."""
+    """Noun for the stored units of a vector block with these settings: `message`, `turn` or `batch`."""
     return str(settings.get("unit", TURN))
 
 
 def units(memory: Memory) -> dict[str, str]:
-    """Unit of each vector block of a session, by its name."""
+    """Noun for the stored units of each vector block of a session, by the block's name."""
     return {attached.name: unit_of(attached.settings) for attached in memory.blocks if attached.kind == "vector"}
 
 
 def common(units: Iterable[str]) -> str:
-    """Common unit of several blocks."""
+    """Noun for the stored units of several blocks; `turn` if they differ."""
     names = set(units)
     return names.pop() if len(names) == 1 else TURN
 

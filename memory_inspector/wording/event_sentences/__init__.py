@@ -1,6 +1,6 @@
 """Every event as one sentence. Pure: an event and words in, a line out.
 
-A sentence says in the past tense what happened, how much, and by which rule, in numbers that the event holds. This is
+A sentence says in the past tense what happened, how much, and by which rule, in numbers taken from the event. This is
 the one place where events become words: the story of a turn and the timeline are both made of these lines.
 """
 

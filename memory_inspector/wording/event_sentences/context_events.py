@@ -37,7 +37,7 @@ KNOWN = {
     "observed": "as observed on the way to the model",
     "reported": "as a span of the agent reports it",
 }
-"""Ending of a sentence that says how a prompt is known."""
+"""Phrase on the origin of a recorded prompt, for the end of a sentence, by `ContextBuilt.known`."""
 
 MAX_NAMED = 12
 """Maximum number of turns that are named; the others are counted."""
@@ -58,7 +58,7 @@ def _(event: VectorsStored, words: Words) -> Line:
 
 
 def stored_as(event: Event, words: Words) -> str:
-    """Return the unit that an event's block stores: as the event says, else as the block does now."""
+    """Return the noun for what an event's block stores, such as message: as the event shows, else from `words`."""
     block = getattr(event, "block", None)
     if block is None:
         return common(words.units.values())
@@ -211,7 +211,7 @@ def _queue_cut(many: int) -> str:
 
 
 def _cut_words(refs: Sequence[Ref], words: Words) -> tuple[str, ...]:
-    """The words of the facts and relations that were cut."""
+    """Texts of the facts and relations that were cut."""
     named = {"fact": (words.facts, ERASED), "relation": (words.relations, ERASED_RELATION)}
     return tuple(named[ref.kind][0].get(ref.number, named[ref.kind][1]) for ref in refs if ref.kind in named)
 

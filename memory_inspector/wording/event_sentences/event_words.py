@@ -37,7 +37,7 @@ class WordsInLog:
         self._position = 0
 
     def words(self, records: Sequence[EventRecord], memory: Memory) -> Words:
-        """Return the texts for these events, as of the last one, and the deliveries that are due now."""
+        """Return the texts that these events refer to, as of the last event, and the deliveries that are due now."""
         if not records:
             return Words({}, {}, {})
         named = _Named()
@@ -47,7 +47,7 @@ class WordsInLog:
         return replace(self._read([(named, records[-1])], memory)[0], due=due)
 
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
-        """Return a sentence per event, in the words of its own time; recalled turns are not quoted."""
+        """Return a sentence per event, with texts as they were at that event; recalled turns are not quoted."""
         asked = []
         for record in records:
             named = _Named()
@@ -58,7 +58,7 @@ class WordsInLog:
     def named(
         self, memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
     ) -> Words:
-        """Return the texts of these facts and relations, as of an event."""
+        """Return the texts of these facts and relations, as they were at an event (`record`)."""
         return self._read([(_Named(facts=dict.fromkeys(facts), relations=dict.fromkeys(relations)), record)], memory)[0]
 
     def _read(self, asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
@@ -150,7 +150,7 @@ class _Noted(Mapping[Key, Any]):
 
 @dataclass(slots=True)
 class _Places:
-    """Hashes and turns of what was named, at one position of the log."""
+    """Hashes and turns of the named items, as of one position of the log."""
 
     facts: dict[int, str]
     unknown_facts: set[int]
@@ -208,7 +208,7 @@ class _Places:
 
 
 def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float) -> None:
-    """Fill in the user's facts that this session's log lacks, as they were at a time in seconds since 1970."""
+    """Fill in the user's facts that this session's log lacks, as they were `at` a time in seconds since 1970."""
     lacking = [incomplete for incomplete in places if incomplete.unknown_facts]
     if lacking:
         wordings = fact_words_at(
@@ -225,7 +225,7 @@ def _units(history: History, position: int) -> dict[str, str]:
 
 
 def said_text(stored: str) -> str:
-    """Return a stored message's text on one line, with its tool calls; memory tools have events of their own."""
+    """Return a stored message's text on one line, with its tool calls; calls of memory tools are only noted."""
     message = ChatMessage.from_json(stored)
     if any(call.tool_name in MEMORY_TOOLS for call in message.tool_calls):
         return " ".join([*(message.content or "").split(), "(with calls of its memory tools)"])

@@ -153,7 +153,7 @@ def _(event: FactHeldBack, words: Words) -> Line:
 
 @describe.register
 def _(event: FactsRead, words: Words) -> Line:
-    # None is a way of asking that was not used; an erased text shows as an ellipsis.
+    # None: the facts were not read by key, or not by query. An erased text shows as an ellipsis.
     key, query = (None if text is None else words.texts.get(text, "…") for text in (event.key, event.query))
     by = f" for “{short(query, QUOTED)}”" if query is not None else ""
     by += f" under {short(key, QUOTED)}" if key else ""

@@ -40,7 +40,7 @@ class Line:
     more: tuple[str, ...] = ()
     """Further details on request, such as the turns recalled."""
     rewrites: str = ""
-    """The block whose rewrites on the Facts page list what this sentence counts."""
+    """Block for which the Rewrites view of the Facts page lists the items that this sentence counts; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Words:
     """Texts that events refer to by id or hash."""
 
     facts: Mapping[int, str]
-    """Texts of facts by id."""
+    """Texts of facts, by id."""
     turns: Mapping[int, int]
     """Number of the turn in the conversation, by id of the stored turn."""
     previews: Mapping[int, str]
-    """Beginning of each stored turn."""
+    """Beginning of each stored turn's text, by id."""
     due: frozenset[int] = frozenset()
-    """Deliveries that are not done yet; one may be done in a later turn than it was queued in."""
+    """Ids of deliveries that are not done yet; a delivery may be done in a later turn than it was queued in."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts by hash in the content store: a message's text, a fact's former words, a question."""
     relations: Mapping[int, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Words:
     entities: Mapping[int, str] = field(default_factory=dict)
     """Names of entities by id."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Stored unit of each vector block, as in `unit_names`; removed blocks are missing."""
+    """Noun for the stored units of each vector block, by the block's name; see `unit_names`."""
 
 
 @singledispatch

@@ -267,7 +267,7 @@ def _(event: NothingLearned, words: Words) -> Line:
 
 
 def _nothing(code: NothingReason, number: int) -> str:
-    """Count the messages of one reason: `2 questions`, `1 known already`."""
+    """Format the number of messages from which nothing was learned for one reason: `2 questions`, `1 known already`."""
     if code == "question":
         return count(number, "question")
     why = {

@@ -121,7 +121,7 @@ def setting_words(name: str, value: object, before: object = _MISSING, *, begun:
 
 
 _EMPTY = {"expire_categories": "all", "postprocessed_by": "none"}
-"""An empty list of a setting in words; that of any other setting means the block's own."""
+"""Words for an empty list, by setting; for other settings it means the block's own."""
 
 
 def value_words(name: str, value: object) -> str:

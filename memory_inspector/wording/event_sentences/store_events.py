@@ -56,7 +56,7 @@ def _(event: MemorySearched, words: Words) -> Line:
 def _(event: MemoryDeleted, words: Words) -> Line:
     store, ids = short(store_name(event)), [short(id) for id in event.records[:MAX_NAMED]]
     more = f" and {tokens(len(event.records) - MAX_NAMED)} more" if len(event.records) > MAX_NAMED else ""
-    # A deletion without ids is one of everything.
+    # A deletion without ids deletes everything.
     what = f"{'record' if len(event.records) == 1 else 'records'} {listed(ids)}{more}" if ids else "every record"
     if event.error:
         return Line("error", f"Could not delete {what} of {store}: {event.error}", "waiting")
