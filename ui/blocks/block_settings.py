@@ -80,7 +80,7 @@ GIVE = Change(
 
 
 def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Changes by one click that apply to a block with these settings."""
+    """Menu changes, made with one click, that apply to a block with these settings."""
     actions = [TURN_OFF if settings.get("enabled", True) else TURN_ON]
     if kind_of(kind).learns:
         actions.append(TRIM if settings.get("truncation") == "drop" else DROP)

@@ -52,7 +52,7 @@ _TONES = {"plain": ":gray[{}]", "waiting": ":orange[{}]", "loss": ":red[{}]"}
 VIEWS = {"blocks": "Blocks", "recipes": "Recipes"}
 
 PIECES = 3
-"""Maximum number of pieces listed that are missing in the prompt shown; the block's own page lists all."""
+"""Maximum number of pieces listed on a card as missing in the prompt shown; the block's own page lists all."""
 
 
 def draw(view: View) -> None:

@@ -56,7 +56,7 @@ def order_dialog(session_id: str) -> None:
 
 
 _PRIORITY, _PLACE = "priority_", "place_"
-"""Prefixes of the names of a block's two fields."""
+"""Prefixes of the names of a block's two fields, before the block's name."""
 
 
 def _by_name(sort: str, fields: Mapping[str, int]) -> dict[str, int]:
@@ -108,11 +108,11 @@ def _draw_rows(drawer: Drawer, names: list[str], kinds: Mapping[str, str], trunc
 
 
 def _ordered(names: list[str], at: Mapping[str, int], priorities: Mapping[str, int]) -> list[str]:
-    """Return the blocks by their new places: a block moved up precedes the one there, a block moved down follows it."""
+    """Return the block names in their new order; a block moved up goes before the one at its new place."""
 
     def rank(name: str) -> tuple[float, int]:
         moved = priorities[name] - at[name]
-        # Half a place before or after the block whose place it takes; the others keep their own.
+        # Half a place before or after the block whose place it takes; blocks that were not moved keep their place.
         return priorities[name] - (0.5 if moved < 0 else 0) + (0.5 if moved > 0 else 0), at[name]
 
     return sorted(names, key=rank)

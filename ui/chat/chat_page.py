@@ -24,7 +24,7 @@ NARROW = 150
 """Additional pixels that header, guide and player take on a phone, where they wrap."""
 
 BELOW_STORY = 440
-"""Pixels of the window reserved beside the lines of the story: for their title and actions, and for the budget."""
+"""Pixels of the window that the story's lines cannot use: space for their title, their actions and the budget."""
 
 MARGIN = 32
 """Pixels below the conversation if nothing else is drawn there."""

@@ -46,7 +46,7 @@ AVATARS = {
 }
 
 _ASKED_AGAIN = state.ByPlace("chat_asked_again", 0)
-"""Turn whose answer is asked for again, by session; 0 if none."""
+"""Number of the turn below which the form to ask again is open, by session; 0 if none."""
 
 SUMMARY_KINDS = ("flush_planned", "fact_added", "relation_added", "context_built", "tool_called")
 

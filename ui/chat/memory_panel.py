@@ -81,7 +81,7 @@ def _draw_seen(event: ContextBuilt | None) -> None:
 
 
 def draw_story(view: View, *, minus: int) -> None:
-    """Draw what memory did in the shown turn, up to this moment; `minus`: pixels of the window that the rest takes."""
+    """Draw what memory did in the shown turn, up to this moment; `minus`: pixels that the rest of the page takes."""
     memory, turn = view.memory, view.shown_turn
     # Up to this moment: inside a turn, later events have not happened yet.
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]

@@ -38,11 +38,11 @@ STOPS: Mapping[str, str] = {
     "recalled": "**First recall.** Earlier turns that fit the question were added.",
     "cut": "**First cut.** Over the limit, so the least relevant was left out.",
 }
-"""The sentence on each stage after which the demo stops playing."""
+"""Sentences shown when the demo stops playing, by the stage after which it stops."""
 
 
 def held(view: View) -> str | None:
-    """The stage after which playing has stopped; None if it goes on, or nothing plays."""
+    """Stage of a turn's story after which playback has stopped; None if it goes on, or nothing is played."""
     return view.reveal.held if view.reveal is not None and view.running is None else None
 
 
@@ -219,7 +219,7 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
 
 
 def start(session_id: str, job_id: str, work: Callable[[Job], object], chosen: Chosen) -> None:
-    """Dismiss the last message and start work for the session, unless other work is running for it."""
+    """Dismiss the toast, and start work for the session unless other work is running for it."""
     toasts.dismiss()
     engine().start(session_id, job_id, work, browser_model=chosen.pasted)
 

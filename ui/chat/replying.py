@@ -54,7 +54,7 @@ def _draw_reply(memory: Memory, job: Job) -> None:
 
     def draw() -> None:
         steps = [stored for stored in memory.session.messages(after=after) if stored.id.startswith(f"{job.id}{STEP}")]
-        # The text of the job has all words; those stored with tool calls are drawn with the calls.
+        # The job's text is the whole reply; the part stored with tool calls is drawn with the calls.
         words = job.text[_reply_text(steps) :]
         with st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
             draw_steps(steps)
@@ -67,5 +67,5 @@ def _draw_reply(memory: Memory, job: Job) -> None:
 
 
 def _reply_text(steps: list[StoredMessage]) -> int:
-    """Number of characters of the text stored with tool calls, which is drawn with the calls."""
+    """Length in characters of the reply's text that was stored with tool calls, and is therefore drawn with them."""
     return sum(len(stored.message.content or "") for stored in steps if stored.message.role is MessageRole.ASSISTANT)

@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.3
 MOST_CHARACTERS = 4_000
 
 _ASKED = state.ByPlace[str]("context_ablation", "")
-"""Id of the job asked last in this tab, by session, prompt, item, words and model."""
+"""Id of the job last started in this tab, by session, prompt, item, words and model."""
 
 
 def draw(view: View, sent: Prompt) -> None:
@@ -73,7 +73,7 @@ def _label(part: str, entry: Entry) -> str:
 
 
 def _draw_words(sent: Prompt, entry: Entry) -> str | None:
-    """Draw the choice, and return the text that replaces the item; None if it is left out."""
+    """Draw the choice to leave out or reword the item; return the text that replaces it, or None to leave it out."""
     if entry.ref.kind not in EDITABLE:
         return None
     key = f"{sent.record.position}_{entry.ref}"

@@ -35,7 +35,7 @@ SHOW = "show"
 _SHOWN = "context__show"
 
 SEARCHES = 300
-"""Number of the newest searches among which those for a prompt are looked up."""
+"""Number of newest searches among which the searches for a prompt are looked up."""
 
 LEFT_OUT = 6
 """Maximum number of messages or results listed that are not in a prompt."""
@@ -266,7 +266,7 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 
 
 def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
-    """Return a sentence on the prefix that two prompts share, as sent and with memory in the other message."""
+    """Return a sentence on the prefix that two prompts share: as sent, and if memory were in the other message."""
     memory = view.memory
     # The other place for memory, to show what a prompt cache would save there.
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM

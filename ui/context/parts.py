@@ -45,7 +45,7 @@ def draw_parts(
 ) -> None:
     """Draw all parts, the queue first; those that were cut are expanded.
 
-    `effects`: what is in this prompt and why the rest is not; `words`: returns the texts of items that are not.
+    `effects`: what is in this prompt and why the rest is not; `words`: returns the texts of items outside it.
     """
     for part in sent.parts:
         # Losses are what people look for, so these parts start expanded.

@@ -25,7 +25,7 @@ def words_of(part: str, ref: Ref, **options: Any) -> DeltaGenerator:
 
 
 def listen() -> None:
-    """Open the trace of a word that was clicked, or chosen by key."""
+    """Open the trace of a word that was clicked, or chosen with the keyboard."""
     with st.container(key="context__pointing"):
         heard = _watch(key="context-prompt-words", on_follow_change=lambda: None)
     if heard.follow:
@@ -35,7 +35,7 @@ def listen() -> None:
 
 
 def followed(asked: Any) -> dict[str, Any]:
-    """Return the URL parameters that follow the browser's request; empty if its reference is invalid."""
+    """Return URL parameters for the trace that the browser requests; empty if its reference is invalid."""
     ref, words, word = (str(asked.get(name) or "").strip() for name in ("ref", "words", "word"))
     # A browser may send anything, so only the form of a ref is trusted.
     if not is_target(ref):
