@@ -65,10 +65,10 @@ def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
 
 
 def keep(fact: Fact, others: Sequence[Fact]) -> plans.ChangeSet:
-    """Change set that supersedes the others by a fact.
+    """Return a change set that replaces the other facts with `fact`.
 
     Raises:
-        MessageError: one of them is retired, rejected or superseded already.
+        MessageError: one of the facts is retired, rejected or superseded already.
     """
     return plans.together("supersede", *(plans.supersede(other, fact) for other in others))
 

@@ -1,4 +1,4 @@
-"""The Decisions view: the decision on each found fact, with the known facts it was compared with and the reason."""
+"""The Decisions view: the decision on each found fact, the existing facts it was compared with, and the reason."""
 
 import zlib
 from collections.abc import Sequence

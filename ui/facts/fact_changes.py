@@ -69,7 +69,7 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     """Apply one change set, leaving errors to the caller.
 
     Raises:
-        MemoryInspectorError: it cannot be done; nothing was changed.
+        MemoryInspectorError: the change cannot be made; nothing was changed.
     """
     # Two more prompts are planned to tell the effect: not for every fact of a long review.
     before = None if quiet else effect.next_prompt(desk.memory)
@@ -127,7 +127,7 @@ def _take_back(desk: Desk, number: int) -> None:
 
 
 def save_words(desk: Desk, fact: Fact, key: str) -> None:
-    """Store the text of a fact's field. After a conflict it stays in the field."""
+    """Store the text typed into a fact's field. After a conflict, the text stays in the field."""
     text = str(st.session_state.get(key, ""))
     if apply(desk, lambda: plans.edit(fact, text)):
         # Only now: after a conflict the words stay in the field.
@@ -161,7 +161,7 @@ def restore(desk: Desk, facts: Sequence[Fact]) -> None:
 
 
 def refuse(desk: Desk, rewrite: Rewrite) -> None:
-    """Undo a condensing."""
+    """Undo a condensing of the list."""
     apply(desk, lambda: desk.curation.refuse(rewrite))
 
 
@@ -194,7 +194,7 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
     """Describe the effect of a change on the next prompt.
 
     Raises:
-        MemoryInspectorError: it cannot be done.
+        MemoryInspectorError: the change cannot be made.
     """
     # Both previews come from the same planner and state, so that their difference is the effect of this change alone.
     shown, facts = effect.shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}

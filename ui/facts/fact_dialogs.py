@@ -113,7 +113,7 @@ def _merge(desk: Desk, fact: Fact, other: Fact, key: str) -> None:
 @st.dialog("Reject a fact", width=560, icon=":material/block:", on_dismiss="rerun")
 @error_inside
 def reject_dialog(desk: Desk, id: int) -> None:
-    """Reject a fact; similar finds are suppressed from then on."""
+    """Reject a fact; similar facts that are found later are suppressed."""
     fact = _still(desk, id)
     if fact is None:
         return

@@ -42,7 +42,7 @@ BESIDE_PIXELS, MIN_PIXELS = 380, 300
 """Height in pixels used above and below the list; minimum height of the list."""
 
 STATE_PIXELS, CHIP_PIXELS, REASON_PIXELS = 150, 104, 174
-"""Width in pixels of the state column: two chips in a row, one chip each, and with reasons for greyed rows."""
+"""Widths in pixels of the state column: for two chips in a row, for one, and for reasons why rows are grey."""
 
 FACT_PIXELS = 300
 """Minimum width in pixels of the column Fact; the table scrolls to columns that do not fit beside it."""

@@ -184,7 +184,7 @@ def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
 
 
 def _draw_given(fact: Fact | RebuiltFact | None) -> None:
-    """Draw what a program gave a fact: its key, and its metadata."""
+    """Draw the key and the metadata that a program stored with a fact."""
     if fact is None:
         return
     if fact.key is not None:

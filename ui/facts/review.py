@@ -24,7 +24,7 @@ HELD_SHOWN = 5
 
 
 def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None = None) -> list[Fact]:
-    """Order of review: first the fact a link asked for, last the skipped ones in the order of skipping."""
+    """Return the facts in order of review: the one that a link asked for first, skipped ones last, as skipped."""
     # What was skipped overrides the link: a linked fact that was skipped must not come back at once.
     # All others share place 0 and keep their order, as the sort is stable.
     places = {first: -1} | {fact: place for place, fact in enumerate(skipped, start=1)}
@@ -32,7 +32,7 @@ def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None =
 
 
 def draw_review(desk: Desk) -> None:
-    """Draw the first fact to review, and the suppressed finds below it."""
+    """Draw the first fact to review, and below it the found facts that were suppressed."""
     waiting = in_turn(
         desk.review.facts if desk.review else (),
         fact_tab.at(desk.place).skipped,
@@ -55,7 +55,7 @@ def draw_review(desk: Desk) -> None:
 
 
 def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, float] | None:
-    """The fact to compare with: the most similar, otherwise the one named by a flag, with its similarity."""
+    """The fact to compare with, and its similarity: the most similar, else one that a flag names; None without one."""
     nearest = desk.review.nearest(fact) if desk.review else None
     if nearest is not None:
         return nearest
@@ -196,7 +196,7 @@ def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
 
 
 def _held_back(desk: Desk) -> None:
-    """Draw suppressed finds, with the rejected fact that each resembles."""
+    """Draw found facts that were suppressed, each with the rejected fact that it resembles."""
     heading("Held back")
     for held in desk.held[:HELD_SHOWN]:
         with (
@@ -210,7 +210,7 @@ def _held_back(desk: Desk) -> None:
 
 
 def why_held(held: SuppressedFact, now: float) -> str:
-    """Return the reason for holding a find back: `Held back: you rejected a near copy on 12 May (0.95).`"""
+    """Return the reason why a found fact was suppressed: `Held back: you rejected a near copy on 12 May (0.95).`"""
     when = ago(held.near.updated_at, now)
     when = f"on {when}" if when[0].isdigit() and not when.endswith("ago") else when
     return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'

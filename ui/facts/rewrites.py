@@ -39,7 +39,7 @@ def sums(rewrite: Rewrite) -> str:
 
 
 def lost(rewrite: Rewrite) -> list[Fact]:
-    """Vanished facts that can be restored."""
+    """Facts that a condensing dropped, as far as they can be restored."""
     # An erased fact is None here; one that a person restored or retired since is not superseded any more.
     return [line.fact for line in rewrite.vanished if line.fact is not None and line.replaced]
 

@@ -19,7 +19,7 @@ _AGE = "check_after"
 
 
 def chosen_age(place: fact_tab.ListPosition) -> str:
-    """Age from which on facts are listed, as a key of `CHECK_AFTER`."""
+    """Minimum age of the listed facts, as a key of `CHECK_AFTER`."""
     return str(fact_tab.remembered(place, _AGE) or CHECK_FIRST)
 
 

@@ -18,7 +18,7 @@ from ui.tab import state
 def apply(
     desk: Desk, change: Callable[[GraphDesk], AppliedChangeSet | None], *, before: str = ""
 ) -> AppliedChangeSet | None:
-    """Apply one change set and announce its effect on the next prompt; return None if nothing was changed."""
+    """Apply a change set and announce it, after the words `before`, with its effect; return None if nothing changed."""
     try:
         old = next_prompt(desk.memory)
         made = change(desk.desk)
@@ -72,7 +72,7 @@ def foretell(desk: Desk, plan: GraphPlan) -> str:
     """Describe the effect of a change on the next prompt.
 
     Raises:
-        MemoryInspectorError: it cannot be done.
+        MemoryInspectorError: the change cannot be made.
     """
     # Both prompts are planned from the same state, so that their difference is this change alone.
     shown, graphs = shown_when_over(desk.memory), {desk.block: desk.desk.after(plan)}

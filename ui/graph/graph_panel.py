@@ -20,7 +20,7 @@ PAGE = 12
 """Number of relations on one page of the list."""
 
 LIST_PIXELS, BESIDE_PIXELS = 345, 520
-"""Minimum height of the list in pixels, five relations; height used above and below it."""
+"""In pixels: minimum height of the list (five relations), and the height that the page takes above and below it."""
 
 UNSCROLLED = 5
 
@@ -28,7 +28,7 @@ SHOWN_SOURCES = 2
 
 
 def draw_list(desk: Desk, seen: Seen) -> None:
-    """Draw the relations around the focus, each with author and state; a click opens one."""
+    """Draw the relations around the focus, each with author and state; a click opens a relation."""
     listed = seen.relations
     if not listed:
         st.markdown(":small[:gray[No relation of these kinds.]]")

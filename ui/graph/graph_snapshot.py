@@ -32,7 +32,7 @@ class Desk:
     changes: tuple[AppliedChangeSet, ...] = ()
     """Change sets, newest first."""
     withheld: frozenset[int] = frozenset()
-    """Relations in quarantine."""
+    """Ids of the relations in quarantine."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -45,7 +45,7 @@ class Desk:
 
     def first_heard(self, relation: Relation) -> Heard | None:
         """Role and turn of the first source message of a relation in this session."""
-        # Sequence numbers count within one session: those of others name other messages.
+        # Sequence numbers count within one session; the same number in another session is another message.
         here = [seq for session, seq in relation.sources if session == self.memory.session_id and seq in self.heard]
         return self.heard[min(here)] if here else None
 
@@ -94,7 +94,7 @@ def past_graph(view: View, block: str) -> Graph:
 
 
 def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMessage]:
-    """The first `most` source messages of a relation in this session, with its words marked."""
+    """The first `most` source messages of a relation in this session, with the relation's words marked."""
     session_id = desk.memory.session_id
     words = desk.graph.sentence(relation)
     entities = []
