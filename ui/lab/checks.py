@@ -102,7 +102,7 @@ def _draw_watched(
 
 
 def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phrases: list[str]) -> None:
-    """Draw the smallest token limit that keeps what is watched, or the button that searches for it."""
+    """Draw the smallest token limit that keeps the watched phrases in the prompts, or a button to search for it."""
     memory = view.memory
     job = playing.limit_job(memory, position, variant, phrases)
     # 1. Not asked for, cancelled or failed: each limit that is tried is a whole play, so a person decides.

@@ -125,7 +125,7 @@ def _draw_recipe(session_id: str, tried: Tried) -> None:
 
 
 def effective_limit(memory: Memory, limit: int) -> int:
-    """Return a token limit, or twice the queue for an attached agent's session, which has none."""
+    """Return a token limit, or for an attached agent's session, which has none, twice the tokens of its queue."""
     # `MAX_TOKENS` stands for no limit: sweeping around it would tell nothing.
     return limit if limit < MAX_TOKENS else max(2 * memory.session.status().queue_tokens, 2 * LEAST_LIMIT)
 

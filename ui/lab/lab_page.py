@@ -102,7 +102,7 @@ def _upto(now: Desk) -> int:
 
 
 def _draw_news(view: View, now: Desk) -> None:
-    """Draw what came since the trial, and the button that tries it too: a new turn alone restarts nothing."""
+    """Draw how much has happened since the trial, and the button that includes it; nothing is played again unasked."""
     newest = latest_moment(view.history, view.running)
     if newest == now.upto:
         return
@@ -209,7 +209,7 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
 
 
 def _without(memory: Memory, now: Desk) -> list[str]:
-    """Return what is struck in the shown configuration, in words."""
+    """Return the events that are struck in the shown configuration, in words."""
     return [f"without {knobs.struck_words(memory, position)}" for position in now.current.struck]
 
 

@@ -75,7 +75,7 @@ def draw(
 ) -> None:
     """Draw the plans of configurations up to a log position: their numbers, and a strip for each watched phrase.
 
-    Plans of a long session take seconds and are drawn after the page, unless `at_once`. `plays`: plays run too."""
+    Plans of a long session take seconds and are drawn after the page, unless `at_once`. `plays`: plays run, too."""
     memory, cache = view.memory, _cache(view.memory)
     # The watched phrases are part of the key, since a plan says of each prompt whether it holds them.
     keys = {name: json.dumps([playing.key_of(position, variant), phrases]) for name, variant in variants.items()}
@@ -172,7 +172,7 @@ def _row(name: str, plan: Replanned, watched: int) -> dict[str, Any]:
 
 
 def kept_words(prompt: PlannedPrompt, watched: int) -> str:
-    """Return how many watched things are in a prompt: `3 of 4`, or `1 to 4 of 4` where some are unknown."""
+    """Return how many watched phrases are in a prompt: `3 of 4`, or `1 to 4 of 4` if that is unknown for three."""
     inside, unsure = prompt.watched.count("prompt"), prompt.watched.count("unknown")
     return f"{inside} to {inside + unsure} of {watched}" if unsure else f"{inside} of {watched}"
 

@@ -176,7 +176,7 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
 
 
 def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
-    """Return a probe for each phrase: it is in every prompt from the turn in which it was first said."""
+    """Return a probe for each phrase, which requires it in every prompt from the turn in which it was first said."""
     probes: list[Probe] = []
     for phrase in phrases:
         turns = [message.turn for message in memory.trace(phrase).said]
@@ -186,7 +186,7 @@ def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
 
 
 def limit_job(memory: Memory, position: int, variant: Variant, phrases: Sequence[str]) -> Job | None:
-    """Return the search for the smallest limit that keeps the phrases, running or done; None if not started."""
+    """Return the job that searches for the smallest limit with the phrases, running or done; None if not started."""
     return engine().reading(_limit_key(memory, position, variant, phrases))
 
 
@@ -294,7 +294,7 @@ def _stopped(by: PlayedModel | None) -> str:
 
 
 def key_of(position: int, variant: Variant, model: str = "") -> str:
-    """Return the cache key of a tried configuration: equal for equal settings, whatever its name."""
+    """Return the cache key of a tried configuration; configurations with equal settings have the same key."""
     blocks = [block.model_dump(mode="json") for block in variant.blocks]
     try:
         # The recipe's name changes no prompt: equal settings are one play.

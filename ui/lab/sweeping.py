@@ -49,7 +49,7 @@ FILLED_SECONDS = 1.0
 """Interval, in seconds, at which a map is drawn again while its cells are played."""
 
 MOST_RESULTS = 10
-"""Number of results that a sweep starts from where a block requests as many as fit."""
+"""Number of results around which a sweep's values lie if the block requests as many as fit."""
 
 PLAYED_UNASKED_SECONDS = 10.0
 """Seconds for which unknown cells are played without a request; the last play is finished."""
@@ -70,7 +70,7 @@ _MEASURES: dict[Measure, str] = {
     "stable": "Stable beginning of a prompt",
 }
 _TYPED = state.ByPlace[str]("lab_questions", "")
-"""Questions as they were typed, by session."""
+"""Text of the field for questions, as typed, by session."""
 _ASKED = state.ByPlace[str]("lab_sweep", "")
 """Key of the last requested sweep, by session."""
 _CHOSEN = state.ByPlace[Any]("lab_sweep_form", None)
@@ -252,7 +252,7 @@ def draw_questions(session_id: str) -> tuple[Question, ...]:
 
 
 def _draw_price(memory: Memory) -> float | None:
-    """Draw and return the price in dollars per million tokens read; None if unknown. First that of the session."""
+    """Draw the field for the price, in dollars per million tokens read, and return it; None if the field is empty."""
     price: float | None = st.number_input(
         "$ a million tokens read",
         value=known_price(memory.log.history().records),

@@ -190,7 +190,7 @@ def remove(session_id: str, name: str) -> None:
 
 
 def turn_knob(session_id: str, name: str, knob: str, value: Any, own_value: Any) -> None:
-    """Set one value; the session's own value is no change."""
+    """Change one setting of a configuration; with the session's own value, take the change back."""
     now = desk(session_id)
     chosen = next(chosen for chosen in now.tried if chosen.name == name)
     knobs = dict(chosen.knobs)
@@ -243,7 +243,7 @@ def strike(session_id: str, position: int) -> None:
 
 
 def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:
-    """Tell whether an event is struck in a configuration. `before` is the change of settings that reverts it."""
+    """Tell whether an event is struck in a configuration. `before`: changes of settings that revert it."""
     # A setting made by a person is struck by setting it back, which is kept as a knob.
     taken_back = bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
     return taken_back or record.position in tried.struck

@@ -37,7 +37,7 @@ _WANTED = state.ByPlace("lab_model", _Wanted())
 def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
     """Draw the cost of a play with the connected model, before or after it; return its results if they are shown.
 
-    `at_once`: count the calls without a request, as for a short conversation.
+    `at_once`: count the calls although nobody asked for it, as for a short conversation.
     """
     session_id = request.memory.session_id
     wanted = _WANTED.at(session_id)

@@ -50,7 +50,7 @@ LONG_TEXT = 900
 
 
 def draw_detail(view: View, search: Search, number: int, unit: str, *, sought: str = "") -> None:
-    """Draw the selected unit: a turn, message or batch, as the block stores; `sought`: words it was looked up by."""
+    """Draw the selected unit: a turn, message or batch, as the block stores; `sought`: words that were looked up."""
     ranked = search.one(number)
     if ranked is None:
         st.markdown(f":small[:gray[The {unit} that was picked is not stored any more.]]")

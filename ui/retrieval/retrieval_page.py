@@ -36,7 +36,7 @@ from ui.tab.appearance import mode
 from ui.tab.view import View
 
 BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "informativeness": 92, "length": 66}
-"""Column width per term, as its title needs."""
+"""Width in pixels of each term's column, which its title needs."""
 
 FIXED = {
     "Turn": st.column_config.NumberColumn(
@@ -51,8 +51,8 @@ FIXED = {
     "Text": st.column_config.TextColumn(width=470),
     "Outcome": st.column_config.TextColumn(width=140),
 }
-"""A pinned column keeps its width, so the words get most of the remaining space; more pinned columns would leave none
-on a phone."""
+"""Columns that are always shown. Pinned ones keep their width, so that the text gets most of the remaining space; more
+pinned ones would leave none on a phone."""
 SEARCHES = {
     "Vector": ("%.2f", 70, "Nearness in meaning (cosine similarity)."),
     "Keyword": ("%.2f", 80, "Shared words, rare ones most (BM25)."),
@@ -61,7 +61,7 @@ BOOSTS = {
     "Match": ("%.2f", 66, "How well its own words fit the question: vector and keyword by their weights."),
     **{signal.label: ("%+.2f", BOOST_PIXELS[term], signal.means) for term, signal in ADDED.items()},
 }
-"""Title: format, width in pixels, help."""
+"""Columns for the terms of a score, by title: number format, width in pixels, help text."""
 STAGE = "retrieval__stage"
 """Widget key of the stage that filters the list."""
 EACH_TERM = "retrieval__each_term"
@@ -72,7 +72,7 @@ COLOURINGS: tuple[ColourBy, ...] = ("outcome", "time")
 BESIDE_PIXELS, LOW_PIXELS = 520, 332
 """Pixels around the table, and its minimum height in a low window: nine rows."""
 DETAIL_PIXELS, LOW_BESIDE_DETAIL = 300, 232
-"""The same values when a row is selected, leaving the beginning of its details visible."""
+"""Pixels around the table, and its minimum height, while a row is selected: the beginning of its details is visible."""
 
 
 def draw(view: View) -> None:

@@ -95,7 +95,7 @@ def write_link(session_id: str) -> None:
 
 
 def fill_box(session_id: str, query: str) -> None:
-    """Put the question into the box, unless the box contains what was typed since."""
+    """Put the question into the box, unless the user has typed into it since."""
     # Compared with what was put in last, so that words typed since survive a redraw.
     if BOX not in st.session_state or st.session_state.get(_BOXED) != (session_id, query):
         st.session_state[BOX] = query

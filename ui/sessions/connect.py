@@ -221,7 +221,7 @@ def _live_elsewhere(session_id: str) -> dict[str, str]:
 
 
 def listen(session_id: str) -> Heard:
-    """Check once, and store the state in this tab.
+    """Check once whether messages have arrived; store the state in this tab, and return it.
 
     Raises:
         MemoryInspectorError: the session is gone, or the database cannot be reached.
@@ -231,7 +231,7 @@ def listen(session_id: str) -> Heard:
     running = job is not None and not job.done  # read before the log is checked: it may end in between
     heard = Heard(session_id, last_position(shared.database, session_id), job.id if job is not None else None, running)
     before: Heard | None = st.session_state.get(_HEARD)
-    # Another session starts anew: what it holds already has not just arrived.
+    # For another session, counting begins anew: its existing messages have not just arrived.
     if before is not None and before.session_id == session_id:
         # Events are read only if the position moved, which a look-up in the index tells.
         moved = heard.position != before.position

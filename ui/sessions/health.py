@@ -350,7 +350,7 @@ def _compact() -> None:
 
 
 def _upkeep(what: str, work: Callable[[Job], None]) -> None:
-    """Start a maintenance job, one at a time for all sessions; its text is the closing message."""
+    """Start a maintenance job, one at a time for all sessions; the job's text is the closing message."""
     # If a job is running already, `start` returns it, and the tab follows that one.
     job = engine().start(INDEX, f"{what}-{uuid.uuid4().hex}", work)
     st.session_state[_UPKEEP] = job.id

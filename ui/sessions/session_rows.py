@@ -14,7 +14,7 @@ NOBODY = "\x00"
 """Filter value that matches sessions without a user; no stored name can contain it."""
 
 LIVE = "live"
-"""Last activity of a session in which an agent of another process works."""
+"""Shown as the last activity of a session in which an agent of another process works."""
 
 _LETTERED = re.compile(r"^(?P<name>.*\S) (?P<letter>[B-Y])$", re.DOTALL)
 

@@ -269,7 +269,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
     if not may_be_struck(record):
         return
     session_id = memory.session_id
-    # Struck in the configuration that the Lab shows, so that the one struck is the one played.
+    # Struck in the configuration that the Lab shows, so that this configuration is played.
     tried = tried_variants.desk(session_id).current
     before = changes_without(memory, record)
     struck = tried_variants.is_struck(tried, record, before)

@@ -59,7 +59,7 @@ def _came_from_elsewhere(view: View) -> bool:
 
 
 def _sentence(view: View, operations: int) -> str:
-    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations`: those on an agent's memory."""
+    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations`: number of memory operations."""
     turns = view.history.turns
     everything = _sums(list(turns.values()))
     attachment = view.history.attachment

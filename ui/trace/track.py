@@ -48,7 +48,7 @@ def draw_others(tracks: tuple[Track, ...], first: Track) -> None:
 
 
 def _shared(track: Track, first: Track) -> int:
-    """Return the number of equal first stages of two tracks; less than all stages of `track`."""
+    """Return the number of first stages that two tracks share, at most all but one of `track`'s."""
     alike = 0
     for one, other in zip(track.stages, first.stages, strict=False):
         # From the delivery on, stages belong to a block, even where they look alike.
