@@ -23,7 +23,7 @@ from ui.tab import drawing, state  # noqa: E402  (takes a second the first time;
 
 draw_styles()
 state.begin_run()
-# The selection comes first: what is held back and sent together depends on the session that this run shows.
+# The session is selected first, as `together` must know which session this run shows.
 sessions = select_session()
 with drawing.together((page.url_path, state.selected_session())):
     with st.sidebar:

@@ -33,10 +33,10 @@ app = st.App(
     "app.py",
     lifespan=lifespan,
     middleware=[
-        # First, these two: requests of agents are not for pages.
+        # These two come first, since requests of agents must not reach the pages.
         Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed),
         Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed),
-        # Outside the three below, so that their answers carry the headers too.
+        # Before the three below, so that their answers carry the headers too.
         Middleware(SecurityHeaders),
         Middleware(OwnPagesOnly),
         Middleware(Assets),

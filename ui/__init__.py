@@ -1,1 +1,1 @@
-"""The app drawn with Streamlit: decides nothing and words nothing; one folder a page, and what pages share."""
+"""The app's drawing with Streamlit, without decisions or wording: one folder per page, and folders that pages share."""

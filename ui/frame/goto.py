@@ -86,7 +86,7 @@ def _pages() -> list[Target]:
 
 
 def _trace(memory: Memory | None, words: str) -> Iterator[Target]:
-    """Yield the target that traces the words themselves, found or not."""
+    """Yield the target that opens the trace of the words, whether or not they occur in the session."""
     if memory is not None and len(words.strip()) >= MIN_LETTERS and turn_asked(words) is None:
         yield Target("Trace", f"Where did it go? “{words.strip()}”", "trace", query=nav.followed(words.strip()))
 
@@ -123,7 +123,7 @@ def _everything(memory: Memory | None, database: Database, words: str) -> Iterat
 
 
 def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
-    """The newest events whose sentences contain the words, except messages, which are found themselves."""
+    """The newest events whose sentences contain the words, except added messages, which are targets themselves."""
     timeline, history = remembered(memory), memory.log.history()
     timeline.catch_up(memory, history)
     # Messages are offered themselves, so their events would repeat the same words.

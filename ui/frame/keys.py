@@ -81,7 +81,7 @@ def listen(page: "Page") -> None:
 
 
 def _followed(asked: Any) -> dict[str, Any]:
-    """Return the message number or the selected words that the browser asks to follow."""
+    """Return URL parameters for the trace of the message, or of the selected words, that the browser requests."""
     message, words = str(asked.get("message") or ""), str(asked.get("words") or "")
     return dict(nav.followed(Ref.of("message", message) if message.isdecimal() else words))
 

@@ -21,7 +21,7 @@ NAME_CHARACTERS = 60
 
 _TRIAL = "model__trial"
 _HEARD = "model__heard"
-"""The last test whose result was passed on to the health check."""
+"""Key under which the tab stores the id of the last test whose result was passed on to the health check."""
 
 
 def forget() -> None:

@@ -22,7 +22,7 @@ STEP_KINDS = frozenset({"message_added", *STORY_KINDS})
 
 _KEY = "scrubber-track"
 _TAKEN = "scrubber_taken"
-"""Number of the browser's last applied request; repeated reports of it are ignored."""
+"""Key under which the tab stores the number of the last request applied; the same request is not applied twice."""
 
 _HTML = """
 <div class="scrubber">

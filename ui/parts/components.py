@@ -68,7 +68,7 @@ def filled(
 ) -> DeltaGenerator:
     """A container as high as the window less `minus` pixels, but at least `least`; `most` is what its content needs.
 
-    `narrow`: pixels more to subtract on a phone, where what surrounds it takes more lines. `options` are those of
+    `narrow`: additional pixels to subtract on a phone, where other elements take more lines. `options` are those of
     `st.container`. A table inside takes `height="stretch"`.
     """
 
@@ -135,7 +135,7 @@ def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], N
 def choose_view(views: Mapping[str, str], key: str) -> str:
     """Draw the choice between a page's views, by name with their titles, and return the one shown.
 
-    The address holds it in `view`, for reloads and links; the first view needs none. `open_view` chooses another.
+    The URL parameter `view` names it, for reloads and links, except the first view. `open_view` chooses another.
     """
     # Three sources, the strongest first: a button of this page, an address that was changed from outside, the control.
     first, written = next(iter(views)), f"{key}_written"
@@ -167,7 +167,7 @@ def open_view(key: str, view: str) -> None:
 def chart(figure: "go.Figure", key: str, alt: str, on_pick: Callable[[], object] | None = None, **options: Any) -> None:
     """Draw a figure with the app's own colours; `on_pick` is called when one of its points is clicked.
 
-    `alt` says what it shows. `options` are those of `st.plotly_chart`.
+    `alt`: description for screen readers. `options` are those of `st.plotly_chart`.
     """
     from memory_inspector.figures.chart_style import CONFIG  # here, as the first page is drawn without figures
 

@@ -19,29 +19,29 @@ class Draft:
     """An edit in progress."""
 
     revision: int = 0
-    """Revision of the text it started from."""
+    """Revision of the text that the edit started from."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Settings it started from."""
+    """Settings that the edit started from, by name."""
     conflict: bool = False
-    """True if saving it found another revision."""
+    """True if saving failed because another revision was stored meanwhile."""
     saved: bool = False
     """True if it was saved or discarded, so that the drawer closes."""
     abandoned: bool = False
-    """True if its drawer was closed with neither."""
+    """True if its drawer was closed without saving or discarding."""
     since: float | None = None
-    """Time of the last keystroke, in seconds since 1970, if it was left unsaved and is reopened."""
+    """Time of the last keystroke before the drawer was closed unsaved, in seconds since 1970; None if it was not."""
     message: str | None = None
     """Message on an action in the drawer, which stays open."""
     problem: str | None = None
-    """Error that prevented saving it."""
+    """Error that prevented saving."""
     theirs: str | None = None
-    """The conflicting text, if it is known and this one is kept nevertheless."""
+    """Text that somebody else stored, while the user goes on editing; None without a conflict."""
     mine: str | None = None
-    """The user's own text, if the conflicting one is shown."""
+    """The user's unsaved text, while another one is shown in its place; otherwise None."""
 
 
 def draft(key: str, widget: str, begun: Draft) -> Draft:
-    """The draft of this key; `begun` if its widget was not drawn since it was last opened."""
+    """The draft of this key; `begun` if there is none, or its drawer was closed since (`widget` has no state)."""
     drafts = _drafts()
     # Streamlit drops a widget's key once a run does not draw it: without the key, the drawer was closed meanwhile.
     if widget not in st.session_state or key not in drafts or drafts[key].abandoned:

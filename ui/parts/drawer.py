@@ -15,7 +15,7 @@ from ui.parts.drafts import Draft, draft, forget, keep_draft, open_draft
 from ui.tab.services import engine
 
 Convert = Callable[[str, Any], Any]
-"""Converts the value of the named field from stored to widget form, or back."""
+"""Function that converts the value of the named field from stored to widget form, or back."""
 
 Done = tuple[str, Callable[[], object] | None]
 """Message about a write, and the function that undoes it."""
@@ -62,7 +62,7 @@ class Drawer:
             forget(self._key)
             st.rerun()
         self.opened = self._draft.values
-        """The values it was opened with; changes are relative to them."""
+        """Stored values when the drawer was opened; changes are relative to them."""
         # Above the fields, though it is filled last: only `end` knows whether something is unsaved.
         self._said = st.container()
         give_while_typing()

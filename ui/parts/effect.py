@@ -133,7 +133,7 @@ def _changed_cuts(before: Context, after: Context) -> dict[str, int]:
 
 
 def _cuts(context: Context) -> dict[str, int]:
-    """Tokens cut by part."""
+    """Tokens cut, by part."""
     # One part can be cut by several rules: their tokens are added up.
     total: dict[str, int] = {}
     for cut in context.plan.cuts:
@@ -147,7 +147,7 @@ def _cuts(context: Context) -> dict[str, int]:
 def describe(done: str, before: Context, after: Context, facts: Collection[int]) -> str:
     """Return the sentence for a stored change: `Saved. The next prompt will hold it: +14 tokens, 13 still free.`
 
-    `facts` are those that were touched.
+    `facts`: ids of the facts that were changed.
     """
     # 1. Facts that the next prompt asks for and gets, and those that it asks for and cuts.
     inside, asked = _inside(after) & set(facts), _asked(after) & set(facts)
@@ -211,7 +211,7 @@ def _inside(context: Context) -> set[int]:
 
 
 def _asked(context: Context) -> set[int]:
-    """Facts that a prompt was asked to hold, those that were cut included."""
+    """Return the ids of the facts that blocks requested for a prompt, including those that were cut."""
     return set(numbers(context.words, "fact"))
 
 
@@ -238,7 +238,7 @@ def next_prompt(memory: Memory) -> NextPrompt | None:
 def draw_effect(
     memory: Memory, changes: Mapping[str, Any] | None = None, *, ask: str | None = None, **how: Any
 ) -> bool:
-    """Draw the next prompt now and after a change, as `preview.next_prompt` takes it; return whether it is possible.
+    """Draw the next prompt without and with a change (see `preview.next_prompt`); return whether it is possible.
 
     Both include the flush that the next message causes. `ask`: a question in place of the next message.
     """

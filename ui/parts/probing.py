@@ -28,7 +28,7 @@ MAX_PHRASE = 300
 
 
 def of_words(words: str, turn: int) -> list[Probe]:
-    """Return the probes that every prompt from a turn on has a phrase, and that none has it; empty for no phrase."""
+    """Return two probes on the prompts from a turn on: all have the phrase, or none has it. Empty without a phrase."""
     # Line breaks of the page it was taken from are no part of the phrase.
     phrase = " ".join(words.split())[:MAX_PHRASE].rstrip()
     if not phrase:
@@ -38,12 +38,12 @@ def of_words(words: str, turn: int) -> list[Probe]:
 
 
 def of_messages(seqs: Sequence[int], turn: int) -> list[Probe]:
-    """Return the probes that messages are evidence in a turn's prompt, and that a fact was learned from each."""
+    """Return two probes for each message: a turn's prompt has it as evidence; a fact was learned from it."""
     return [*(EvidenceInPrompt(turn=turn, messages=(seq,)) for seq in seqs), *(FactCites(message=seq) for seq in seqs)]
 
 
 def of_block(block: str, tokens: int, turn: int) -> list[Probe]:
-    """Return the probe that a block has at least `tokens` tokens in every prompt from a turn on."""
+    """Return a probe which requires that a block has at least `tokens` tokens in every prompt from a turn on."""
     return [BlockTokens(block=block, at_least=tokens, from_turn=turn)]
 
 

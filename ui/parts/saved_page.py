@@ -88,7 +88,7 @@ def _draw_choices(
 ) -> _Ready | None:
     """Draw the fields for turns and replacements; return the page once Make page is pressed.
 
-    While something can be typed there is no file: a download at once would miss the last words.
+    No file is offered beside the fields: a download right after typing would miss the last words.
     """
     turns = _draw_turns(numbers, shown, traced=traced)
     lines = st.text_area(
@@ -184,7 +184,7 @@ def replacements_of(lines: str | None) -> dict[str, str]:
 
 
 def preview(replacements: Replacements, texts: Iterable[str]) -> list[str]:
-    """Return a line on each replaced word, with the number of times: `“Ana” by “Eva”: 12 times`."""
+    """Return a line on each replaced word, with its number of occurrences: `“Ana” by “Eva”: 12 times`."""
     times = replacements.count(texts)
     return [
         f"“{word}” by “{other}”: {count(times[word], 'time') if times[word] else 'not on this page'}"

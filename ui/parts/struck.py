@@ -103,8 +103,8 @@ def crossed_out(words: str) -> str:
 def greyed(rows: Sequence[Mapping[str, Any]], places: Collection[int], *columns: str) -> Any:
     """Return rows for a table, with the text of `columns` grey in the rows whose numbers are in `places`.
 
-    For 1,000 rows pandas would write a whole page of HTML, in 50 ms or more. Streamlit reads only the rules of the
-    cells in it, so it is given just these.
+    For 1,000 rows pandas would write a whole page of HTML, in 50 ms or more. Streamlit reads only
+    the style rules of its cells, so only these are made.
     """
     if not places:
         return rows

@@ -16,7 +16,7 @@ FOLDER = Path(streamlit.__file__).parent / "static" / "static"
 
 _TYPES = {".js": b"text/javascript; charset=utf-8", ".css": b"text/css; charset=utf-8", ".woff2": b"font/woff2"}
 _FOR_GOOD = b"public, immutable, max-age=31536000"
-"""Value that Streamlit sets: the file names contain a hash of the content."""
+"""Cache-Control value, as Streamlit sets it for these files; their names contain a hash of the content."""
 
 
 class Assets:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY_VIOLATION = 1008
-"""Close code of RFC 6455, section 7.4.1."""
+"""WebSocket close code for a refused connection (RFC 6455, section 7.4.1)."""
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
@@ -64,7 +64,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class SecurityHeaders:
-    """ASGI middleware that adds `HEADERS` to every HTTP response and leaves the socket alone."""
+    """ASGI middleware that adds `HEADERS` to every HTTP response and leaves WebSockets alone."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
@@ -84,7 +84,7 @@ class SecurityHeaders:
 
 
 class OwnPagesOnly:
-    """ASGI middleware that lets only the server's own pages open a socket.
+    """ASGI middleware that lets only the server's own pages open a WebSocket.
 
     Streamlit itself accepts any port of localhost as its own: the page of another program there could read and change
     every session. Clients other than browsers send no origin and are accepted.
@@ -94,7 +94,7 @@ class OwnPagesOnly:
         self.app = app
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        # Before the app is given the socket: closed now, the handshake is refused, and no session of Streamlit begins.
+        # Before the app gets the WebSocket: closed now, the handshake is refused, and no session of Streamlit begins.
         if scope["type"] == "websocket" and not _own_page(Headers(scope=scope)):
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
@@ -103,7 +103,7 @@ class OwnPagesOnly:
 
 def _own_page(headers: Headers) -> bool:
     # A browser always names the origin of a page, so its absence is no page. Host and port are compared, not the name
-    # alone: another program of this machine has the same name. What the operator allows comes on top.
+    # alone: another program of this machine has the same name. Origins that the operator allows are accepted, too.
     origin = headers.get("origin")
     allowed: list[str] = get_option("server.corsAllowedOrigins") or []
     return origin is None or urlsplit(origin).netloc == headers.get("host") or origin in allowed

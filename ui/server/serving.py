@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def host_allowed(host: str) -> bool:
-    """Tell whether the operator allows this host name, as for the pages' socket."""
+    """Tell whether the operator allows this host name, by the setting that also applies to the pages' WebSocket."""
     # Streamlit takes an empty list for every host; here it means that no other name is allowed.
     return bool(get_option("server.allowedHosts")) and is_host_allowed(host)
 

@@ -1,21 +1,21 @@
-"""Tell which command started the server: `serve.py` is the whole app, `app.py` alone lacks what serves agents."""
+"""Tell which script the server was started with: `serve.py` is the whole app; `app.py` alone serves no agents."""
 
 import sys
 import threading
 
 MISSING = "Started as app.py: agents are not recorded, and pages have no security headers. serve.py is the whole app."
 
-# Of the process, not of a tab: the line in the terminal is printed once, whoever looks.
+# Kept by the process, not by a tab, so that the line is printed once in the terminal.
 _whole, _told = threading.Event(), threading.Event()
 
 
 def started_whole() -> None:
-    """Note that `serve.py` started this server."""
+    """Record that this server was started with `serve.py`."""
     _whole.set()
 
 
 def missing() -> str:
-    """Return in one line what this server lacks, and print it the first time; empty if nothing."""
+    """Return a line on what this server lacks, and print it the first time; empty if it lacks nothing."""
     if _whole.is_set():
         return ""
     if not _told.is_set():
