@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
     )
     parser.add_argument("--database", metavar="URL", help=_DATABASE)
-    parser.add_argument("--upstream", metavar="URL", help="endpoint of calls below /record/, with its /v1 (OpenAI's)")
+    parser.add_argument("--upstream", metavar="URL", help="endpoint of calls below /record/, /v1 included (OpenAI's)")
     parser.add_argument("--port", type=int, default=8501, help="port of the app, on this machine only (8501)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.set_defaults(run=_app)
@@ -52,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keeping.add_argument("--database", metavar="URL", required=True, help="a URL or an SQLite file; created if missing")
     keeping.add_argument("--session", default="knowledge-graph", help="session that holds the graph (knowledge-graph)")
     keeping.add_argument(
-        "--bring", metavar="FILE", help="a file of the reference server, whose missing entries are added"
+        "--bring", metavar="FILE", help="a file of the reference server; its entries are added if missing"
     )
     keeping.set_defaults(run=_mcp_memory)
     opening = commands.add_parser("open", help="show another program's store in place, read only")
-    opening.add_argument("store", help="its file, or a folder of notes; never changed, and followed while the app runs")
+    opening.add_argument("store", help="file or folder of the store: never changed, and followed while the app runs")
     opening.add_argument("--only", metavar="NAME", help="show only this conversation")
     opening.set_defaults(run=_open)
     verifying = commands.add_parser("verify", help="search a data folder or database for words that were forgotten")

@@ -134,7 +134,7 @@ def test_a_contradiction_waits_for_somebody():
 
 
 def test_a_fact_that_was_erased_since_is_said_to_be():
-    assert told(fact(99)) == [Line("lightbulb", "Learned 1 fact", details=("a fact that was erased since",))]
+    assert told(fact(99)) == [Line("lightbulb", "Learned 1 fact", details=("an erased fact",))]
 
 
 def test_only_what_was_found_in_messages_and_is_in_use_counts_as_learned():
@@ -353,7 +353,7 @@ def test_relations_are_summed_up_by_what_became_of_them():
     )
     assert lines == [
         Line("hub", "Learned 1 relation", details=("Ana → lives in → Porto",)),
-        Line("edit", "Added 1 relation by hand", details=("a relation that was erased since",)),
+        Line("edit", "Added 1 relation by hand", details=("an erased relation",)),
         Line("check", "Already known", details=("Ana → lives in → Lisbon",)),
         Line("history", "Ended 1 relation", details=("Ana → lives in → Lisbon",)),
     ]

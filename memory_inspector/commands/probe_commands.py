@@ -126,7 +126,7 @@ def _bisect(options: argparse.Namespace) -> int:
         print(f"Turn {result.turn}: {result.why}")
         if result.event is not None:
             print(f"Event {result.event.position}, {result.event.kind.replace('_', ' ')}, by {result.event.actor}.")
-        print(f"{result.looks} prompts looked at.")
+        print(f"{result.looks} prompts examined.")
         return 0
     services = Services()
     recorded = read_recorded(options.conversation, services)
@@ -158,25 +158,25 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
     commands = parser.add_subparsers(required=required, metavar="command")
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
     checking.add_argument("conversation", help=f"a probe file or a folder of them; or {_FILES}")
-    checking.add_argument("--config", help="a configuration; the session's own without it")
-    checking.add_argument("--probes", help="a file of probes; the session's own without it")
+    checking.add_argument("--config", help="a configuration (default: the session's own)")
+    checking.add_argument("--probes", help="a file of probes (default: the session's own)")
     checking.add_argument(
         "--before", help="compare with this: a folder of probe files, a probe file or a configuration"
     )
     checking.add_argument("--patterns", action="store_true", help="also print what distinguishes the probes that fail")
     checking.add_argument("--junit", help="also write the outcome as JUnit XML into this file")
-    checking.add_argument("--markdown", help="also write it as a comment for a pull request")
+    checking.add_argument("--markdown", help="also write the outcome as a comment for a pull request")
     checking.add_argument("--html", help="also write one HTML file with the prompts and traces of each failure")
-    checking.add_argument("--page-url", metavar="URL", help="address of that file, for a link in the comment")
+    checking.add_argument("--page-url", metavar="URL", help="address of the HTML file, for a link in the comment")
     checking.set_defaults(run=_check)
     bisecting = commands.add_parser("bisect", help="find the turn, or the setting, that makes a probe fail")
     bisecting.add_argument("conversation", help=_FILES)
     bisecting.add_argument("--probes", required=True, help="a file of probes")
-    bisecting.add_argument("--number", type=int, default=1, help="which of its probes, from 1")
-    bisecting.add_argument("--good", help="a configuration under which it holds")
-    bisecting.add_argument("--bad", help="a configuration under which it fails")
-    bisecting.add_argument("--held", type=int, metavar="TURN", help="a turn in which it held")
-    bisecting.add_argument("--failed", type=int, metavar="TURN", help="a turn in which it failed")
+    bisecting.add_argument("--number", type=int, default=1, help="number of the probe in the file, from 1")
+    bisecting.add_argument("--good", help="a configuration under which the probe holds")
+    bisecting.add_argument("--bad", help="a configuration under which the probe fails")
+    bisecting.add_argument("--held", type=int, metavar="TURN", help="a turn in which the probe held")
+    bisecting.add_argument("--failed", type=int, metavar="TURN", help="a turn in which the probe failed")
     bisecting.set_defaults(run=_bisect)
     return commands
 

@@ -107,14 +107,14 @@ _SUPPORT = _messages(
 # Token limits are far below any real one, so that each effect comes before the conversation ends.
 EXAMPLES: dict[str, Example] = {
     "buffer": Example("Trip to Portugal", "The oldest message leaves when the limit is reached.", _TRIP, 260),
-    "window": Example("Trip to Portugal", "A turn leaves with every new one once the window is full.", _TRIP, 1_000),
+    "window": Example("Trip to Portugal", "Each new turn pushes out the oldest once the window is full.", _TRIP, 1_000),
     "blocks": Example("Trip to Portugal", "Facts are learned and turns recalled as the queue is flushed.", _TRIP, 320),
     "vector": Example("Coffee machine", "A question brings back an earlier question with its answer.", _SUPPORT, 280),
-    "summary": Example("Trip to Portugal", "What leaves the queue is taken into one summary.", _TRIP, 300),
+    "summary": Example("Trip to Portugal", "What leaves the queue is summarised in one text.", _TRIP, 300),
     "hybrid": Example("The project", "Relations and earlier turns answer together.", _TEAM, 170),
     "graph": Example("The project", "The last question needs two steps: Alice, Project Alpha, March 2026.", _TEAM, 140),
     "user_memories": Example("Chandra", "The name is known in the next session of the same user.", _PERSON, 400),
     "consolidating": Example("Chandra", "Dark mode is updated, not doubled; Leeds becomes York.", _PERSON, 400),
-    "self_editing": Example("Chandra", "The agent writes into its own blocks, each edit a diff.", _PERSON, 400),
+    "self_editing": Example("Chandra", "The agent edits its own blocks; each edit is shown as a diff.", _PERSON, 400),
 }
 """Example conversations by the name of the recipe."""

@@ -178,7 +178,7 @@ def why(turn: RankedTurn, search: Search) -> str:
         low, threshold = apart(turn.score, settings.similarity_threshold or 0)
         return f"It was found, but **{low} is below the threshold {threshold}**."
     if search.proposed:
-        return f"Neither search names it among its nearest {tokens(search.proposed)}: it was never a candidate."
+        return f"It is not among the {tokens(search.proposed)} nearest of either search, so it was never a candidate."
     return "It is stored. Ask a question to see how near it is."
 
 
@@ -351,7 +351,7 @@ def _gate(turn: RankedTurn, search: Search) -> str:
         "replaced": "left out as a former value.",
         "quarantined": "left out, because it is in quarantine.",
         "in_queue": "left out, because it is still in the queue.",
-        "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
+        "not_proposed": f"not among the {tokens(search.proposed)} nearest of either search.",
     }[turn.outcome]
 
 

@@ -52,7 +52,7 @@ ADDED: Mapping[str, Signal] = {
             "speaker",
             "Speaker",
             "Said by the person the question is about.",
-            "It was said by the person the question is about; people count before assistants.",
+            "It was said by the person the question is about; otherwise, people score before assistants.",
         ),
         (
             "date",

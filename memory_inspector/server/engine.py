@@ -173,7 +173,7 @@ class Engine:
                 if self._stores is not None:
                     self._stores.look()
             except (MemoryInspectorError, OSError) as error:  # the next look may succeed
-                _log.warning("opened stores could not be looked at: %s", error)
+                _log.warning("opened stores could not be checked: %s", error)
 
     def _retry_deliveries(self) -> None:
         """Retry due deliveries, and erase the remains of processes that died while storing or erasing."""
@@ -191,4 +191,4 @@ class Engine:
                         self.open(session_id).deliver(force=False)
                 upkeep.erase_remains_of_crashed_work(self.database)
             except MemoryInspectorError as error:  # the next attempt may succeed
-                _log.warning("what waits could not be looked at: %s", error)
+                _log.warning("waiting deliveries could not be checked: %s", error)

@@ -317,7 +317,7 @@ class _Call:
 def _record_kept(opened: "Callable[[str], Session]", session_id: str, path: str, call: _Call) -> None:
     try:
         if (request := call.request) is None:
-            _log.warning("A call of the session %r was passed on and not recorded: it is too long.", session_id)
+            _log.warning("A call in session %r was passed on and not recorded: it is too long.", session_id)
         else:
             _record(opened, session_id, path, request, call.answered(), call.coding)
     finally:
@@ -346,15 +346,15 @@ def _record(
         try:
             readable = decompressed(request, coding, MAX_KEPT_BYTES)
         except MemoryInspectorError as error:
-            _log.warning("A call of the session %r was recorded without its words: %s", session_id, error)
+            _log.warning("A call in session %r was recorded without its text: %s", session_id, error)
         exchange = read_exchange(endpoint, readable, answered, deployment=deployment)
         session = opened(session_id)
         attach(session)
         record_exchange(session, exchange)
     except MemoryInspectorError as error:
-        _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, error)
+        _log.warning("A call in session %r was passed on and not recorded: %s", session_id, error)
     except Exception as error:  # keeps the thread alive; the text of an unforeseen error may quote the call
-        _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, type(error).__name__)
+        _log.warning("A call in session %r was passed on and not recorded: %s", session_id, type(error).__name__)
 
 
 def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:

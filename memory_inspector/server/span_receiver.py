@@ -155,7 +155,7 @@ class SpanReceiver:
         except MessageError as error:
             await answer.refuse(400, f"Nothing was stored: {error}")
         except StoreError as error:
-            _log.warning("Spans could not be stored and are to come again: %s", error)
+            _log.warning("Spans could not be stored, and the exporter is told to retry: %s", error)
             await answer.refuse(503, "The database cannot be reached.", again=AGAIN_SECONDS)
         except ImportError:
             await answer.refuse(501, "Reading spans needs one more package: pip install 'memory-inspector[app]'")
@@ -310,17 +310,17 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
         except EOFError:
             raise ValueError("The request was cut off.") from None
         except (OSError, zlib.error):  # in the first member, or in what follows it
-            raise ValueError("The request is not compressed with gzip, as it says, or something follows it.") from None
+            raise ValueError("The request is not valid gzip data, or more data follows it.") from None
     elif encoding == "deflate":
         unpacking = zlib.decompressobj()
         try:
             # One byte above the limit, so that the budget distinguishes a larger body from one of just that size.
             unpacked = unpacking.decompress(body, MAX_BODY_BYTES + 1)
         except zlib.error:
-            raise ValueError("The request is not compressed with deflate, as it says.") from None
+            raise ValueError("The request is not valid deflate data.") from None
         budget.take(bytes=len(unpacked))
         if not unpacking.eof or unpacking.unused_data:
-            raise ValueError("The request was cut off, or something follows it.")
+            raise ValueError("The request was cut off, or more data follows it.")
     else:
         raise ValueError("Compress requests with gzip, or not at all.")
     return unpacked

@@ -202,7 +202,7 @@ FACTS = Kind(
         Field(
             "expire_after_days",
             "Days until a fact expires",
-            "`expire_after_days`: learned facts that nobody stated again or confirmed are retired after so many days. "
+            "`expire_after_days`: learned facts that nobody stated again or confirmed are retired after this time. "
             "What you wrote, changed or pinned stays. Empty: never.",
             "whole",
             optional=True,
@@ -249,7 +249,7 @@ VECTOR = Kind(
     fields=(
         Field(
             "unit",
-            "Stored as one",
+            "Stored unit",
             "`unit`: what is found and recalled as a whole. Units that are already stored do not change.",
             "choice",
             choices={
@@ -312,9 +312,9 @@ VECTOR = Kind(
             for setting, title, means in (
                 ("vector_weight", "Weight of meaning", "how much nearness in meaning counts in the match."),
                 ("keyword_weight", "Weight of keywords", "how much shared words count in the match."),
-                ("neighbour_weight", "Weight of neighbours", "part of the match of the messages around it, added."),
-                ("episode_weight", "Weight of the episode", "part of the best matches of the same episode, added."),
-                ("speaker_weight", "Weight of the speaker", "added for who is asked about, and for people."),
+                ("neighbour_weight", "Weight of neighbours", "part of the neighbouring messages' match is added."),
+                ("episode_weight", "Weight of the episode", "part of the same episode's best matches is added."),
+                ("speaker_weight", "Weight of the speaker", "added for the person asked about; less for other people."),
                 ("date_weight", "Weight of dates", "added for a date that the question names."),
                 ("informativeness_weight", "Weight of informativeness", "added for informative messages."),
                 ("length_weight", "Weight against length", "taken away for each doubling beyond 100 tokens."),
@@ -377,7 +377,7 @@ GRAPH = Kind(
         Field(
             "most_relations",
             "Maximum relations in one prompt",
-            "`most_relations`: the nearest to what is mentioned come first.",
+            "`most_relations`: those nearest to what the question mentions come first.",
             "whole",
         ),
         _DELIVER_ON,

@@ -11,18 +11,18 @@ from memory_inspector.wording.formatting import count, short
 RULES: Mapping[str, str] = {
     "new": "no known fact relates to it",
     "same": "the same in other words",
-    "less": "the known fact says as much",
-    "more": "it says more of the same",
+    "less": "the known fact already says it",
+    "more": "it says the same and more",
     "negation": "it says that the known fact no longer holds",
     "opposite": "it says the opposite",
-    "same_slot": "another value of the same",
-    "other_number": "another number of the same",
+    "same_slot": "another value of the same attribute",
+    "other_number": "the same with another number",
     "preference": "a changed preference",
     "protected": "a fact that a person wrote, confirmed or pinned is not changed",
     "pinned": "a pinned fact is not changed",  # In logs written before `protected`.
-    "repeated": "found twice at once",
+    "repeated": "it was found twice at once",
     "approval": "changes need approval",
-    "model": "its own answer",
+    "model": "the model's own answer",
 }
 """Rules of a decision in words; a rule without an entry is shown by its name."""
 

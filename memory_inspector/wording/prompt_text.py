@@ -316,7 +316,7 @@ def entry_words(entry: Entry) -> str:
     """The words of one message or stored turn, as the model reads them. Plain text."""
     if entry.words is None:
         # Words may be erased while the record that names them stays.
-        return "(These words were erased since.)"
+        return "(These words have been erased since.)"
     # One message has its speaker in its note; of several, each line names its own.
     if len(entry.messages) > 1:
         lines = [

@@ -260,7 +260,7 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
             icon,
             says.format(count(len(set(items)), "relation")),
             # Each relation once, in the order of its first event.
-            details=tuple(words.relations.get(id, "a relation that was erased since") for id in dict.fromkeys(items)),
+            details=tuple(words.relations.get(id, "an erased relation") for id in dict.fromkeys(items)),
         )
         for icon, says, items in chapters
         if items
@@ -268,7 +268,7 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
 
 
 def _named(facts: Sequence[int], words: Words) -> tuple[str, ...]:
-    return tuple(words.facts.get(fact, "a fact that was erased since") for fact in facts)
+    return tuple(words.facts.get(fact, "an erased fact") for fact in facts)
 
 
 def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:

@@ -11,7 +11,7 @@ from html import escape
 from memory_inspector.wording.formatting import plain, short
 
 HELP: Mapping[str, str] = {
-    "token": "The unit models count text in. About four letters of English.",
+    "token": "The unit in which models count text. About four letters of English.",
     "prompt": "Everything the model gets for one turn: memory and recent messages.",
     "turn": "A user message and everything that follows until the next.",
     "queue": "The recent messages, kept word for word (short-term memory). The oldest leave first.",

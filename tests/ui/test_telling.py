@@ -218,7 +218,7 @@ SENTENCES = [
     ),
     (
         MessageAdded(3, "id", "assistant", 1, 1, "o200k", "gone"),
-        "The assistant said something that was erased since, 1 token",
+        "The assistant said something that has been erased since, 1 token",
     ),
     (MessageAdded(3, "id", "assistant", 9, 9, "o200k", "tool"), "The assistant said something without text, 9 tokens"),
     (
@@ -254,7 +254,7 @@ SENTENCES = [
     ),
     (
         decided("update", 2),
-        f"Took “{LISBON}” as an update of “{PORTO}”, by rules: another value of the same; "
+        f"Took “{LISBON}” as an update of “{PORTO}”, by rules: another value of the same attribute; "
         "compared with 2 facts, nearest 0.82",
     ),
     (
@@ -263,7 +263,7 @@ SENTENCES = [
     ),
     (
         decided("none", 2, candidates=((2, 0.97),)),
-        f"Found nothing new in “{LISBON}” beside “{PORTO}”, by rules: another value of the same; "
+        f"Found nothing new in “{LISBON}” beside “{PORTO}”, by rules: another value of the same attribute; "
         "compared with 1 fact, nearest 0.97",
     ),
     (
@@ -272,12 +272,12 @@ SENTENCES = [
     ),
     (
         decided("update", 3),
-        f"Took “{LISBON}” as an update of a known fact, by rules: another value of the same; "
+        f"Took “{LISBON}” as an update of a known fact, by rules: another value of the same attribute; "
         "compared with 2 facts, nearest 0.82",
     ),
     (
         decided("none", None, rule="repeated"),
-        f"Found nothing new in “{LISBON}” beside another find, by rules: found twice at once; "
+        f"Found nothing new in “{LISBON}” beside another found fact, by rules: it was found twice at once; "
         "compared with 2 facts, nearest 0.82",
     ),
     (FactLabelled(1, "Facts", "health", ("food", "Ana")), f"Put “{NUTS}” under health, topics food and Ana"),

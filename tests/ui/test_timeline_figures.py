@@ -390,7 +390,7 @@ def test_a_search_gives_its_gates():
     [
         (
             ConfigurationChanged({"token_limit": 1200}, {"token_limit": 1240, "split_long_turns": False}, "app"),
-            [("Token limit", "1,200 → 1,240"), ("Splitting long turns", "off")],
+            [("Token limit", "1,200 → 1,240"), ("Splitting of long turns", "off")],
         ),
         (BlockEdited("Facts", 2, None, None, {"priority": 3}), [("Version", "2"), ("Priority", "3")]),
         (FactChanged(1, "Facts", "hash", "hash2", 7), [("Tokens", "7")]),

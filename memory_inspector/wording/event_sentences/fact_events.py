@@ -51,7 +51,7 @@ def _(event: FactsExtracted, words: Words) -> Line:
 @describe.register
 def _(event: FactDecided, words: Words) -> Line:
     quoted = f"“{short(words.texts.get(event.content, ERASED), QUOTED)}”"
-    target = "another find" if event.fact is None else f"“{fact_words(event.fact, words)}”"
+    target = "another found fact" if event.fact is None else f"“{fact_words(event.fact, words)}”"
     target = "a known fact" if target == quoted else target  # it was updated to these words
     decided = {
         "add": f"Took {quoted} as new",

@@ -149,7 +149,7 @@ def _(event: ConfigurationChanged, words: Words) -> Line:
 @describe.register
 def _(event: MessageAdded, words: Words) -> Line:
     text = words.texts.get(event.content)
-    quoted = "something that was erased since" if text is None else f"“{short(text, SAID)}”"
+    quoted = "something that has been erased since" if text is None else f"“{short(text, SAID)}”"
     # An empty text is known, unlike an erased one; the message may be a call of a tool.
     if text == "":
         quoted = "something without text"

@@ -67,12 +67,12 @@ def _(event: MemoryDeleted, words: Words) -> Line:
 def _(event: MemoryStoreChanged, words: Words) -> Line:
     store, gone = short(store_name(event)), event.change == "deleted"
     if event.error:
-        done = "delete" if gone else "make"
+        done = "delete" if gone else "create"
         return Line("error", f"Could not {done} the store {store}: {event.error}", "waiting")
     return (
         Line("delete", f"Deleted the store {store} with its records", "loss")
         if gone
-        else Line("add", f"Made the store {store}")
+        else Line("add", f"Created the store {store}")
     )
 
 
