@@ -37,7 +37,7 @@ def test_a_phrase_is_forgotten_from_the_impact_to_the_receipt(served, chromium, 
     tab.get_by_role("button", name="Forget").click()
     dialog = tab.get_by_role("dialog")
     expect(dialog.get_by_text("recorded prompt")).to_be_visible()
-    dialog.get_by_role("button", name=re.compile(r"Forget \d+ things")).click()
+    dialog.get_by_role("button", name=re.compile(r"Forget \d+ items")).click()
     expect(dialog.get_by_text("A search of all files found nothing")).to_be_visible()
     with tab.expect_download() as download:
         dialog.get_by_role("button", name="Receipt").click()

@@ -45,7 +45,7 @@ def test_a_phrase_is_kept_out_of_prompts_as_foretold_and_released(served, chromi
     dialog = tab.get_by_role("dialog")
     foretold = memory.preview.quarantine(memory.session.quarantine(word, preview=True)).context.plan.total
     expect(dialog.get_by_text(f"{before.plan.total} → {foretold} tokens")).to_be_visible()
-    dialog.get_by_role("button", name=re.compile(r"Quarantine \d+ things")).click()
+    dialog.get_by_role("button", name=re.compile(r"Quarantine \d+ items")).click()
     expect(tab.get_by_role("link", name="1 set in quarantine").first).to_be_visible()
     idle(tab)
     assert memory.preview.next_prompt().context.plan.total == foretold

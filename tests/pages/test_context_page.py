@@ -345,7 +345,7 @@ def test_words_erased_since_are_said_to_be_missing(home):
     for expander in app.expander:
         app.session_state[expander.key] = True
     app.run()
-    assert any("were erased since" in text for text in message_texts(app))
+    assert any("have been erased since" in text for text in message_texts(app))
 
 
 def test_looking_writes_nothing(played):

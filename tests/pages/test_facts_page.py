@@ -247,7 +247,7 @@ def test_an_older_change_is_undone_from_the_list_and_done_again_and_what_cannot_
     assert fact("Ana likes fado").pinned
     assert listed(app)[1][1:] == ("Redo", False)
     app.button(key=f"changes__{desk().changes()[1].number}").click().run()
-    assert app.session_state["toast"].text.startswith("Done again: pinned a fact.")
+    assert app.session_state["toast"].text.startswith("Redone: pinned a fact.")
     assert fact("Ana is allergic to nuts").pinned
 
 
@@ -842,7 +842,7 @@ def test_the_table_names_what_others_changed_and_keeps_its_edits(demo_home):
     assert "Your text is kept below" in notice(app)
     assert "Fact 5 now says: Ana hates jazz" in words(app)
     assert fact("Ana hates jazz").state == "active"
-    press(app, "Write over theirs")
+    press(app, "Overwrite theirs")
     assert fact("Ana loves jazz").state == "active"
 
 

@@ -247,7 +247,7 @@ def played_out(app):
     """The page once nothing of a sweep is on its way."""
     return drawn_until(
         app,
-        lambda: app.exception or ("Click one to try it" in joined(app) and "lab__sweep_cancel" not in keys(app)),
+        lambda: app.exception or ("Click a result to try it" in joined(app) and "lab__sweep_cancel" not in keys(app)),
     )
 
 
@@ -297,7 +297,7 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     assert not app.exception
     assert "**Stable beginning of a prompt**" in joined(app)
     app = app.segmented_control(key="lab__sweep_as").set_value("Front").run()
-    assert "On the line: best for its tokens." in joined(app)
+    assert "On the line: best for their tokens." in joined(app)
     app = app.selectbox(key="lab__sweep_measure").set_value("cost").run()
     assert "Enter a price to see the cost" in joined(app)
     app = app.number_input(key="lab__sweep_price").set_value(0.15).run()

@@ -132,7 +132,7 @@ def test_a_session_without_a_recording_says_that_the_next_message_comes_on_top(d
     shared = services.engine()
     memory = Memory.from_recipe("blocks", "bare", database_uri=shared.settings.database, services=shared.services)
     drawn = drawer(memory.session_id)
-    assert "Your next message comes on top." in joined(drawn)
+    assert "Your next message will be added to it." in joined(drawn)
 
 
 def test_what_is_odd_about_the_settings_is_said_with_its_numbers_and_mended_by_a_button(demo_home):

@@ -277,7 +277,7 @@ def test_words_that_were_erased_are_not_shown_any_more(demo_home):
     app.run()
     assert not app.exception
     assert not any("swordfish" in sentence for sentence in sentences(app))
-    assert any("something that was erased since" in sentence for sentence in sentences(app))
+    assert any("something that has been erased since" in sentence for sentence in sentences(app))
     app.text_input(key="timeline__text").input("swordfish").run()
     assert "No event matches." in joined(app)
 

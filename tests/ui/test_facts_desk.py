@@ -313,7 +313,7 @@ def test_a_saved_fact_says_what_the_next_prompt_makes_of_it():
 def test_a_fact_that_finds_no_room_says_so():
     before, after = prompt(1190, [1]), prompt(1190, [1], asked=[1, 2], cuts=[("Facts", 14)])
     assert describe("Saved.", before, after, [2]) == (
-        "Saved. The model will not see it yet: cut from the next prompt. Facts would lose 14 more."
+        "Saved. The model will not see it in the next prompt: cut by the limit. Facts would lose 14 more."
     )
 
 

@@ -106,7 +106,7 @@ def test_a_session_without_a_title_is_called_by_the_start_of_its_id():
         (
             session(origin=Origin("branch", "gone", 3)),
             "branch at turn 3",
-            "Branched from a session that was deleted since at turn 3.",
+            "Branched from a session that has been deleted since at turn 3.",
         ),
     ],
 )

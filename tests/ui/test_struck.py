@@ -45,7 +45,7 @@ def test_words_of_others_stay_words_when_they_are_struck():
         (effect("kept", "lost", "rejected"), "Rejected in turn 31"),
         (effect("kept", "lost", "erased"), "Deleted in turn 31"),
         (effect("kept", "waiting", "proposed"), "Waits for approval"),
-        (effect("learned", "lost", "learned_later", fact=7, turn=31), "Came later in turn 31"),
+        (effect("learned", "lost", "learned_later", fact=7, turn=31), "Learned later, in turn 31"),
         (effect("prompt", "lost", "trimmed", priority=2, over_before=16), "Cut, priority 2"),
         (effect("prompt", "lost", "dropped", priority=2, over_before=16), "Cut, priority 2"),
         (effect("prompt", "lost", "own_truncation", priority=2, over_before=16), "Cut, priority 2"),

@@ -227,8 +227,8 @@ def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities
         st.markdown(
             strip(order, priorities, kinds, mode(), off),
             width="stretch",
-            help="The numbers are priorities (`priority`): 0 is never cut. Settings say which end is cut "
-            "first (`truncation_order`). Facts above their share of a prompt (`prompt_share`) are cut before all else.",
+            help="The numbers are priorities (`priority`): 0 is never cut. `truncation_order` says whether large or "
+            "small ones are cut first. Facts above their share of a prompt (`prompt_share`) are cut before all else.",
         )
         if view.read_only:
             return None

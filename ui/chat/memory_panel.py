@@ -74,7 +74,7 @@ def _draw_seen(event: ContextBuilt | None) -> None:
         st.markdown(":small[:gray[No prompt seen yet.]]")
         return
     pinned, queue = (len(expand(spans)) for spans in (event.pinned, event.queue))
-    system = f", {count(pinned, 'system message')} in front" if pinned else ""
+    system = f", including {count(pinned, 'system message')} in front" if pinned else ""
     st.markdown(
         f"**{tokens(event.total)} tokens** in {count(pinned + queue, 'message')}{system}, {KNOWN[event.known]}."
     )

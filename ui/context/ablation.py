@@ -84,7 +84,7 @@ def _draw_words(sent: Prompt, entry: Entry) -> str | None:
     if how == "Leave it out":
         return None
     text: str = st.text_area(
-        "Its words instead",
+        "New words",
         entry.unmarked or entry.words or "",
         max_chars=MOST_CHARACTERS,
         key=f"context__matter_words_{key}",

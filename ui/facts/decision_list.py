@@ -73,7 +73,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
                 pinned=True,
             ),
             "Score": st.column_config.NumberColumn(
-                format="%.2f", width=60, help="Similarity to the known fact of the decision, 0 to 1"
+                format="%.2f", width=60, help="Similarity, 0 to 1, of the found fact to the known fact decided on"
             ),
         },
         placeholder="–",

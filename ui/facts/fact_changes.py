@@ -93,7 +93,7 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
         # An undo is a change, too: undoing that one does the first again.
         done = desk.curation.undo(change.undone_by or change.number)
         if done is not None:
-            sentence = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
+            sentence = f"{'Undone' if done.undone else 'Redone'}: {done.words}."
             toasts.done(_with_effect(desk, sentence, before, done.ids("fact")))
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))

@@ -57,7 +57,7 @@ def split_dialog(desk: Desk, id: int) -> None:
     st.markdown(f"**{plain(short(fact.text, 200))}**")
     # The version is in the key: a fact that was changed meanwhile is offered with its new words.
     key = f"facts__split_{id}_{fact.version}"
-    text = st.text_area("One fact a line", value=_halves(fact.text), key=key, height=FIELD_PIXELS, max_chars=4_000)
+    text = st.text_area("One fact per line", value=_halves(fact.text), key=key, height=FIELD_PIXELS, max_chars=4_000)
     with st.container(horizontal=True):
         closing_button("Split", _split, (desk, fact, key), kind="primary")
         closing_button("Cancel")
@@ -96,7 +96,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
         key=key,
         height=FIELD_PIXELS,
         max_chars=4_000,
-        placeholder="One sentence that says it all",
+        placeholder="One sentence that says what both say",
     )
     with st.container(horizontal=True):
         closing_button("Merge", _merge, (desk, fact, other, key), kind="primary")

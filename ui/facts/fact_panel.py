@@ -120,7 +120,7 @@ def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
         height=FIELD_PIXELS,
         key=key,
         max_chars=4_000,
-        placeholder="One sentence that says it all",
+        placeholder="One sentence that says what all of them say",
     )
     with st.container(horizontal=True, gap="small"):
         st.button("Merge", key="facts__merge", icon=":material/merge:", on_click=_merge, args=(desk, facts, key))

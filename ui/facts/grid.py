@@ -64,7 +64,7 @@ def table_dialog(desk: Desk) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Save", key="facts__table_save", type="primary", on_click=_save, args=(desk, key))
         if sentence and not isinstance(sentence, str):
-            st.button("Write over theirs", key="facts__table_over", on_click=_write_over, args=(desk, key))
+            st.button("Overwrite theirs", key="facts__table_over", on_click=_write_over, args=(desk, key))
         closing_button("Discard", key="facts__table_discard")
         unsaved = count(len(edits), "unsaved change") if len(edits) else "No unsaved changes"
         st.markdown(f":small[:gray[{unsaved}. Deleted rows are retired.]]", width="content")

@@ -198,11 +198,11 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
             )
             _picker(turn, latest)
             st.button(
-                "One turn on",
+                "One turn forward",
                 icon=":material/chevron_right:",
                 key="frame__after",
                 type="tertiary",
-                help="One turn on",
+                help="One turn forward",
                 disabled=turn is None or turn >= latest,
                 on_click=_turn_on,
                 args=(1, latest),

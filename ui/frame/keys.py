@@ -21,7 +21,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("Ctrl+K", "Go to anything (⌘K on a Mac)"),
         ("/", "Search on this page; go to anything where there is no search"),
         ("?", "These keys"),
-        ("Left, Right", "One turn back, one turn on"),
+        ("Left, Right", "One turn back, one turn forward"),
         ("Esc", "Close the open dialog or panel"),
         ("Ctrl+click", "Open a link in a new tab, at the same session and turn"),
     ),

@@ -64,7 +64,7 @@ def merge(desk: Desk, entities: Sequence[Entity], into: Entity) -> None:
 
 def undo(desk: Desk, change: AppliedChangeSet) -> None:
     """Undo a change; redo one that was undone."""
-    before = "Done again: " if change.undone else "Undone: "
+    before = "Redone: " if change.undone else "Undone: "
     apply(desk, lambda graph: graph.undo(change.undone_by or change.number), before=before)
 
 

@@ -252,7 +252,7 @@ def _draw_numbers(results: dict[str, Result]) -> None:
             "Flushes": whole(width=58),
             "Facts": whole(width=46, help="Active facts in the end"),
             "Model calls": whole(width=78, help="Model calls that learning would take; rules take none"),
-            "Watched": st.column_config.TextColumn(width=62, help="Watched things in the last prompt"),
+            "Watched": st.column_config.TextColumn(width=62, help="Watched items in the last prompt"),
             "Probes": st.column_config.TextColumn(width=58, help="Probes that hold"),
         },
         alt="One row for each configuration: tokens, cuts, flushes, facts, calls, what is watched, probes",

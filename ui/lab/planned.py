@@ -146,7 +146,7 @@ def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
             "Tokens a turn": whole(width=98, help="Tokens of a prompt, on average over the turns that are known"),
             "Cut": whole(width=52, help="Tokens that did not fit, over the turns that are known"),
             "Flushes": whole(width=58),
-            "Watched": st.column_config.TextColumn(width=92, help="Watched things in the last prompt"),
+            "Watched": st.column_config.TextColumn(width=92, help="Watched items in the last prompt"),
             "Known": st.column_config.TextColumn(
                 width=92, help="Turns whose prompts can be computed from the log, without playing the conversation"
             ),

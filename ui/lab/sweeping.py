@@ -58,7 +58,7 @@ CANCEL = "lab__sweep_cancel"
 MAP, FRONT = "Map", "Front"
 
 _MEASURES: dict[Measure, str] = {
-    "watched": "Watched things in the last prompt",
+    "watched": "Watched items in the last prompt",
     "probes": "Probes that hold",
     "recall": "Evidence found in the prompts of questions",
     "sent": "Tokens a turn",
@@ -228,15 +228,15 @@ def draw_questions(session_id: str) -> tuple[Question, ...]:
     key = f"lab__sweep_questions_{session_id}"
     with st.popover("Questions", icon=":material/quiz:", key="lab__sweep_quiz"):
         st.text_area(
-            "A line each: question → words of evidence",
+            "One per line: question → words of evidence",
             value=_TYPED.at(session_id),
             key=key,
             placeholder="Where does Ana live? → lives in Porto",
-            help="Asked after the whole conversation. Evidence counts if its words are in the prompt. Probes of "
-            "messages in one turn's prompt count too.",
+            help="Each question is asked after the whole conversation, and is answered if its evidence is in the "
+            "prompt. Probes of the kind “What a message says is in one turn's prompt” count as questions, too.",
             on_change=lambda: _TYPED.put(session_id, st.session_state[key]),
         )
-        upload = st.file_uploader("Or a file of such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
+        upload = st.file_uploader("Or a file with such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
         text = _TYPED.at(session_id)
         if upload is not None:
             # Bytes that are no UTF-8 become marks, and the line is still a question.
@@ -254,14 +254,14 @@ def draw_questions(session_id: str) -> tuple[Question, ...]:
 def _draw_price(memory: Memory) -> float | None:
     """Draw the field for the price, in dollars per million tokens read, and return it; None if the field is empty."""
     price: float | None = st.number_input(
-        "$ a million tokens read",
+        "$ per million tokens read",
         value=known_price(memory.log.history().records),
         min_value=0.0,
         step=0.05,
         format="%.3f",
         key="lab__sweep_price",
         placeholder="Price",
-        help="Counts prompts and what learning reads, with its instructions; no answers",
+        help="For the tokens of prompts and of what learning reads, instructions included; answers are not counted",
         width=180,
     )
     return price
@@ -386,7 +386,7 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
 
     def work(job: Job) -> None:
         begun, first = time.monotonic(), 0.0
-        job.add_progress(f"Playing {tokens(len(cells))}")
+        job.add_progress(f"Playing {count(len(cells), 'cell')}")
         played = play_cells(
             playing.player_of(memory), script_of(memory, asked.position), asked.variant, cells,
             phrases=asked.phrases, probes=asked.probes, questions=asked.questions, cancelled=job.cancel.is_set,
@@ -481,7 +481,7 @@ def _draw_found(
             st.warning(plain(job.error))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.button(
-                f"Play the {tokens(len(unknown))} unknown ones" if len(unknown) > 1 else "Play the unknown one",
+                f"Play the {tokens(len(unknown))} unknown cells" if len(unknown) > 1 else "Play the unknown cell",
                 key="lab__sweep_play",
                 icon=":material/science:",
                 on_click=_play,
@@ -504,16 +504,16 @@ def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) ->
             shown = st.segmented_control(
                 "Shown as", [MAP, FRONT], default=MAP, required=True, key="lab__sweep_as", label_visibility="collapsed"
             )
-    clicked = f"Click one to try it as {plain(tried.name)}."
+    clicked = f"Click a result to try it as {plain(tried.name)}."
     # Points are selected by number: another figure must not inherit the selection.
     key = f"lab__sweep_{shown.lower()}_{measured}"
     if shown == FRONT:
         unknown = len(result.unknown(measured))
         left_out = f" {count(unknown, 'cell')} not played yet." if unknown else ""
-        sentence = f"On the line: best for its tokens.{left_out}"
+        sentence = f"On the line: best for their tokens.{left_out}"
         figure = front_figure(result, measured, axes, front, mode())
     else:
-        sentence = f"Outlined: best for its tokens.{' Hatched: not played yet.' if result.unknown(measured) else ''}"
+        sentence = f"Outlined: best for their tokens.{' Hatched: not played yet.' if result.unknown(measured) else ''}"
         figure = sweep_figure(result, measured, axes, (across, down), front, mode())
     title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{sentence} {clicked}]]")
     take = partial(_take, memory.session_id, tried.name, result, key)

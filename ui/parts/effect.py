@@ -66,7 +66,7 @@ def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
     elif after.message:
         sentence = "Counted with the next message of the recording."
     else:
-        sentence = "Your next message comes on top."
+        sentence = "Your next message will be added to it."
     if after.read_elsewhere:
         names = listed([plain(short(name)) for name in after.read_elsewhere])
         sentence += f" The agent's own postprocessors may leave out parts of {names}."
@@ -157,7 +157,7 @@ def describe(done: str, before: Context, after: Context, facts: Collection[int])
     elif inside:
         holds = f"The next prompt will hold {len(inside)} of {len(asked)}, the rest is cut"
     elif asked:
-        return f"{done} The model will not see {them} yet: cut from the next prompt.{_others(before, after)}"
+        return f"{done} The model will not see {them} in the next prompt: cut by the limit.{_others(before, after)}"
     else:
         # 2. Not even asked for: retired or replaced, and gone on purpose.
         holds = f"The next prompt will go without {them}"

@@ -57,7 +57,7 @@ def quarantine_dialog(session_id: str, what: Chosen) -> None:
         st.markdown(f":small[{line}]")
     st.markdown(":small[:gray[Nothing is erased. Release brings it all back.]]")
     closing_button(
-        f"Quarantine {count(number, 'thing')}",
+        f"Quarantine {count(number, 'item')}",
         _quarantine,
         (session_id, chosen, unticked),
         kind="primary",
@@ -73,7 +73,7 @@ def _quarantine(session_id: str, chosen: Chosen, unticked: list[Affected]) -> No
     impact = session.quarantine(chosen, keep=unticked)
     new = [one.number for one in session.quarantined() if one.number not in before]
     toasts.done(
-        f"{count(len(impact.rows), 'thing')} in quarantine.",
+        f"{count(len(impact.rows), 'item')} in quarantine.",
         undo=(lambda: session.release(new[0])) if new else None,
         session_id=session_id,
     )
@@ -102,7 +102,7 @@ def draw_quarantine(view: View) -> None:
             for row in rows[:ROWS_SHOWN]:
                 st.markdown(f":small[{plain(set_line(row))}]")
             if len(rows) > ROWS_SHOWN:
-                st.markdown(f":small[:gray[and {count(len(rows) - ROWS_SHOWN, 'more thing')}]]")
+                st.markdown(f":small[:gray[and {count(len(rows) - ROWS_SHOWN, 'more item')}]]")
 
 
 @error_noticed
@@ -146,7 +146,7 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
     st.markdown(f":small[:gray[{plain(beside(going))}]]")
     number = len(going.erased)
     if st.button(
-        f"Forget {count(number, 'thing')}",
+        f"Forget {count(number, 'item')}",
         key="forget__do",
         type="primary",
         icon=":material/delete_forever:",
@@ -214,7 +214,7 @@ def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected]) -> tupl
             receipt: Receipt | str = receipt_for(memory.session.database, impact.target.searched)
         except MemoryInspectorError as error:
             receipt = str(error)
-    return f"Forgot {count(len(impact.erased), 'thing')}.", receipt
+    return f"Forgot {count(len(impact.erased), 'item')}.", receipt
 
 
 def draw_receipt(done: str, receipt: Receipt | str) -> None:

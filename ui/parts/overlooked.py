@@ -52,7 +52,7 @@ def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
             _draw_unused(view, kind, refs, overlooked)
         if not searches_only and overlooked.flipped:
             _draw_rows(
-                "Facts back and forth",
+                "Facts that went back and forth",
                 "set aside and restored, or learned again",
                 view,
                 [(ref, f"{count(times, 'time')}") for ref, times in overlooked.flipped],

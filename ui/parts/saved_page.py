@@ -92,7 +92,7 @@ def _draw_choices(
     """
     turns = _draw_turns(numbers, shown, traced=traced)
     lines = st.text_area(
-        "Replace words, one in a line",
+        "Replace words, one per line",
         key=_LINES,
         placeholder="Teresa = Eva",
         height=96,

@@ -34,7 +34,7 @@ BRIEF = {
     "own_truncation": "Cut, priority {priority}",
     "proposed": "Waits for approval",
     "quarantined": "In quarantine",
-    "learned_later": "Came later {turn}",
+    "learned_later": "Learned later, {turn}",
     "not_relevant": "Beyond the {top_k} best",
     "show_none": "Searched with a tool",
     "block_off": "Block switched off",

@@ -12,7 +12,7 @@ import streamlit as st
 from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import Ref
 from memory_core.tracing.presence import Presence
-from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
 from ui.parts.components import error_noticed
 from ui.tab import nav, state
@@ -55,7 +55,8 @@ def look(view: View) -> None:
             )
             lost.append(f"{where} {dropped[-1].sentence}")
     if lost:
-        toasts.warn(lost[0] if len(lost) == 1 else f"{lost[0]} So did {len(lost) - 1} more watched items.")
+        more = count(len(lost) - 1, "other watched item")
+        toasts.warn(lost[0] if len(lost) == 1 else f"{lost[0]} {more} dropped out as well.")
 
 
 def draw_watched(view: View) -> None:

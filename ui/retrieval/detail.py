@@ -138,7 +138,7 @@ def _draw_fix(view: View, search: Search, ranked: RankedTurn, unit: str) -> None
         wrap=True,
         on_click=_try,
         args=(session_id, search.block, changes),
-        help="Sets the knobs below. Nothing is stored before you apply it.",
+        help="Changes the settings below. Nothing is stored before you apply them.",
     )
     st.markdown(f":small[Then {changed_sentence(search, after, first=ranked.number, unit=unit)}.]")
     if search.context is not None and search.query:
@@ -230,7 +230,7 @@ def _draw_questions(view: View, search: Search, ranked: RankedTurn, unit: str) -
             "Turn": st.column_config.NumberColumn(
                 width=52, pinned=True, help="Turn of the conversation in which it was asked."
             ),
-            "Place": st.column_config.TextColumn(width=66, help=f"Of this stored {unit} among the candidates then."),
+            "Place": st.column_config.TextColumn(width=66, help=f"Rank of this stored {unit} among candidates then."),
             "Score": st.column_config.NumberColumn(format="%.2f", width=66),
             "Outcome": st.column_config.TextColumn(width=150, help=f"What became of this stored {unit} then."),
         },

@@ -45,5 +45,5 @@ def _draw(unit: Elsewhere, titles: dict[str, str]) -> None:
             label = f":small[{turn} of {plain(short(title, 40))}]"
             nav.link("chat", label, icon="", turn=unit.turn, **{state.SESSION: unit.session_id})
         else:
-            st.markdown(f":small[:gray[{turn} of a session that was deleted since]]", width="content")
+            st.markdown(f":small[:gray[{turn} of a session that has been deleted since]]", width="content")
         st.markdown(f":small[:gray[score {unit.score:.2f} · {THEN[unit.outcome]}]]", width="content")

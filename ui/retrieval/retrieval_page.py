@@ -152,7 +152,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
     line.markdown(
         headline(search, unit=unit) + also(search)
         if query
-        else f"**{stored(search.stored, unit)}.** Ask what they would answer."
+        else f"**{stored(search.stored, unit)}.** Ask a question to search them."
     )
     _warn(search)
     draw_others(session_id, search, unit, offline=offline, may_embed=not view.read_only)

@@ -160,7 +160,7 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
         hidden = " The password is hidden: put yours in place of the stars." if "***" in lines else ""
         st.markdown(
             ':small[:gray[Then `memory.put(ChatMessage(role="user", content=text))` and `memory.get()` at each turn. '
-            f"Every page follows what it writes.{hidden}]]"
+            f"Every page follows what your program writes.{hidden}]]"
         )
         st.markdown(
             ":small[:gray[Or attach any agent that uses OpenAI's clients, without changing its code: "

@@ -72,7 +72,7 @@ def origin_in_words(overview: Overview, titles: Mapping[str, str]) -> str:
         return "The demo."
     source, turn = overview.origin.source, overview.origin.turn
     if overview.origin.kind == "branch" and turn is not None:
-        source_title = f"“{short(titles[source])}”" if source in titles else "a session that was deleted since"
+        source_title = f"“{short(titles[source])}”" if source in titles else "a session that has been deleted since"
         return f"Branched from {source_title} at turn {tokens(turn)}."
     sentences = {
         "import": f"Imported from “{short(source, 40)}”.",

@@ -3,7 +3,7 @@
 import sys
 import threading
 
-MISSING = "Started as app.py: agents are not recorded, and pages have no security headers. serve.py is the whole app."
+MISSING = "Started with app.py: agents are not recorded, pages lack security headers. Start serve.py for the whole app."
 
 # Kept by the process, not by a tab, so that the line is printed once in the terminal.
 _whole, _told = threading.Event(), threading.Event()

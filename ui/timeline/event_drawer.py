@@ -139,7 +139,7 @@ def _in_full(event: Event, words: Words) -> None:
     # The question of a search is never in its sentence.
     elif isinstance(event, Retrieved):
         asked = words.texts.get(event.query)
-        quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
+        quoted = ["The question has been erased since then." if asked is None else f"Asked with: {asked}"]
     # These two name many facts, which the list under the sentence quotes already.
     elif not isinstance(event, ContextBuilt | FactsCondensed):
         quoted = list(words.facts.values())
@@ -199,8 +199,8 @@ def _draw_outcome(outcome: Given, words: Words) -> None:
     # An error of an earlier try is history once a later one succeeded.
     if outcome.error and outcome.state != "done":
         st.text(outcome.error)
-    _listed([words.facts.get(fact, "a fact that was erased since") for fact in outcome.learned])
-    _listed([words.relations.get(relation, "a relation that was erased since") for relation in outcome.related])
+    _listed([words.facts.get(fact, "an erased fact") for fact in outcome.learned])
+    _listed([words.relations.get(relation, "an erased relation") for relation in outcome.related])
 
 
 def _outcome(outcome: Given, unit: str) -> str:
@@ -288,7 +288,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
             on_click=_toggle,
             args=(session_id, tried.name, record, before, struck),
         )
-        if struck and st.button("What that changes", icon=nav.icon("lab"), type="tertiary", key="timeline__to_lab"):
+        if struck and st.button("See the effect", icon=nav.icon("lab"), type="tertiary", key="timeline__to_lab"):
             tried_variants.ask(session_id)
             close()
             nav.go("lab")

@@ -138,7 +138,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
         heading("Other copies")
         draw_others(trace.tracks[1:], trace.tracks[0])
         if trace.more:
-            st.markdown(f":small[:gray[And {tokens(trace.more)} more, none of them further than these.]]")
+            st.markdown(f":small[:gray[And {tokens(trace.more)} more, which got no further than these.]]")
     _draw_watched(view)
 
 
@@ -178,7 +178,7 @@ def _draw_entries(view: View, cut: CutTrace) -> None:
 def _draw_watched(view: View) -> None:
     if view.memory.trace.watched:
         st.space("small")
-        heading("Watched", "\n:small[:gray[One cell a turn. A click goes to the last turn whose prompt had it.]]")
+        heading("Watched", "\n:small[:gray[One cell per turn. A click goes to the last turn whose prompt had it.]]")
         watching.draw_watched(view)
 
 
@@ -232,7 +232,7 @@ def _draw_teaching(view: View, trace: Trace) -> None:
         for number, fix in enumerate(fixes.offered):
             _draw_fix(view, fixes, fix, number, first=False)
         if not fixes.offered:
-            st.markdown("No block of this session takes a fact, or it would be cut.")
+            st.markdown("No block of this session takes facts, or the fact would be cut from the prompt.")
 
 
 def _fixes(view: View, trace: Trace, words: str | None = None) -> Fixes | None:
@@ -342,6 +342,6 @@ def _lost(view: View) -> list[tuple[Ref, str, str]]:
 _LEFT_OUT = {
     "below_threshold": "below the threshold",
     "beyond_top_k": "beyond the results",
-    "no_room": "no room in the tokens",
+    "no_room": "too long for the token budget",
 }
 """Wordings of the search outcomes by which a found turn is lost."""
