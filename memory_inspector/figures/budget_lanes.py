@@ -41,9 +41,9 @@ class Segment:
     priority: int | None
     """Priority of the block; blocks with 0 are never cut. None for the queue."""
     asked: int
-    """Tokens requested; more than `tokens` if it was cut."""
+    """Tokens requested; more than `tokens` if the part was cut."""
     note: str = ""
-    """Note for the table; empty: one derived from the numbers is shown."""
+    """Note shown in the table; empty: a note derived from the numbers is shown."""
 
     @property
     def cut(self) -> int:

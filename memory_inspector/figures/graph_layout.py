@@ -19,7 +19,7 @@ ROWS = 22
 """Number of names that fit on one side without touching."""
 
 ZIGZAG = 0.16
-"""Distance of a path's entities above and below its axis."""
+"""Distance of a path's entities above and below the path's axis."""
 
 
 def places(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:

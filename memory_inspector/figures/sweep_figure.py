@@ -12,7 +12,7 @@ from memory_inspector.wording.formatting import tokens
 CELL_PIXELS = 34
 FRONT_PIXELS = 320
 MOST_WRITTEN = 12
-"""Maximum number of columns with which the cells show their numbers."""
+"""Maximum number of columns at which cells still show their numbers."""
 
 
 def sweep_figure(

@@ -16,7 +16,7 @@ from memory_core.events import (
 from memory_inspector.wording.formatting import tokens
 
 MAX_FOLLOWED = 5
-"""Maximum references of one event that are offered for following; the first ones."""
+"""Maximum number of references of one event, the first ones, that are offered as items to follow."""
 
 _NUMBERED: tuple[tuple[str, RefKind], ...] = (("fact", "fact"), ("relation", "relation"), ("seq", "message"))
 """Fields that hold one number, and the kind of item that it identifies."""

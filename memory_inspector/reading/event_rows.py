@@ -93,7 +93,7 @@ class Index:
                 self.blocks.setdefault(event.about)
 
     def options(self) -> list[str]:
-        """Groups with at least one event, in their order; cuts after prompts."""
+        """Groups with at least one event, in the order of `GROUPS`; cuts come after prompts."""
         names = [group.name for group in GROUPS.values()]
         # Cuts come right after the group they are a part of.
         order = [lane for name in names for lane in ((name, CUTS) if name == PROMPTS else (name,))]

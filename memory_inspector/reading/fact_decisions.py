@@ -129,7 +129,7 @@ def score_of(decision: Decided) -> float | None:
 
 
 def why(decision: Decided) -> str:
-    """Explain a decision: `decided by rules: same slot; compared with 3: 0.82, 0.41, 0.40`"""
+    """Explain a decision: `decided by rules: it says the opposite; compared with 3: 0.82, 0.41, 0.40`"""
     return f"decided {decided_by(decision.event)}; {scores(decision.event)}"
 
 

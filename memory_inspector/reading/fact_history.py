@@ -13,7 +13,7 @@ from memory_inspector.wording.formatting import count, tokens
 from memory_inspector.wording.marked_text import Piece, diff_pieces
 
 SAME_MOMENT = 0.001
-"""Tolerance in seconds for two records of one transaction, which have one time."""
+"""Maximum difference in seconds between the times of two records of one transaction."""
 
 
 @dataclass(frozen=True, slots=True)

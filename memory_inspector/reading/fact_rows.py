@@ -124,21 +124,21 @@ class Row:
     confirmed_at: float = 0
     """Time of the last learning or confirmation, in seconds since 1970; 0 if unknown, then `learned_at` counts."""
     here: bool = True
-    """True if it was learned or written in the session shown."""
+    """True if the fact was learned or written in the session shown."""
     flags: tuple[str, ...] = ()
     """Kinds of flags, see `FLAGS`."""
     waits: bool = False
-    """True if it waits for review."""
+    """True if the fact waits for review."""
     carried: int = 0
-    """Number of prompts that contained it."""
+    """Number of prompts that contained the fact."""
     cut: int = 0
-    """Number of prompts it was cut from."""
+    """Number of prompts from which the fact was cut."""
     category: str = ""
     topics: tuple[str, ...] = ()
     asks: bool = False
-    """True if the agent is to ask whether it is still true."""
+    """True if the agent is to ask the user whether the fact is still true."""
     quarantined: bool = False
-    """True if no prompt holds it until a person releases it."""
+    """True if the fact is kept out of all prompts until a person releases it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ Kind = Literal["Turn", "Page", "Session", "Block", "Fact", "Message", "Event", "
 
 MOST = 20
 MAX_OF_A_KIND = 6
-"""Maximum number of targets offered, in all and per kind, so that many messages do not hide the one fact."""
+"""Maximum number of targets offered, in all and per kind, so that many messages cannot hide a fact."""
 
 _TURN = re.compile(r"(?:turn\s*)?#?(\d{1,9})")
 
@@ -22,7 +22,7 @@ class Target:
 
     kind: Kind
     words: str
-    """Its text, unescaped; the caller that draws it must escape it."""
+    """Text of the target, unescaped; the caller that draws it must escape it."""
     page: str
     turn: int | None = None
     """Turn to show; None: the latest."""
@@ -56,7 +56,7 @@ def find(targets: Iterable[Target], words: str) -> list[Target]:
             held.append((not says.startswith(typed), typed not in says, target))
     # The sort is stable: targets of equal rank keep their order.
     held.sort(key=lambda ranked: ranked[:2])
-    # Counted per kind, so that many messages do not hide the one fact.
+    # Counted per kind, so that many messages cannot hide a fact.
     numbers: Counter[Kind] = Counter()
     shown = []
     for _, _, target in held:

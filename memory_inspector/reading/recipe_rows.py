@@ -41,7 +41,7 @@ class Tried:
     now: Context
     """The session's own next prompt at that time."""
     stopped: bool = False
-    """True if it was cancelled: the recipes after the last trial are missing."""
+    """True if the trial was cancelled: the recipes that had not been tried by then are missing."""
 
     @property
     def first_turn(self) -> int:
@@ -127,7 +127,7 @@ def word_rows(current: str | None) -> list[dict[str, str]]:
 
 
 def number_rows(tried: Tried, current: str | None) -> list[dict[str, Any]]:
-    """Return a row per recipe, in numbers; None in every column if it could not be tried."""
+    """Return a row per recipe, in numbers; None in every column if the recipe could not be tried."""
     rows: list[dict[str, Any]] = []
     for recipe in RECIPES.values():
         trial = tried.of(recipe.key)
@@ -296,7 +296,7 @@ class PartShown:
 
     @property
     def size(self) -> str:
-        """Granted tokens: `126`, or `279 of 335` if it was cut."""
+        """Granted tokens: `126`, or `279 of 335` if the part was cut."""
         return tokens(self.granted) if self.asked == self.granted else f"{tokens(self.granted)} of {tokens(self.asked)}"
 
 

@@ -21,11 +21,11 @@ class Signal:
     means: str
     """Meaning of the component, in one sentence."""
     setting: str
-    """Name of the block's setting for its weight."""
+    """Name of the block's setting for the component's weight."""
     usual: float
-    """Weight used when it is enabled and the block's own weight is 0."""
+    """Weight used when the component is enabled and the block's own weight is 0."""
     brief: str = ""
-    """Explanation shown for a stored turn that it boosts."""
+    """Explanation shown for a stored turn that the component boosts."""
 
 
 SEARCHES: Mapping[str, Signal] = {

@@ -67,7 +67,7 @@ class Timeline:
             return self._past.apply(between)
 
     def figure(self, key: object, make: Callable[[], Made]) -> Made:
-        """The last figure if it was made under this key, otherwise a new one."""
+        """The last figure if it was made under this key, otherwise a new one from `make`."""
         # Key and figure are replaced together, so that another thread never sees the new key with the old figure.
         position, figure = self._figure
         if position != key:

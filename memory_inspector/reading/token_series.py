@@ -42,7 +42,7 @@ class Mark:
 
     turn: int
     position: int
-    """Position of its event in the log."""
+    """Log position of the flush or of the prompt."""
     tokens: int
     """Tokens flushed or cut."""
 
@@ -58,7 +58,7 @@ class Course:
     step: int
     """Distance between drawn turns."""
     prompts: tuple[int, ...]
-    """Log position of the last prompt of each drawn turn; 0 if it had none."""
+    """Log position of the last prompt of each drawn turn; 0 for a turn without a prompt."""
     layers: tuple[Layer, ...]
     """Layers from the bottom: the queue, then blocks from never cut to cut first."""
     limit: tuple[tuple[int, int, int], ...]

@@ -63,7 +63,7 @@ class Room:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Take room for this many bytes; return False if there is not enough."""
+        """Reserve this many bytes; return False if too few are free."""
         with self._lock:
             fits = size <= self._left
             self._left -= size if fits else 0

@@ -79,7 +79,7 @@ class Job:
 
     @property
     def text(self) -> str:
-        """All text so far."""
+        """All text that the job has added so far."""
         with self._changed:
             return "".join(self._chunks)
 

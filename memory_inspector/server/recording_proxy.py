@@ -133,7 +133,7 @@ class RecordingProxy:
                 call.forget()
 
     async def _answer(self, call: "_Call", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
-        """Pass on the endpoint's answer. If it breaks off, no end of the answer is sent, so that the agent notices."""
+        """Pass on the endpoint's answer. If it breaks off, the response stays unfinished, so the agent notices."""
         import httpx
 
         if self._client is None:
@@ -212,7 +212,7 @@ class _Body:
 
     @property
     def whole(self) -> bytes | None:
-        """The request, once it has been read to its end."""
+        """The request's body if it was read to its end and kept; otherwise None."""
         return None if self._more else b"".join(self._first)
 
     async def begin(self) -> bool:

@@ -33,7 +33,7 @@ DECISIONS: Mapping[str, str] = {"add": "Added", "update": "Updated", "delete": "
 
 
 def decided_by(event: FactDecided) -> str:
-    """Decider and rule: `by rules: same slot`, `by gpt-4o-mini`."""
+    """Decider and rule: `by rules: it says the opposite`, `by gpt-4o-mini`."""
     # A model gives no rule: its name says who decided.
     if event.rule == "model":
         return f"by {short(event.decider, 40)}"

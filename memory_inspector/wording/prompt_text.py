@@ -289,7 +289,7 @@ def tools_sentence(tools: int, size: int) -> str:
 
 
 def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *, in_user: bool) -> str:
-    """Sentence on the tokens that a prompt cache can reuse, as sent, and with memory in the other of two messages.
+    """Sentence on the tokens that a prompt cache can reuse, as sent, and if memory were in the other message.
 
     `in_user`: the memory section is in the user message now. `other` is None if there is no memory section to move.
     """

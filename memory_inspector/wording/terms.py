@@ -52,7 +52,7 @@ _WORD = re.compile(rf"\b(?:{'|'.join(_SAID)})\b", re.IGNORECASE)
 
 
 def term(key: str, word: str, *, whole: str = "") -> str:
-    """Return `word`, which must be safe HTML, with a term's explanation as tooltip; `whole`: full name to begin it."""
+    """Return `word` (safe HTML) with a term's explanation as its tooltip, which begins with `whole` if given."""
     title = f"{whole}: {_title(key)}" if whole else _title(key)
     return f'<a href="#{key}" title="{escape(title)}">{word}</a>'
 

@@ -8,7 +8,7 @@ from typing import Any
 from memory_inspector.wording.formatting import count, short
 
 SHOWN = 120
-"""Characters shown of what was written or searched for."""
+"""Maximum characters shown of a text that was written or searched for."""
 
 _ICONS = {
     "archival_memory_insert": "archive",
@@ -27,7 +27,7 @@ class Told:
     """Plain text, unescaped; the caller that draws it must escape it."""
     refused: bool = False
     wrote: bool = False
-    """True if it changed memory."""
+    """True if the call changed memory."""
 
 
 def arguments_of(stored: str | None) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ class Line:
     icon: str
     """A Material icon's name."""
     text: str
-    """Plain text; whoever draws it escapes it."""
+    """Plain text, unescaped; the caller that draws it must escape it."""
     tone: Tone = "plain"
     details: tuple[str, ...] = ()
     """Texts of the items that the sentence counts, such as the facts learned."""
