@@ -30,7 +30,7 @@ LOWEST = 190
 
 
 def draw_prompt(view: View) -> None:
-    """Draw the budget of the newest prompt at this moment, beside the queue of the same time."""
+    """Draw the budget of the newest prompt at this moment, and the queue at this moment."""
     built = view.then.built if view.then else None
     # A turn without a prompt of its own, such as an imported one, shows the last one before it.
     if built is None:

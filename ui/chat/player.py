@@ -120,7 +120,7 @@ def next_message(memory: Memory, position: int) -> None:
 
 
 def _play(memory: Memory, pace: float | None = None, reveal: Reveal | None = None) -> None:
-    """Play at `pace` (None: the chosen speed), from `reveal` if it stopped there; a running playback changes pace."""
+    """Play at `pace` (None: the chosen speed), from `reveal` if playback stopped there; if it runs, change its pace."""
     session_id = memory.session_id
     speed = _chosen_pace() if pace is None else pace
     # The first turns of the demo were played before it was opened, so stages count as first only after them.

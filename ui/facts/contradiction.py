@@ -21,7 +21,7 @@ class Choice:
     """A way to resolve a contradiction."""
 
     says: str
-    """Label of its button. Not escaped: it quotes a fact."""
+    """Label of the choice's button. Not escaped: the label quotes a fact."""
     goes: str
     """Sentence on the superseded facts, without a full stop. Not escaped."""
     key: str

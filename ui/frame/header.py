@@ -44,7 +44,7 @@ _view: ContextVar[View | None] = ContextVar("view", default=None)
 
 
 _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
-"""The job that reads the session, in place of a view."""
+"""Job that reads a large session in the background, if there is no view of this run yet."""
 
 
 def draw_header(page: "Page") -> None:

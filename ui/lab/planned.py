@@ -75,7 +75,7 @@ def draw(
 ) -> None:
     """Draw the plans of configurations up to a log position: their numbers, and a strip for each watched phrase.
 
-    Plans of a long session take seconds and are drawn after the page, unless `at_once`. `plays`: plays run, too."""
+    Plans of a long session take seconds and are drawn after the page, unless `at_once`. `plays`: plays run as well."""
     memory, cache = view.memory, _cache(view.memory)
     # The watched phrases are part of the key, since a plan says of each prompt whether it holds them.
     keys = {name: json.dumps([playing.key_of(position, variant), phrases]) for name, variant in variants.items()}

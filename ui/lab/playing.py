@@ -157,7 +157,7 @@ def _count_key(request: PlayRequest, model: str) -> str:
 
 
 def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: int) -> Job:
-    """Play configurations one after another with a model, in at most `calls` calls; equal stages are asked once."""
+    """Play configurations one after another with a model, in at most `calls` calls; equal requests are made once."""
 
     def work(job: Job) -> None:
         # One for all configurations, so that the agreed number of calls is for them together.

@@ -66,7 +66,7 @@ def unseen_heading(title: str) -> None:
 def filled(
     key: str, *, minus: int, least: int, most: int | None = None, narrow: int = 0, **options: Any
 ) -> DeltaGenerator:
-    """A container as high as the window less `minus` pixels, but at least `least`; `most` is what its content needs.
+    """A container as high as the window less `minus` pixels, but at least `least`; `most`: what its content needs.
 
     `narrow`: additional pixels to subtract on a phone, where other elements take more lines. `options` are those of
     `st.container`. A table inside takes `height="stretch"`.

@@ -25,11 +25,11 @@ class Draft:
     conflict: bool = False
     """True if saving failed because another revision was stored meanwhile."""
     saved: bool = False
-    """True if it was saved or discarded, so that the drawer closes."""
+    """True if the edit was saved or discarded, so that the drawer closes."""
     abandoned: bool = False
-    """True if its drawer was closed without saving or discarding."""
+    """True if the drawer was closed without saving or discarding the edit."""
     since: float | None = None
-    """Time of the last keystroke before the drawer was closed unsaved, in seconds since 1970; None if it was not."""
+    """Time of the last keystroke of an edit that was left unsaved and is reopened, in seconds since 1970; or None."""
     message: str | None = None
     """Message on an action in the drawer, which stays open."""
     problem: str | None = None

@@ -36,7 +36,7 @@ _OLDEST = "oldest messages"
 
 
 def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
-    """Return a sentence on what leaves the queue before the next prompt; `budget`: tokens above which it is flushed."""
+    """Return a sentence on what leaves the queue before the next prompt; `budget`: tokens above which that happens."""
     if not after.flush:
         ends = " any more" if before.flush else ""
         return f"No flush before it{ends}: queue {tokens(after.queue_tokens)}, flushes above {tokens(budget)}."

@@ -28,21 +28,21 @@ class Toast:
 
     number: int
     text: str
-    """Unescaped; escaped when it is drawn."""
+    """Text of the toast, unescaped; it is escaped when drawn."""
     session_id: str | None
-    """Session while whose selection the toast is shown; None: any session."""
+    """Id of the session that must be selected for the toast to be shown; None: any session."""
     undo: Callable[[], object] | None
     until: float
-    """Monotonic time, in seconds, after which it is not drawn."""
+    """Monotonic time, in seconds, after which the toast is not drawn."""
     failed: bool = False
-    """True if it reports a loss: of something watched, or that something could not be undone."""
+    """True if the toast reports that a watched item was lost, or that a change could not be undone."""
 
 
 def done(text: str, *, undo: Callable[[], object] | None = None, session_id: str | EllipsisType | None = ...) -> None:
     """Show a message about a change on the next drawing. For callbacks; the newest replaces the one before.
 
     `undo` runs at most once. If it is not possible, for example after another change, it raises a
-    `MemoryInspectorError`. `session_id`: shown while it is selected; default: the selected one; None: no session.
+    `MemoryInspectorError`. `session_id`: shown while it is selected; default: the selected one; None: always.
     """
     _say(text, undo, state.selected_session() if session_id is ... else session_id)
 

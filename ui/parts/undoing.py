@@ -16,7 +16,7 @@ SHOWN = 30
 @st.dialog("Changes", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
 @error_inside
 def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callable[[AppliedChangeSet], None]) -> None:
-    """List the changes, newest first. `undo` reverts one, or redoes one that was reverted."""
+    """List the changes, newest first. `undo` reverts a change, or redoes a reverted one."""
     listed = read()[:SHOWN]
     if not listed:
         st.markdown(":gray[Nothing was changed by hand yet.]")

@@ -199,7 +199,7 @@ def _show(key: str, latest: int) -> None:
 
 
 def _take_turn(number: int, target: str | Ref) -> None:
-    """Show the last turn up to the clicked one whose prompt had it; the clicked one if there is none."""
+    """Show the last turn up to the clicked one whose prompt had the item; if there is none, the clicked turn."""
     asked: Any = getattr(st.session_state.get(f"watched-{number}"), "turn", None)
     session_id = state.selected_session()
     if asked is None or session_id is None or (asked["session"], asked["target"]) != (session_id, str(target)):

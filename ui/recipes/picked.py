@@ -16,7 +16,7 @@ _DRAWN = "recipes_generation"
 
 
 def go(key: str | None) -> NoReturn:
-    """Go to the recipes with this one selected."""
+    """Go to the recipes, with the recipe `key` selected."""
     nav.go("blocks", turn=..., view="recipes", **({RECIPE: key} if key else {}))
 
 

@@ -336,7 +336,7 @@ def _do(session_id: str, key: str, parameters: dict[str, Any]) -> None:
 
 
 def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
-    """Draw tokens by turn: the recipe's, the session's own, the other recipes' behind."""
+    """Draw tokens by turn: of the recipe, of the session itself, and behind them of the other recipes."""
     trial = tried.of(recipe.key)
     if trial is None or not trial.turns:
         return

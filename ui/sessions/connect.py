@@ -45,7 +45,7 @@ class Heard:
 
     session_id: str
     position: int
-    """Log position up to which it was checked."""
+    """Position up to which the session's log was checked."""
     job: str | None
     """Id of this server's last job for the session."""
     running: bool = False
@@ -115,7 +115,7 @@ def draw_live(session_id: str) -> None:
 
 
 def draw_attachment(session_id: str, attachment: AgentAttached) -> None:
-    """Draw a badge on a session that only shows an agent, or a store of one."""
+    """Draw a badge on a session that only shows an agent, or an agent's store."""
     problem = engine().store_problem(session_id)
     if problem is not None:
         st.badge("not followed", icon=":material/visibility_off:", color="orange", help=plain(problem))

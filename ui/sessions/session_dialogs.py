@@ -155,7 +155,7 @@ def _rename(session_id: str, title: str) -> None:
 @st.dialog("Branch", icon=":material/call_split:", on_dismiss=making.forget)
 @error_inside
 def branch_dialog(session_id: str, turn: int | None = None) -> None:
-    """Create a second session in the state this one had at the end of a turn (None: the latest)."""
+    """Create a second session in the state of this session at the end of a turn (None: the latest)."""
     # The dialog was opened again while the work goes on: its progress takes the place of the form.
     if making.follow("Branching"):
         return

@@ -14,7 +14,7 @@ from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
 
 REWRITE = "Rewrite now"
-"""Label in a block's menu, and on the button that starts it."""
+"""Label in a block's menu, and on the button that starts rewriting."""
 
 _SOURCES = {"text": "Its own text", "messages": "The messages it summarises"}
 

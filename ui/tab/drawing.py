@@ -50,7 +50,7 @@ def fragment() -> str | None:
 
 
 def again_in(fragment: str | None) -> None:
-    """Rerun this fragment on behalf of one inside it; Streamlit itself only reruns the innermost or the whole page.
+    """Rerun this fragment for another fragment inside it; Streamlit itself only reruns the innermost or the whole page.
 
     A run that is already drawing it continues.
     """

@@ -25,7 +25,7 @@ class Chosen:
     model: ChatModel
     source: str
     pasted: bool = False
-    """Entered in this browser: it must not be used outside it."""
+    """True if key or address were entered in this browser; the model must not be used for others."""
 
     @property
     def offline(self) -> bool:

@@ -39,7 +39,7 @@ class View:
     step: int | None = None
     """Log position of the step selected inside a turn."""
     seen: object = None
-    """The session's news at the start of the drawing."""
+    """Result of `news` at the start of the drawing, with which later results are compared."""
 
     @property
     def past(self) -> bool:
