@@ -26,7 +26,7 @@ MAX_CHARACTERS = 20_000
 MAX_TRACKS = 6
 """Maximum tracks per turn: those that came furthest; the rest is only counted."""
 
-ERASED = "(These words were erased since.)"
+ERASED = "(These words have been erased since.)"
 
 _KINDS = {QUEUE, PINNED, *BUILT_IN}
 _ROLES = {str(role) for role in MessageRole}

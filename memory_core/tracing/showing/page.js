@@ -106,7 +106,7 @@
     if (others.length || trace.more)
       hero.append(opening("others", `Other carriers of the same information (${number(others.length + trace.more)})`, () => [
         ...others.map(otherOf),
-        ...(trace.more ? [make("p", "small quiet", `And ${number(trace.more)} more, none of them further than these.`)] : []),
+        ...(trace.more ? [make("p", "small quiet", `And ${number(trace.more)} more, which got no further than these.`)] : []),
       ]));
     return hero;
   };
