@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 Mode = Literal["light", "dark"]
+Appearance = Mode | Literal["css"]
+"""`css`: every colour is a CSS variable, for HTML that is drawn once and shown in either mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,13 @@ DARK = Palette(
     text="#E6E8EC",
 )
 
-PALETTES: Mapping[Mode, Palette] = {"light": LIGHT, "dark": DARK}
+_NAMES = tuple(field.name for field in fields(Palette))
+
+PALETTES: Mapping[Appearance, Palette] = {
+    "light": LIGHT,
+    "dark": DARK,
+    "css": Palette(**{name: f"var(--mi-{name})" for name in _NAMES}),
+}
 
 BLOCK_KINDS = ("queue", "static", "facts", "vector", "summary", "graph", "custom")
 """Kinds of a part of the prompt. A user's own block class is `custom`."""
@@ -77,11 +85,16 @@ BLOCK_KINDS = ("queue", "static", "facts", "vector", "summary", "graph", "custom
 STRONG = (*BLOCK_KINDS, "cut")
 """The colours that every user must be able to tell apart, on the page and beside each other."""
 
-_NAMES = frozenset(field.name for field in fields(Palette))
+
+def css_variables(mode: Mode) -> str:
+    """Return the declarations of the variables that the appearance `css` uses, with the ink on each kind of block."""
+    inks = {f"on-{kind}": ink_on(colour(kind, mode)) for kind in BLOCK_KINDS}
+    values = {name: colour(name, mode) for name in _NAMES} | inks
+    return "".join(f"--mi-{name}:{value};" for name, value in values.items())
 
 
-def colour(name: str, mode: Mode) -> str:
-    """The `#RRGGBB` of one meaning, such as `"facts"` or `"cut"`.
+def colour(name: str, mode: Appearance) -> str:
+    """The `#RRGGBB`, or CSS variable, of one meaning, such as `"facts"` or `"cut"`.
 
     Raises: KeyError, if the palette has no such meaning.
     """
@@ -91,13 +104,15 @@ def colour(name: str, mode: Mode) -> str:
     return value
 
 
-def block_colour(kind: str, mode: Mode) -> str:
+def block_colour(kind: str, mode: Appearance) -> str:
     """The colour of a part of the prompt. Unknown kinds are drawn as `custom`."""
     return colour(kind if kind in BLOCK_KINDS else "custom", mode)
 
 
 def ink_on(background: str) -> str:
-    """Near-black or white, whichever has more contrast on `background` (`#RRGGBB`)."""
+    """Near-black or white, whichever has more contrast on `background` (`#RRGGBB`, or the variable of a block)."""
+    if background.startswith("var("):
+        return background.replace("--mi-", "--mi-on-")
     dark, light = LIGHT.text, LIGHT.page
     return max((dark, light), key=lambda ink: contrast(ink, background))
 

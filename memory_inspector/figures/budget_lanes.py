@@ -4,14 +4,16 @@ Lane 1 shows the tokens sent against the limit, with the cut tokens hatched behi
 the flush line, which applies to the queue alone. The HTML contains only numbers and escaped names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from itertools import pairwise
 from typing import Literal
 
-from memory_inspector.palette import PALETTES, Mode, Palette, block_colour, ink_on
+from memory_core import Status
+from memory_core.events import ContextBuilt
+from memory_inspector.palette import PALETTES, Appearance, Palette, block_colour, ink_on
 from memory_inspector.wording.formatting import count, short, tokens
 from memory_inspector.wording.terms import marked_html, term
 
@@ -91,6 +93,63 @@ class Lanes:
         return max(self.limit, self.total + self.cut, self.queue_now, self.flush_line)
 
 
+def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str]) -> Lanes:
+    """The lanes of the last prompt and of the queue now; before any prompt, of the queue alone."""
+    # The limit of the prompt that is drawn, which may be another one now.
+    limit = built.token_limit if built else status.token_limit
+    flushes = f"flushes above {tokens(int(status.history_budget))}"
+    # 1. The queue comes first, and is drawn before there is any prompt.
+    segments = [
+        Segment(
+            label="Queue",
+            kind="queue",
+            tokens=built.queue_tokens if built else 0,
+            priority=None,
+            asked=built.queue_asked if built else 0,
+            note="" if built and built.queue_asked > built.queue_tokens else flushes,
+        )
+    ]
+    # 2. System messages are in every prompt, and belong neither to the queue nor to a block.
+    if built and built.pinned_tokens:
+        pinned = built.pinned_tokens
+        segments.append(Segment("System messages", "custom", pinned, 0, pinned, note="pinned, never cut"))
+    # 3. The blocks; one whose kind is not known here has the colour of custom blocks.
+    for part in built.parts if built else ():
+        segments.append(
+            Segment(
+                label=str(part["name"]),
+                kind=kinds.get(str(part["name"]), "custom"),
+                tokens=int(part["granted"]),
+                priority=int(part["priority"]),
+                asked=int(part["asked"]),
+            )
+        )
+    smallest = built is not None and built.truncation_order == "smallest_first"
+    return Lanes(
+        limit=limit,
+        flush_line=int(status.history_budget),
+        sent=tuple(segments),
+        free=max(0, limit - (built.total if built else 0)),
+        queue_now=status.queue_tokens,
+        cut=sum(int(cut["tokens"]) for cut in built.cuts) if built else 0,
+        cut_first="smallest" if smallest else "largest",
+    )
+
+
+def queue_sentence(status: Status) -> str:
+    """Tokens until the next flush, in words; markdown without quoted words. The queue's size stands above it."""
+    line = int(status.history_budget)
+    over = status.queue_tokens - line
+    if over > 0:
+        ending = f"{tokens(over)} above the flush line: the next message flushes it."
+    else:
+        ending = f"**{tokens(status.to_next_flush)} to the next flush.**"
+    moving = ""
+    if status.in_transit_messages:
+        moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
+    return f"{ending}{moving}"
+
+
 def in_order(lanes: Lanes) -> tuple[Segment, ...]:
     """The queue, then blocks from "never cut" to "cut first"; of equal priority, the first configured goes first."""
     queue = [segment for segment in lanes.sent if segment.kind == "queue"]
@@ -110,21 +169,12 @@ class Motion:
     """Maximum tokens in the queue between the previous and the new lanes, before a flush; 0 without a flush."""
 
 
-def lanes_html(lanes: Lanes, mode: Mode, motion: Motion | None = None) -> str:
+def lanes_html(lanes: Lanes, mode: Appearance, motion: Motion | None = None) -> str:
     """The two lanes as one block of HTML with inline styles, full width, 90 px high.
 
     The animations are defined in static/app.css; the markup itself is their final state.
     """
     palette = PALETTES[mode]
-    sent = _lane(
-        _sent_boxes(lanes, mode, motion),
-        name=f"Sent {tokens(lanes.total)}",
-        mark=f"limit {tokens(lanes.limit)}",
-        at=Fraction(lanes.limit, lanes.scale),
-        line="solid",
-        height=SENT_PIXELS,
-        palette=palette,
-    )
     queue = _lane(
         _queue_boxes(lanes, mode, motion),
         name=f"{lanes.queue_name} {tokens(lanes.queue_now)}",
@@ -134,27 +184,50 @@ def lanes_html(lanes: Lanes, mode: Mode, motion: Motion | None = None) -> str:
         height=QUEUE_PIXELS,
         palette=palette,
     )
+    return _drawn(describe(lanes), _sent_lane(lanes, mode, motion) + queue, palette)
+
+
+def prompt_lane_html(lanes: Lanes, mode: Appearance) -> str:
+    """Return the first lane alone: what is sent, against the limit, without anything about the queue."""
+    return _drawn(_sent_in_words(lanes), _sent_lane(lanes, mode, None), PALETTES[mode])
+
+
+def _drawn(words: str, lanes: str, palette: Palette) -> str:
     style = (
         f"display:flex;flex-direction:column;gap:10px;width:100%;"
         f"color:{palette.text};font-size:12px;line-height:18px;font-variant-numeric:tabular-nums"
     )
-    return f'<div role="img" aria-label="{escape(describe(lanes))}" style="{style}">{sent}{queue}</div>'
+    return f'<div role="img" aria-label="{escape(words)}" style="{style}">{lanes}</div>'
+
+
+def _sent_lane(lanes: Lanes, mode: Appearance, motion: Motion | None) -> str:
+    return _lane(
+        _sent_boxes(lanes, mode, motion),
+        name=f"Sent {tokens(lanes.total)}",
+        mark=f"limit {tokens(lanes.limit)}",
+        at=Fraction(lanes.limit, lanes.scale),
+        line="solid",
+        height=SENT_PIXELS,
+        palette=PALETTES[mode],
+    )
 
 
 def describe(lanes: Lanes) -> str:
     """The lanes in words, for screen readers."""
-    parts = ", ".join(f"{short(segment.label)} {_amount(segment)}" for segment in in_order(lanes))
+    queue = f"{lanes.queue_name} {tokens(lanes.queue_now)}, flushed above {tokens(lanes.flush_line)}."
+    return f"{_sent_in_words(lanes)} {queue}"
+
+
+def _sent_in_words(lanes: Lanes) -> str:
+    parts = ", ".join(f"{short(segment.label)} {amount(segment)}" for segment in in_order(lanes))
     sent = f"Sent {tokens(lanes.total)} of {tokens(lanes.limit)} tokens"
     ends = [f"{tokens(lanes.over)} over the limit" if lanes.over else f"{tokens(lanes.free)} free"]
     if lanes.cut:
         ends.append(f"{tokens(lanes.cut)} cut")
-    return (
-        f"{sent}: {parts}; {', '.join(ends)}. "
-        f"{lanes.queue_name} {tokens(lanes.queue_now)}, flushed above {tokens(lanes.flush_line)}."
-    )
+    return f"{sent}: {parts}; {', '.join(ends)}."
 
 
-def legend_html(lanes: Lanes, mode: Mode) -> str:
+def legend_html(lanes: Lanes, mode: Appearance) -> str:
     """Return a table with a row per part: colour, name, tokens, note. Full width, columns of fixed proportions.
 
     Custom HTML, because Streamlit's table loads pandas and pyarrow, which delays the first page by 0.7 s.
@@ -172,29 +245,29 @@ def legend_html(lanes: Lanes, mode: Mode) -> str:
     )
 
 
-def _legend_row(segment: Segment, palette: Palette, mode: Mode, smallest_first: bool) -> str:
+def _legend_row(segment: Segment, palette: Palette, mode: Appearance, smallest_first: bool) -> str:
     cell = "border:0;padding:4px 0;text-align:left;vertical-align:top"
     name = "overflow:hidden;white-space:nowrap;text-overflow:ellipsis;padding-right:8px;font-weight:400"
     note = f"color:{palette.unknown};font-size:12px"
     lost = segment.cut and not segment.note
     cut = f', <span style="color:{palette.cut};white-space:nowrap">{term("cut", "cut")} {tokens(segment.cut)}</span>'
-    why = marked_html(_note(segment), smallest_first=smallest_first)
+    why = marked_html(note_of(segment), smallest_first=smallest_first)
     label = escape(short(segment.label))
     if segment.kind == "queue" or not segment.note:  # system messages are neither queue nor block
         label = term("queue" if segment.kind == "queue" else "block", label, whole=segment.label)
     return (
         f'<tr><th scope="row" title="{escape(segment.label)}" style="{cell};{name}">'
         f'<span aria-hidden="true" style="color:{block_colour(segment.kind, mode)}">■</span> {label}</th>'
-        f'<td style="{cell}">{_amount(segment)}</td>'
+        f'<td style="{cell}">{amount(segment)}</td>'
         f'<td style="{cell};{note}">{why}{cut if lost else ""}</td></tr>'
     )
 
 
-def _amount(segment: Segment) -> str:
+def amount(segment: Segment) -> str:
     return tokens(segment.tokens) + (f" of {tokens(segment.asked)}" if segment.cut else "")
 
 
-def _note(segment: Segment) -> str:
+def note_of(segment: Segment) -> str:
     return segment.note or _rule(segment)
 
 
@@ -214,7 +287,7 @@ def _places(lanes: Lanes) -> dict[str, tuple[Fraction, Fraction]]:
     return places
 
 
-def _sent_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
+def _sent_boxes(lanes: Lanes, mode: Appearance, motion: Motion | None) -> str:
     """Boxes for the free space up to the limit and for the parts; hatched ones for tokens cut or over the limit."""
     palette, scale = PALETTES[mode], lanes.scale
     drawn = [segment for segment in in_order(lanes) if segment.tokens]
@@ -241,7 +314,7 @@ def _gaps(drawn: Sequence[Segment]) -> list[int]:
     return [2 if before.kind == after.kind else 1 for before, after in pairwise(drawn)] + [1] * bool(drawn)
 
 
-def _queue_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
+def _queue_boxes(lanes: Lanes, mode: Appearance, motion: Motion | None) -> str:
     palette, moves = PALETTES[mode], ""
     if motion is not None:
         was = _percent(Fraction(motion.before.queue_now, motion.before.scale))
@@ -254,9 +327,9 @@ def _queue_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
     return track + _box(0, lanes.queue_now, lanes.scale, f"background:{palette.queue}{moves}", title=title)
 
 
-def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Mode, moves: str) -> str:
+def _segment_box(segment: Segment, start: int, scale: int, gap: int, mode: Appearance, moves: str) -> str:
     background = block_colour(segment.kind, mode)
-    title = f"{segment.label}: {_amount(segment)} tokens, {_rule(segment)}"
+    title = f"{segment.label}: {amount(segment)} tokens, {_rule(segment)}"
     # A name that does not fit wraps below the box, out of sight, as the empty first item holds the first line.
     name = (
         f'<span style="width:0;height:{SENT_PIXELS}px"></span>'
@@ -284,8 +357,8 @@ def _box(start: int, length: int, scale: int, style: str, *, gap: int = 0, title
 
 def _hatch(palette: Palette) -> str:
     red = palette.cut
-    # 2E is an alpha of 18 %: between the stripes, the part beneath remains visible.
-    stripes = f"repeating-linear-gradient(135deg,{red} 0 2px,{red}2E 2px 6px)"
+    # Between the stripes, the part beneath remains visible.
+    stripes = f"repeating-linear-gradient(135deg,{red} 0 2px,color-mix(in srgb,{red} 18%,transparent) 2px 6px)"
     return f"background:{stripes};border:1px solid {red};border-radius:0 4px 4px 0"
 
 

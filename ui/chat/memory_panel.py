@@ -8,6 +8,7 @@ import streamlit as st
 
 from memory_core import Memory, Status
 from memory_core.events import ContextBuilt, FlushPlanned, expand
+from memory_inspector.figures.budget_lanes import lanes_of, queue_sentence
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences import KNOWN, Line
 from memory_inspector.wording.event_sentences.event_words import words_in_log
@@ -16,7 +17,7 @@ from memory_inspector.wording.story import STORY_KINDS, story
 from memory_inspector.wording.terms import marked
 from ui.blocks.editor import edit_dialog
 from ui.chat.player import start
-from ui.parts.budget_card import draw_budget, lanes_of, queue_sentence
+from ui.parts.budget_card import draw_budget
 from ui.parts.components import filled, heading
 from ui.parts.flushing import flush_dialog
 from ui.tab import nav

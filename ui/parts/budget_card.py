@@ -1,63 +1,16 @@
 """The budget card: two lanes, a sentence about them, and the numbers as a small table."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from memory_core import Status
-from memory_core.events import ContextBuilt
-from memory_inspector.figures.budget_lanes import Lanes, Motion, Segment, lanes_html, legend_html
-from memory_inspector.wording.formatting import count, tokens
+from memory_inspector.figures.budget_lanes import Lanes, Motion, lanes_html, legend_html
+from memory_inspector.wording.formatting import tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts.components import heading
 from ui.tab import state
 from ui.tab.appearance import mode
-
-
-def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str]) -> Lanes:
-    """The lanes of the last prompt and of the queue now; before any prompt, of the queue alone."""
-    # The limit of the prompt that is drawn, which may be another one now.
-    limit = built.token_limit if built else status.token_limit
-    flushes = f"flushes above {tokens(int(status.history_budget))}"
-    # 1. The queue comes first, and is drawn before there is any prompt.
-    segments = [
-        Segment(
-            label="Queue",
-            kind="queue",
-            tokens=built.queue_tokens if built else 0,
-            priority=None,
-            asked=built.queue_asked if built else 0,
-            note="" if built and built.queue_asked > built.queue_tokens else flushes,
-        )
-    ]
-    # 2. System messages are in every prompt, and belong neither to the queue nor to a block.
-    if built and built.pinned_tokens:
-        pinned = built.pinned_tokens
-        segments.append(Segment("System messages", "custom", pinned, 0, pinned, note="pinned, never cut"))
-    # 3. The blocks; one whose kind is not known here has the colour of custom blocks.
-    for part in built.parts if built else ():
-        segments.append(
-            Segment(
-                label=str(part["name"]),
-                kind=kinds.get(str(part["name"]), "custom"),
-                tokens=int(part["granted"]),
-                priority=int(part["priority"]),
-                asked=int(part["asked"]),
-            )
-        )
-    smallest = built is not None and built.truncation_order == "smallest_first"
-    return Lanes(
-        limit=limit,
-        flush_line=int(status.history_budget),
-        sent=tuple(segments),
-        free=max(0, limit - (built.total if built else 0)),
-        queue_now=status.queue_tokens,
-        cut=sum(int(cut["tokens"]) for cut in built.cuts) if built else 0,
-        cut_first="smallest" if smallest else "largest",
-    )
-
 
 MOVING_SECONDS = 3.0
 """Duration, in seconds, of the animation of changed lanes; a page opened later shows them without it."""
@@ -107,17 +60,3 @@ def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | Non
     since = f" {tokens(sent)} of it were in the prompt; the rest came later." if lanes.queue_now > sent else ""
     st.markdown(f":small[{sentence}]", help=f"{HELP['queue']} {HELP['flush']}{since}")
     st.html(legend_html(lanes, mode()))
-
-
-def queue_sentence(status: Status) -> str:
-    """Tokens until the next flush, in words; markdown without quoted words. The queue's size is drawn above it."""
-    line = int(status.history_budget)
-    over = status.queue_tokens - line
-    if over > 0:
-        ending = f"{tokens(over)} above the flush line: the next message flushes it."
-    else:
-        ending = f"**{tokens(status.to_next_flush)} to the next flush.**"
-    moving = ""
-    if status.in_transit_messages:
-        moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
-    return f"{ending}{moving}"
