@@ -73,11 +73,8 @@ DARK = Palette(
 
 _NAMES = tuple(field.name for field in fields(Palette))
 
-PALETTES: Mapping[Appearance, Palette] = {
-    "light": LIGHT,
-    "dark": DARK,
-    "css": Palette(**{name: f"var(--mi-{name})" for name in _NAMES}),
-}
+_CSS = Palette(**{name: f"var(--mi-{name})" for name in _NAMES})
+PALETTES: Mapping[Appearance, Palette] = {"light": LIGHT, "dark": DARK, "css": _CSS}
 
 BLOCK_KINDS = ("queue", "static", "facts", "vector", "summary", "graph", "custom")
 """Kinds of a part of the prompt. A user's own block class is `custom`."""

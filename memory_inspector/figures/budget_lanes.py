@@ -169,62 +169,47 @@ class Motion:
     """Maximum tokens in the queue between the previous and the new lanes, before a flush; 0 without a flush."""
 
 
-def lanes_html(lanes: Lanes, mode: Appearance, motion: Motion | None = None) -> str:
-    """The two lanes as one block of HTML with inline styles, full width, 90 px high.
+def lanes_html(lanes: Lanes, mode: Appearance, motion: Motion | None = None, *, queue: bool = True) -> str:
+    """The two lanes as one block of HTML with inline styles, full width, 90 px high; the first alone without `queue`.
 
     The animations are defined in static/app.css; the markup itself is their final state.
     """
     palette = PALETTES[mode]
-    queue = _lane(
-        _queue_boxes(lanes, mode, motion),
-        name=f"{lanes.queue_name} {tokens(lanes.queue_now)}",
-        mark=f"flush above {tokens(lanes.flush_line)}",
-        at=Fraction(lanes.flush_line, lanes.scale),
-        line="dashed",
-        height=QUEUE_PIXELS,
-        palette=palette,
-    )
-    return _drawn(describe(lanes), _sent_lane(lanes, mode, motion) + queue, palette)
-
-
-def prompt_lane_html(lanes: Lanes, mode: Appearance) -> str:
-    """Return the first lane alone: what is sent, against the limit, without anything about the queue."""
-    return _drawn(_sent_in_words(lanes), _sent_lane(lanes, mode, None), PALETTES[mode])
-
-
-def _drawn(words: str, lanes: str, palette: Palette) -> str:
-    style = (
-        f"display:flex;flex-direction:column;gap:10px;width:100%;"
-        f"color:{palette.text};font-size:12px;line-height:18px;font-variant-numeric:tabular-nums"
-    )
-    return f'<div role="img" aria-label="{escape(words)}" style="{style}">{lanes}</div>'
-
-
-def _sent_lane(lanes: Lanes, mode: Appearance, motion: Motion | None) -> str:
-    return _lane(
+    drawn = _lane(
         _sent_boxes(lanes, mode, motion),
         name=f"Sent {tokens(lanes.total)}",
         mark=f"limit {tokens(lanes.limit)}",
         at=Fraction(lanes.limit, lanes.scale),
         line="solid",
         height=SENT_PIXELS,
-        palette=PALETTES[mode],
+        palette=palette,
     )
+    if queue:
+        drawn += _lane(
+            _queue_boxes(lanes, mode, motion),
+            name=f"{lanes.queue_name} {tokens(lanes.queue_now)}",
+            mark=f"flush above {tokens(lanes.flush_line)}",
+            at=Fraction(lanes.flush_line, lanes.scale),
+            line="dashed",
+            height=QUEUE_PIXELS,
+            palette=palette,
+        )
+    style = (
+        f"display:flex;flex-direction:column;gap:10px;width:100%;"
+        f"color:{palette.text};font-size:12px;line-height:18px;font-variant-numeric:tabular-nums"
+    )
+    return f'<div role="img" aria-label="{escape(describe(lanes, queue=queue))}" style="{style}">{drawn}</div>'
 
 
-def describe(lanes: Lanes) -> str:
+def describe(lanes: Lanes, *, queue: bool = True) -> str:
     """The lanes in words, for screen readers."""
-    queue = f"{lanes.queue_name} {tokens(lanes.queue_now)}, flushed above {tokens(lanes.flush_line)}."
-    return f"{_sent_in_words(lanes)} {queue}"
-
-
-def _sent_in_words(lanes: Lanes) -> str:
     parts = ", ".join(f"{short(segment.label)} {amount(segment)}" for segment in in_order(lanes))
     sent = f"Sent {tokens(lanes.total)} of {tokens(lanes.limit)} tokens"
     ends = [f"{tokens(lanes.over)} over the limit" if lanes.over else f"{tokens(lanes.free)} free"]
     if lanes.cut:
         ends.append(f"{tokens(lanes.cut)} cut")
-    return f"{sent}: {parts}; {', '.join(ends)}."
+    of_queue = f" {lanes.queue_name} {tokens(lanes.queue_now)}, flushed above {tokens(lanes.flush_line)}."
+    return f"{sent}: {parts}; {', '.join(ends)}.{of_queue if queue else ''}"
 
 
 def legend_html(lanes: Lanes, mode: Appearance) -> str:
