@@ -15,9 +15,12 @@ from memory_core.history.by_turn import History
 from memory_core.history.log import fact_words_at
 from memory_core.history.pieces import Pieces
 from memory_core.messages import MEMORY_TOOLS, message_text
+from memory_core.planning.fact_merging import Fact
+from memory_core.planning.graph_rules import Graph
+from memory_core.retrieval.retrieval import StoredTurn
 from memory_inspector.wording.event_sentences.line import Line, Words, describe
 from memory_inspector.wording.formatting import short
-from memory_inspector.wording.unit_names import unit_of
+from memory_inspector.wording.unit_names import unit_of, units
 
 Key = TypeVar("Key")
 
@@ -43,8 +46,7 @@ class WordsInLog:
         named = _Named()
         for record in records:
             named.apply(record.event, previews=True)
-        due = frozenset(delivery.id for delivery in memory.session.deliveries(states=("pending", "parked")))
-        return replace(self._read([(named, records[-1])], memory)[0], due=due)
+        return replace(self._read([(named, records[-1])], memory)[0], due=_due(memory))
 
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
         """Return a sentence per event, with texts as they were at that event; recalled turns are not quoted."""
@@ -86,6 +88,35 @@ class WordsInLog:
         for record in history.after(self._position):
             self._pieces.apply(record)
         self._position = max(self._position, history.position)
+
+
+def present_words(memory: Memory, records: Sequence[EventRecord]) -> Words:
+    """Return the words of events as they read now; for the latest turn, without reading the whole log."""
+    named, facts, graphs, turns = _Named(), list[Fact](), list[Graph](), list[StoredTurn]()
+    for record in records:
+        named.apply(record.event, previews=True)
+    for attached in memory.blocks:
+        if attached.kind == "facts" and named.facts:
+            facts += memory.facts.read(attached.name, states=None)
+        elif attached.kind == "graph" and (named.relations or named.entities):
+            graphs.append(memory.blocks.graph(attached.name).graph())
+        elif attached.kind == "vector" and (wanted := {*named.units, *named.quoted_units}):
+            turns += memory.retrieval.stored_turns(attached.name, numbers=wanted)
+    texts = memory.log.texts({*named.texts, *named.messages})
+    return Words(
+        facts={fact.id: fact.text for fact in facts},
+        turns={unit.number: unit.turn for unit in turns},
+        previews={unit.number: _beginning(unit.messages[0].message) for unit in turns},
+        due=_due(memory),
+        texts={key: said_text(text) if key in named.messages else text for key, text in texts.items()},
+        relations={id: graph.describe(relation) for graph in graphs for id, relation in graph.relations.items()},
+        entities={id: graph.name(id) for graph in graphs for id in graph.entities},
+        units=units(memory),
+    )
+
+
+def _due(memory: Memory) -> frozenset[int]:
+    return frozenset(delivery.id for delivery in memory.session.deliveries(states=("pending", "parked")))
 
 
 def words_in_log(memory: Memory) -> WordsInLog:
@@ -233,4 +264,8 @@ def said_text(stored: str) -> str:
 
 
 def _preview(stored: str) -> str:
-    return short(" ".join(message_text(ChatMessage.from_json(stored)).split()), PREVIEW_CHARACTERS)
+    return _beginning(ChatMessage.from_json(stored))
+
+
+def _beginning(message: ChatMessage) -> str:
+    return short(" ".join(message_text(message).split()), PREVIEW_CHARACTERS)
