@@ -30,6 +30,7 @@ from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError
 from memory_core.events import Actor, EventRecord, SessionClosed
+from memory_core.formats import notebooks
 from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.protocols import ChatModel
@@ -91,6 +92,8 @@ class Memory:
         self.retrieval = SessionRetrieval(session)
         self.preview = SessionPreview(session)
         self.trace = SessionTracer(session)
+
+    _repr_html_ = notebooks.repr_html
 
     def __repr__(self) -> str:
         """Return session, limit, queue and blocks in one line; without the queue if the session cannot be read."""

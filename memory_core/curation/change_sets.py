@@ -16,6 +16,7 @@ from memory_core.engine.context import Context
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Curated, EventRecord
+from memory_core.formats.notebooks import repr_html
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.store.log_rows import last_position
 from memory_core.store.writing import Writing
@@ -124,6 +125,8 @@ class Change(AppliedChangeSet):
 
     prompt: Context | None = None
     """Next prompt with the change, if this is a preview; None if the change is stored."""
+
+    _repr_html_ = repr_html
 
     def __str__(self) -> str:
         return self.sentence if self.prompt is None else f"Preview: {self.sentence}\n{self.prompt}"

@@ -14,6 +14,7 @@ from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor, FactsRead
+from memory_core.formats.notebooks import repr_html
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning import curation
 from memory_core.planning.curation import ChangeSet
@@ -35,6 +36,12 @@ class FactsAsked:
     query: str | None = None
 
 
+class FactList(list[Fact]):
+    """List of facts that a notebook shows as a table."""
+
+    _repr_html_ = repr_html
+
+
 class Options(TypedDict, total=False):
     """Options of every method that changes facts."""
 
@@ -51,7 +58,7 @@ class SessionFacts:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def read(self, block: str, *, states: Iterable[str] | None = ("active",)) -> list[Fact]:
+    def read(self, block: str, *, states: Iterable[str] | None = ("active",)) -> FactList:
         """Return the facts of a block, oldest first; `states=None`: of all states, and those in quarantine too.
 
         Raises:
@@ -62,7 +69,7 @@ class SessionFacts:
         with self._session.database.read() as connection:
             facts = read_facts(connection, scope, block, states=states)
             withheld = self._session.quarantine(connection).facts if states is not None else ()
-        return [fact for fact in facts if fact.id not in withheld]
+        return FactList(fact for fact in facts if fact.id not in withheld)
 
     def keyed(self, block: str, keys: Iterable[str]) -> dict[str, Fact]:
         """Return the active facts of a block that have these keys, by key.

@@ -17,6 +17,7 @@ from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, user_message
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
 from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.notebooks import repr_html
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context_plan import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.quarantine import Quarantine
@@ -77,6 +78,8 @@ class Context:
     def billed_tokens(self) -> int:
         """Tokens an endpoint would count: content, markup and overhead."""
         return self.content_tokens + self.markup_tokens + self.overhead_tokens
+
+    _repr_html_ = repr_html
 
     def __str__(self) -> str:
         return self.explain()

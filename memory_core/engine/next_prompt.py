@@ -16,6 +16,7 @@ from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import model_waited_for
 from memory_core.engine.queue import plan_under
 from memory_core.engine.session import Session, SessionBlock
+from memory_core.formats.notebooks import repr_html
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns
 from memory_core.store.delivery_rows import last_turn_heard, pending_by_block
@@ -43,6 +44,8 @@ class NextPrompt:
     """Blocks whose learning cannot be predicted: the prompt shows them in their present state."""
     read_elsewhere: tuple[str, ...] = ()
     """Blocks that the agent's program reads with its own code, which the preview does not run."""
+
+    _repr_html_ = repr_html
 
 
 def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:

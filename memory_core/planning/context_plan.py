@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from memory_core.events import Ref
+from memory_core.formats.notebooks import repr_html
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import SizedMessage
 from memory_core.text import listed
@@ -126,6 +127,8 @@ class ContextPlan:
     """Tokens that still exceed the limit once only uncuttable parts are left (see `when_over`)."""
     over_because: str | None
     """Name of the uncuttable content that alone exceeds the limit; None when nothing does."""
+
+    _repr_html_ = repr_html
 
     @property
     def free(self) -> int:

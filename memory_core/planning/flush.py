@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Literal
 
 from memory_core.errors import ConfigError
+from memory_core.formats.notebooks import repr_html
 from memory_core.messages import MessageRole
 
 
@@ -59,6 +60,8 @@ class FlushPlan:
     tokens_left: int
     over_by: int
     """Tokens still above the history budget: the newest turn alone may be too big."""
+
+    _repr_html_ = repr_html
 
     def __bool__(self) -> bool:
         return bool(self.leave)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from memory_core.events import Ref
+from memory_core.formats.notebooks import repr_html
 from memory_core.text import listed, shortened
 
 StageName = Literal["said", "queue", "flush", "delivery", "learned", "kept", "found", "prompt", "answer"]
@@ -223,6 +224,8 @@ class Trace:
     """Number of carriers beyond the listed tracks."""
     cut: CutTrace | None = None
     """The picked cut, if any; `tracks` are then those of its entries."""
+
+    _repr_html_ = repr_html
 
     def __str__(self) -> str:
         """Format the sentence, then each track with its stages."""
