@@ -441,6 +441,16 @@ class Memory:
         """
         return deliver(self._session, timeout=timeout, force=force)
 
+    def watch(self) -> notebooks.Watching:
+        """Show this memory in a notebook cell that is drawn anew as turns are added, by this process or another.
+
+        It ends when the memory is closed, or `stop()` is called on the result.
+
+        Raises:
+            ConfigError: there is no notebook, or no installed package draws.
+        """
+        return notebooks.watch(self)
+
     async def aput(self, message: GivenMessage, **options: Any) -> Receipt:
         return await asyncio.to_thread(self.put, message, **options)
 
