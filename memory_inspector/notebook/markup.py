@@ -14,7 +14,7 @@ Thing = TypeVar("Thing")
 MAX_CHARACTERS, MAX_ROWS = 400, 100
 """Maximum characters of a text, and maximum rows of a table and items of a list."""
 
-_LIGHT = ":is([data-jp-theme-light=true],.vscode-light,[theme=light],[data-theme=light])"
+_LIGHT = ":is([data-jp-theme-light=true],.vscode-light,.vscode-high-contrast-light,[theme=light],[data-theme=light])"
 _DARK = ":is([data-jp-theme-light=false],.vscode-dark,.vscode-high-contrast,[theme=dark],[data-theme=dark])"
 """Marks of the theme in JupyterLab, VS Code, Colab and others; without any, the system's setting counts."""
 
@@ -80,8 +80,7 @@ def card(body: Html) -> str:
 @cache
 def _style() -> str:
     light, dark = (f"{css_variables(mode)}color-scheme:{mode};" for mode in ("light", "dark"))
-    return (
-        f".memory-inspector{{{light}}}"
-        f"@media(prefers-color-scheme:dark){{.memory-inspector:not({_LIGHT} *){{{dark}}}}}"
-        f"{_DARK} .memory-inspector{{{dark}}}" + (files(__package__) / "notebook.css").read_text(encoding="utf-8")
-    )
+    # A light notebook stays light on a dark system.
+    in_dark = f".memory-inspector:not({_LIGHT} *){{{dark}}}"
+    colours = f".memory-inspector{{{light}}}@media(prefers-color-scheme:dark){{{in_dark}}}{_DARK} {in_dark}"
+    return colours + (files(__package__) / "notebook.css").read_text(encoding="utf-8")
