@@ -480,7 +480,7 @@ def ended(watcher):
 def test_a_watched_memory_is_drawn_anew_when_it_changes_and_only_then(cell):
     memory = small()
     watcher = memory.watch()
-    assert "Empty." in checked(cell.shown["text/html"]).text
+    assert "No turn yet." in checked(cell.shown["text/html"]).text
     assert cell.shown["text/plain"] == repr(memory)
     memory.put(note(1))
     until(lambda: "1 turn, 1 message" in cell.shown["text/html"])

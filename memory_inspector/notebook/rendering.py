@@ -72,7 +72,7 @@ def _(memory: Memory) -> Html:
         _title(short(session_name(status.title, status.session_id), QUOTED), sizes),
         budget,
         table((f"Prompt of turn {tokens(newest[0].turn)}" if newest else "No prompt yet", "Tokens", ""), parts, tuple),
-        tag("p", f"What memory did in turn {tokens(status.turns)}" if status.turns else "Empty.", kind="head"),
+        tag("p", f"What memory did in turn {tokens(status.turns)}" if status.turns else "No turn yet.", kind="head"),
         tag("ul", items(lines, _story_line)),
     )
 
