@@ -98,6 +98,7 @@ def test_a_comment_stays_within_what_github_takes(tmp_path):
 # -- the action ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("check_jsonschema") is None, reason="check-jsonschema is not installed")
 def test_the_action_and_the_workflow_to_copy_fit_githubs_schemas(tmp_path):
     page = (ROOT / "docs/how-to/check-a-configuration.md").read_text(encoding="utf-8")

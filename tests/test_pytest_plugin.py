@@ -35,6 +35,7 @@ def test_one_setting_makes_probes_red_with_the_sentence_and_back_green(pytester,
     run(pytester, "--memory", "probes").assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_only_the_option_collects_probe_files(pytester, folder):
     pytester.makepyfile("def test_own(): pass")
     run(pytester).assert_outcomes(passed=1)
@@ -185,6 +186,7 @@ def test_a_replay_takes_a_file_and_changes(pytester, folder):
     assert LOST in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_other_test_runs_do_not_load_the_engine(pytester):
     pytester.makepyfile("import sys\ndef test_light(): assert 'memory_core' not in sys.modules")
     pytester.runpytest_subprocess().assert_outcomes(passed=1)

@@ -65,12 +65,14 @@ def test_each_question_is_asked_with_the_memory_without_it_and_with_each_block_a
     assert (value.measure, value.model) == ("evidence", None)
 
 
+@pytest.mark.slow
 def test_evidence_in_several_lines_is_one_question(memory, services):
     both = (QUESTIONS[0], Question(QUESTIONS[0].words, "Ana sings in a choir"))
     value = value_of(Player(services), script_of(memory), variant_of(memory), both)
     assert value.arms[0].scores == (0.5,)
 
 
+@pytest.mark.slow
 def test_without_questions_recorded_answers_are_looked_for(services):
     memory = made(services)
     memory.put(user("What may I not eat?"))
@@ -89,6 +91,7 @@ def test_nothing_to_ask_is_said(services):
         value_of(Player(services), script_of(memory), variant_of(memory))
 
 
+@pytest.mark.slow
 def test_measuring_changes_nothing_and_can_be_cancelled(memory, services):
     position = memory.session.status().position
     assert value_of(Player(services), script_of(memory), variant_of(memory), QUESTIONS, cancelled=lambda: True) is None
