@@ -103,11 +103,11 @@ def last(trial: Trial) -> int:
 
 
 def freshness(tried: Tried, turns: int) -> str:
-    """Note on the turns behind the numbers, and on the meaning of model calls."""
+    """Return the note above the table: the turns that were tried, and the meaning of the column *Model calls*."""
     since = turns - tried.turns
     when = f"Tried on turns {tokens(tried.first_turn)} to {tokens(tried.turns)}"
     when += f", {count(since, 'turn')} ago" if since > 0 else ""
-    return f"{when}, by rules: 0 model calls. *Model calls*: how many a model would need to learn the same."
+    return f"{when}, using rules only: no model was called. *Model calls*: calls that learning with a model would take."
 
 
 # -- the table -----------------------------------------------------------------------------------

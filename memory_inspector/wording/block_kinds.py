@@ -428,7 +428,7 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
 
 
 def _described(plugin: Plugin) -> str:
-    offered = f"Offered by {plugin.package}." if plugin.package else "Offered by a package of this machine."
+    offered = f"Offered by {plugin.package}." if plugin.package else "Offered by a package installed on this machine."
     return f"{plugin.description} {offered}".strip()
 
 

@@ -307,7 +307,7 @@ def test_a_turn_without_a_prompt_shows_the_one_before_and_says_so(home):
     memory = session("quiet")
     say(memory, "Hello")
     memory.put(ChatMessage(role="user", content="Nobody answers"))
-    assert "No prompt was built in turn 2. This is the one of turn 1." in joined(page(session="quiet"))
+    assert "No prompt was built in turn 2. This is the prompt of turn 1." in joined(page(session="quiet"))
 
 
 @pytest.mark.slow

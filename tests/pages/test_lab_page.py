@@ -297,7 +297,7 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     assert not app.exception
     assert "**Stable beginning of a prompt**" in joined(app)
     app = app.segmented_control(key="lab__sweep_as").set_value("Front").run()
-    assert "On the line: best for their tokens." in joined(app)
+    assert "On the line: no other result does better with as few tokens." in joined(app)
     app = app.selectbox(key="lab__sweep_measure").set_value("cost").run()
     assert "Enter a price to see the cost" in joined(app)
     app = app.number_input(key="lab__sweep_price").set_value(0.15).run()
@@ -348,7 +348,7 @@ def test_words_that_are_watched_and_never_occur_are_lost_under_every_configurati
     assert list(numbers(app)["Watched"]) == ["0 of 1", "0 of 1"]
     app = ready(view(app, "tests"))
     app = button(app, "Find the smallest limit that keeps it").click().run()
-    app = drawn_until(app, lambda: app.exception or "Not even 700 tokens keep it" in joined(app))
+    app = drawn_until(app, lambda: app.exception or "Not even 700 tokens keep what is watched" in joined(app))
     assert not app.exception
 
 

@@ -98,7 +98,7 @@ def test_of_a_long_conversation_only_the_newest_turns_are_counted():
     long = tried(trial("buffer", 10, 20, 30), turns=500)
     assert long.first_turn == 498
     assert "its newest 3 turns" in opening("x", 500, 1, long)
-    assert freshness(long, 502).startswith("Tried on turns 498 to 500, 2 turns ago, by rules: 0 model calls.")
+    assert freshness(long, 502).startswith("Tried on turns 498 to 500, 2 turns ago, using rules only: no model was")
 
 
 def test_a_name_of_a_recipe_says_when_it_was_changed_since():

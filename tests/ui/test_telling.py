@@ -210,7 +210,7 @@ SENTENCES = [
     ),
     (
         ConfigurationChanged({}, {}, "app", {"token_limit": 900}),
-        "Kept the stored settings and ignored the code's: the token limit to 900",
+        "Kept the stored settings and ignored those passed by the program: the token limit to 900",
     ),
     (
         MessageAdded(3, "id", "user", 44, 44, "o200k", "m"),
@@ -460,7 +460,7 @@ SENTENCES = [
     ),
     (
         BlockEdited("Instructions", 2, "h", "h", ignored="x"),
-        "Kept the stored text of Instructions and ignored the code's",
+        "Kept the stored text of Instructions and ignored the text passed by the program",
     ),
     (BlockStateSaved("Notes", "h"), "Saved what Notes learned"),
     (BlockStateSaved("Notes", "h", ("client",)), "Saved what Notes learned, but it cannot keep client"),

@@ -16,10 +16,10 @@ from ui.tab.view import View
 from ui.timeline.opened import EVENT
 
 WRITES = 12
-"""Writes of a record that are drawn, the newest first."""
+"""Maximum number of writes of a record that are drawn, the newest first."""
 
 READS = 6
-"""Searches that are named below a record, the newest first."""
+"""Maximum number of searches named below a record, the newest first."""
 
 NAMED = 3
 """Maximum number of records named in a sentence."""
@@ -49,7 +49,7 @@ def draw(view: View) -> None:
     words = _words_of(view, store)
     _draw_notes(store)
     if not store.records:
-        st.markdown("No record was reported. Searches are on Retrieval.")
+        st.markdown("No records were reported. Searches are listed on the Retrieval page.")
         return
     record = _draw_records(store, words)
     if record is None:

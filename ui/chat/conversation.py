@@ -119,7 +119,7 @@ def _turn_line(view: View, turn: int, summary: Summary, *, asks_again: bool) -> 
                 icon=":material/close:" if opened else ":material/balance:",
                 on_click=_ASKED_AGAIN.put,
                 args=(session_id, 0 if opened else turn),
-                help="Ask again without an item of its prompt, or with the item reworded",
+                help="Ask this turn's question again with one item of the prompt left out or reworded",
             )
     if opened and asks_again and past is not None and past.built is not None:
         from ui.context.ablation import draw_form  # here, as the first page is drawn without it

@@ -98,7 +98,7 @@ def _draw_asking(
     before, after = question.tokens
     other = "without it" if words is None else "reworded"
     cost = "Rules answer, at no cost." if model.offline else f"{plain(model.name)} is called twice."
-    offered = " Its memory tools are offered; calls are shown, not made." if question.tools else ""
+    offered = " Memory tools are offered to the model; calls are shown, not carried out." if question.tools else ""
     st.markdown(f":small[{cost} {tokens(before)} tokens with it, {tokens(after)} {other}.{offered} Nothing is stored.]")
     place = (session_id, sent.record.position, ref, words, model.name)
     st.button(

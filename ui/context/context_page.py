@@ -100,7 +100,7 @@ def _draw_sentence(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""
-        st.markdown(f":small[:gray[No prompt was built in turn {shown}{by_then}. This is the one of turn {has}.]]")
+        st.markdown(f":small[:gray[No prompt was built in turn {shown}{by_then}. This is the prompt of turn {has}.]]")
     for remark in notes:
         if remark.rule in ("unreadable", "degraded", "erased"):
             st.warning(plain(remark.text))

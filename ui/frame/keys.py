@@ -27,10 +27,10 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
     ),
     "Chat": (
         ("N", "Next message of the recording"),
-        ("Y", "Copy a message: Up and Down choose, Enter copies, F follows it to the prompt"),
+        ("Y", "Copy a message: Up and Down choose, Enter copies, F opens its trace"),
         ("Enter", "Send what you wrote"),
     ),
-    "Context": (("F", "Choose a sentence of the prompt: Up and Down move, Enter follows it"),),
+    "Context": (("F", "Choose a sentence of the prompt: Up and Down move, Enter opens its trace"),),
     "Facts, Review": (
         ("A", "Accept"),
         ("E", "Edit"),

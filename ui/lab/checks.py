@@ -111,7 +111,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
             "Find the smallest limit that keeps it" if len(phrases) == 1 else "Find the smallest limit that keeps them",
             key="lab__limit",
             icon=":material/compress:",
-            help=f"Plays {tried.name} by rules under several limits: every prompt since it was said must have it",
+            help=f"Plays {tried.name} by rules under several limits: all watched phrases must stay in the prompts",
             on_click=playing.find_limit,
             args=(memory, position, variant, phrases),
         )
@@ -119,9 +119,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
         progress.follow([job], holds=True)
     # 2. Found nothing: even the limit of this configuration loses it.
     elif not job.text:
-        st.markdown(
-            f"Not even {tokens(variant.config.token_limit)} tokens keep it in every prompt since it was first said."
-        )
+        st.markdown(f"Not even {tokens(variant.config.token_limit)} tokens keep what is watched in the prompts.")
     else:
         limit = int(job.text)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -21,7 +21,7 @@ def draw_patterns(patterns: Patterns, what: str, key: str) -> None:
     chart(
         pattern_figure(patterns.patterns, mode()),
         f"{key}_figure",
-        "Failure rates by property, beside those of all others",
+        "Failure rate of the cases with each property, and of all other cases",
     )
     rate: Any = partial(st.column_config.TextColumn, width=90)
     st.dataframe(

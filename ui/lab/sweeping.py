@@ -510,10 +510,11 @@ def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) ->
     if shown == FRONT:
         unknown = len(result.unknown(measured))
         left_out = f" {count(unknown, 'cell')} not played yet." if unknown else ""
-        sentence = f"On the line: best for their tokens.{left_out}"
+        sentence = f"On the line: no other result does better with as few tokens.{left_out}"
         figure = front_figure(result, measured, axes, front, mode())
     else:
-        sentence = f"Outlined: best for their tokens.{' Hatched: not played yet.' if result.unknown(measured) else ''}"
+        hatched = " Hatched: not played yet." if result.unknown(measured) else ""
+        sentence = f"Outlined: no other result does better with as few tokens.{hatched}"
         figure = sweep_figure(result, measured, axes, (across, down), front, mode())
     title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{sentence} {clicked}]]")
     take = partial(_take, memory.session_id, tried.name, result, key)

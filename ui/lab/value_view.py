@@ -55,7 +55,7 @@ class _Request:
 
     @property
     def job_key(self) -> str:
-        """Id of the job; another one once a value was evicted, as a job that succeeded does not run again."""
+        """Id of the job; it changes when a cached value is evicted, because a job that succeeded does not run again."""
         return f"lab-value/{_cache(self.memory).dropped}/{self.key}"
 
 
@@ -130,15 +130,15 @@ def _draw_value(memory: Memory, value: Value) -> None:
                 width=150, help="From the whole memory, with its 95 % interval over the questions"
             ),
             "p": st.column_config.NumberColumn(
-                format="%.3f", width=60, help="Sign test: chance of so uneven a split if there were no difference"
+                format="%.3f", width=60, help="Sign test: probability of a split at least as uneven by chance alone"
             ),
             "Tokens a turn": whole(width=88, help="Tokens of a prompt, on average"),
-            "Uncached": whole(width=80, help="Tokens behind the beginning that each prompt shares with the one before"),
+            "Uncached": whole(width=80, help="Tokens after the beginning that a prompt shares with the one before"),
         },
         alt="One row for each configuration: score, difference from the whole memory, tokens",
     )
     price = value.arms[0].price
-    heading("Blocks", " :small[:gray[What each costs, and what it makes a prompt cache read again.]]")
+    heading("Blocks", " :small[:gray[What each block costs, and the tokens read again because it changed.]]")
     alone = {arm.name.removeprefix("only "): arm for arm in value.arms[2:]}
     usage = memory.log.usage()
     names = [block.name for block in memory.blocks if block.name in price.sent]
@@ -160,8 +160,8 @@ def _draw_value(memory: Memory, value: Value) -> None:
             "": st.column_config.TextColumn(width=150),
             "Score alone": score(width=110),
             "Tokens a turn": st.column_config.NumberColumn(format="%.0f", width=88),
-            "In prompts": whole(width=80, help="Prompts of this session that the block gave something to"),
-            "Read again": whole(width=80, help="Tokens that were sent before and follow the first change in this part"),
+            "In prompts": whole(width=80, help="Prompts of this session with something from this block"),
+            "Read again": whole(width=80, help="Tokens sent before and read again, because this part changed first"),
         },
         alt="One row for each block: its score alone, tokens, prompts, tokens read again",
     )
@@ -213,8 +213,8 @@ def _draw_facts(memory: Memory) -> None:
             "Fact": st.column_config.TextColumn(width="large"),
             "Tokens": whole(width=70),
             "In prompts": whole(width=80),
-            "Cut": whole(width=60, help="Prompts that it was cut from"),
-            "Tokens sent": whole(width=90, help="Its tokens in all prompts that had it"),
+            "Cut": whole(width=60, help="Prompts from which the fact was cut"),
+            "Tokens sent": whole(width=90, help="Tokens of the fact in all prompts that had it"),
         },
         alt="One row for each fact: tokens, prompts, cuts, tokens in all prompts",
     )

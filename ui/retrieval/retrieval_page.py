@@ -313,7 +313,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
             ).strip()
         if shown == "List" and (search.weights is not None or boosts_shown(search)):
             each_term = st.toggle(
-                "Score details", key=EACH_TERM, help="The terms of each score, in columns of their own."
+                "Score details", key=EACH_TERM, help="The components of each score, each in its own column."
             )
     # Sought words overrule the stage: they are looked for among all candidates.
     candidates = within(search, stage or "candidates")

@@ -227,7 +227,7 @@ def _shown_state(conversation: Conversation, source: str) -> None:
             value=True,
             key="import__learn",
             help="Facts and earlier turns are not imported: they are learned from these messages. "
-            + ("Rules learn, no model is called." if chosen.offline else "Learning calls the chosen model."),
+            + ("Offline rules learn; no model is called." if chosen.offline else "Learning calls the chosen model."),
         )
     with st.container(horizontal=True, vertical_alignment="center"):
         _import_button(

@@ -169,7 +169,7 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
         return
     chosen = int(
         st.number_input(
-            f"At the end of turn, 1 to {tokens(latest)}",
+            f"Branch at the end of turn (1 to {tokens(latest)})",
             min_value=1,
             max_value=latest,
             # A page of the past asks for its turn, which a reset may have removed since.

@@ -49,7 +49,7 @@ def _(event: BlockEdited, words: Words) -> Line:
         why = f": {short(note)}" if note else ""
         return Line("edit_note", f"{'Wrote' if began else 'Edited'} the text of {block}, version {event.revision}{why}")
     lost = "text" if event.ignored else "settings"
-    return Line("edit_note", f"Kept the stored {lost} of {block} and ignored the code's")
+    return Line("edit_note", f"Kept the stored {lost} of {block} and ignored the {lost} passed by the program")
 
 
 @describe.register

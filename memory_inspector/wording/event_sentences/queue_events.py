@@ -135,7 +135,7 @@ def _(event: ConfigurationChanged, words: Words) -> Line:
     # Nothing was changed: values of the code lost against stored ones.
     if not event.after:
         lost = listed([setting_words(name, value) for name, value in event.ignored.items()])
-        return Line("tune", f"Kept the stored settings and ignored the code's: {lost}")
+        return Line("tune", f"Kept the stored settings and ignored those passed by the program: {lost}")
     changed = [
         setting_words(name, value, event.before.get(name, _MISSING), begun=name in event.before)
         for name, value in event.after.items()
