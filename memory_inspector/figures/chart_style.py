@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from memory_inspector.palette import PALETTES, Mode, colour
 
 CONFIG: dict[str, Any] = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False}
-"""For `st.plotly_chart(config=)`: no buttons over the figure."""
+"""Configuration for `st.plotly_chart(config=)`: no buttons over the figure, no zooming, no tips."""
 
 FONT = "Inter, sans-serif"
 
@@ -53,7 +53,7 @@ def blank(mode: Mode, height: int) -> go.Figure:
 
 
 def hatch(mode: Mode, meaning: str = "cut") -> dict[str, Any]:
-    """Hatching (`marker.pattern`) for lost data or, with `"unknown"`, unknown data: never shown by colour alone."""
+    """Hatching (`marker.pattern`) of lost or, with `"unknown"`, unknown data: a second sign beside colour."""
     return {"shape": "/", "size": 5, "solidity": 0.35, "fgcolor": colour(meaning, mode), "bgcolor": "rgba(0,0,0,0)"}
 
 

@@ -16,7 +16,7 @@ INNER = 0.56
 """Radius of the first ring if there is a second. Entities without children are on the outer ring in any case."""
 
 ROWS = 22
-"""Number of names that fit on one side without touching."""
+"""Maximum number of names on one side of the figure that do not touch."""
 
 ZIGZAG = 0.16
 """Distance of a path's entities above and below the path's axis."""

@@ -9,13 +9,13 @@ from memory_inspector.figures.chart_style import blank, shown
 from memory_inspector.palette import PALETTES, Mode
 
 MAX_PATTERNS = 12
-"""Maximum patterns drawn, the most telling ones."""
+"""Maximum number of patterns drawn, the strongest ones."""
 
 ROW_PIXELS = 28
 
 
 def pattern_figure(patterns: Sequence[Pattern], mode: Mode) -> go.Figure:
-    """Draw a line for each pattern, from the failure rate of the others (ring) to that of its cases (dot)."""
+    """Draw a line for each pattern, from the failure rate of all other cases (ring) to the pattern's own (dot)."""
     palette, rows = PALETTES[mode], list(patterns[:MAX_PATTERNS])[::-1]
     figure = blank(mode, 56 + ROW_PIXELS * len(rows))
     labels = [f"{pattern.name}: {shown(pattern.value, 40)}" for pattern in rows]

@@ -1,4 +1,4 @@
-"""Figures of a sweep: a heat map, hatched where values are unknown until played, and a chart of the best by tokens."""
+"""Figures of a sweep: a heat map (unknown values are hatched), and a measure against tokens with its Pareto front."""
 
 from collections.abc import Collection, Sequence
 

@@ -60,7 +60,7 @@ MARKS: dict[CandidateOutcome, Mark] = {
     "cut": Mark("cut", "x", "✕", "cut", 10),
     "granted": Mark("in the prompt", "circle", "●", "vector", 12),
 }
-"""In drawing order: the most important marks are on top."""
+"""Mark of each outcome, in drawing order: the most important marks are on top."""
 
 
 def map_figure(
@@ -146,7 +146,7 @@ def _begins(one: RankedTurn, search: Search) -> str:
 
 
 def _names(named: list[RankedTurn], places: Mapping[int, tuple[float, float]], palette: Palette) -> go.Scatter:
-    """Labels of the best turns; the others show theirs on hover."""
+    """Labels of the best turns; a hover text names the other turns."""
     return go.Scatter(
         x=[places[one.number][0] for one in named],
         y=[places[one.number][1] for one in named],

@@ -320,7 +320,7 @@ def _escaped(cause: str) -> str:
 
 
 def missed(turns: Sequence[RankedTurn], words: str, search: Search, *, unit: str = TURN) -> str:
-    """Sentence on the stored units that contain the sought words, and on the outcome of the nearest."""
+    """Return how many stored units contain the sought words, and the rank and outcome of the best-ranked of them."""
     # Only the beginning is quoted: somebody may have pasted a whole message.
     quoted = f"“{plain(words.strip()[:60])}”"
     if not turns:

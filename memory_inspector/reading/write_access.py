@@ -40,7 +40,7 @@ def read_only(memory: Memory, history: History) -> ReadOnly | None:
 
 
 def shown_only(attachment: AgentAttached) -> ReadOnly:
-    """Return the reason why a session that shows an agent, or its file, is never changed."""
+    """Return the reason why a session that shows an agent, or an opened file, is never changed."""
     whose = "This memory belongs to the agent and is only read here."
     if attachment.source == "file":
         whose = f"Opened from {plain(short(attachment.name))}, read only: changes to the file appear here."

@@ -168,7 +168,7 @@ def reading_seconds(message: ChatMessage) -> float:
 
 
 def _reveal(memory: Memory, turn: int, stops_after: int | None) -> Reveal:
-    """Return the story of a turn, of which nothing is shown yet, with the stages to stop after."""
+    """Return a turn's first `Reveal`; it stops at stages that first occur after turn `stops_after` (None: none)."""
     events = memory.events(turn=turn, kinds=STORY_KINDS)
     ends: list[tuple[str, int]] = []
     lines = 0

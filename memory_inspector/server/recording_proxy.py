@@ -261,7 +261,7 @@ class _Call:
         self.coding = self.answer_coding = ""
         """Content codings of the request and the answer."""
         self.ended = False
-        """True if nothing more will be sent."""
+        """True once the answer is complete or has broken off, or the agent hung up in its request."""
         self._room = room
         self._request: list[bytes] | None = []
         """Pieces of the body; None if it is too long to be kept."""

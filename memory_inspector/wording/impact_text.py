@@ -23,11 +23,11 @@ KINDS = {
     "title": "Title",
     "session": "Other session",
 }
-"""Names of the kinds of rows in the table."""
+"""Label of each kind of affected item."""
 
 
 def impact_rows(rows: Sequence[Affected]) -> list[dict[str, Any]]:
-    """Rows of the table, all ticked. Texts are plain cells."""
+    """Return a table row per affected item, all ticked. Texts are plain cells."""
     return [
         {
             "Include": True,

@@ -130,7 +130,7 @@ def _turns(entries: Sequence[Entry]) -> str:
 
 
 def _unit(entries: Sequence[Entry]) -> str:
-    """Noun for the pieces of a vector block: messages if each consists of one."""
+    """Return the noun for entries of a vector block: `message` if each consists of one message, otherwise `turn`."""
     return "message" if entries and all(len(entry.messages) == 1 for entry in entries) else TURN
 
 

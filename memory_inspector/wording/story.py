@@ -156,7 +156,7 @@ def _wrote(event: ToolCalled) -> bool:
 
 
 Stage = Literal["flushed", "learned", "recalled", "cut"]
-"""A stage of a turn, in the order of cause."""
+"""A kind of effect that a turn has on memory, in the order of cause."""
 
 
 def story(events: Sequence[EventRecord], words: Words) -> list[Line]:

@@ -46,7 +46,7 @@ _SAID: Mapping[str, str] = {
     "retired": "retired",
     "threshold": "score",
 }
-"""Forms of the terms in sentences; the longer ones come first."""
+"""Key of a term by each form in which sentences use it; longer forms come first."""
 
 _WORD = re.compile(rf"\b(?:{'|'.join(_SAID)})\b", re.IGNORECASE)
 

@@ -190,7 +190,7 @@ class _Places:
     relations: dict[int, tuple[str, str, str]]
     turns: dict[int, int]
     quoted: dict[int, str]
-    """Hash of the first message of each unit that is quoted."""
+    """Hash of the first message of each quoted stored turn, by the stored turn's id."""
     texts: set[str]
     messages: set[str]
 
@@ -250,7 +250,7 @@ def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float
 
 
 def _units(history: History, position: int) -> dict[str, str]:
-    """Return the stored unit of each vector block by name, removed blocks included."""
+    """Return the noun for what each vector block stores, such as `turn`, by block name; removed blocks included."""
     blocks = history.blocks_ever(position).values()
     return {block.name: unit_of(block.settings) for block in blocks if block.kind == "vector"}
 

@@ -121,7 +121,7 @@ def setting_words(name: str, value: object, before: object = _MISSING, *, begun:
 
 
 _EMPTY = {"expire_categories": "all", "postprocessed_by": "none"}
-"""Words for an empty list, by setting; for other settings it means the block's own."""
+"""Words for an empty list, by setting; an empty list of another setting is shown as `its own`."""
 
 
 def value_words(name: str, value: object) -> str:
