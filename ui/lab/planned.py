@@ -23,7 +23,7 @@ from ui.tab.services import engine
 from ui.tab.view import View
 
 MAX_CELLS = 200
-"""Maximum number of turns in a strip, the newest; as many as in the strip of a play."""
+"""Maximum number of turns in a strip, which are the newest ones; the strip of a play has the same maximum."""
 
 MAX_KEPT = 8
 """Maximum number of cached plans of one session; the latest used stay."""

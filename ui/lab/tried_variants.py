@@ -243,7 +243,7 @@ def strike(session_id: str, position: int) -> None:
 
 
 def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:
-    """Tell whether an event is struck in a configuration. `before`: changes of settings that revert it."""
+    """Tell whether an event is struck in a configuration. `before`: changes that revert the event's settings."""
     # A setting made by a person is struck by setting it back, which is kept as a knob.
     taken_back = bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
     return taken_back or record.position in tried.struck

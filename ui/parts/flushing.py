@@ -62,7 +62,7 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system":
 
 
 def handed_to(memory: Memory) -> str:
-    """The blocks that receive what leaves, as markdown."""
+    """Return a sentence on the blocks that receive the flushed messages, as markdown."""
     # Blocks that are served at other times, such as after each turn, receive nothing at a flush.
     names = [plain(short(block.name)) for block in memory.blocks if block.learns and block.deliver_on == "flush"]
     if not names:

@@ -31,7 +31,7 @@ GATES = {
 
 
 def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
-    """Draw the section, computed only while it is open; `searches_only`: only about searches of stored turns."""
+    """Draw the section Possibly lost, computed only while it is open; `searches_only`: without facts and relations."""
     # Finding these reads the whole log up to the moment: only for somebody who asks.
     opened = st.expander(
         "Possibly lost", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
@@ -86,7 +86,7 @@ def _draw_searches(view: View, searches: tuple[EmptySearch, ...]) -> None:
 
 
 def _why_nothing(search: EmptySearch) -> str:
-    """Return the outcomes of a search's candidates."""
+    """Return in words what became of a search's candidates."""
     if search.score is None:
         return f"{search.block} had nothing stored for it."
     fates = ", ".join(f"{tokens(number)} {GATES[outcome]}" for outcome, number in search.outcomes.items())

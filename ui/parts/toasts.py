@@ -1,6 +1,6 @@
 """Toasts: a sentence after a change, with Undo, at the bottom right of every page for some seconds.
 
-Its position and fading are defined in static/app.css; it takes no space on the page.
+Position and fading are defined in static/app.css; toasts take no space on the page.
 """
 
 import time

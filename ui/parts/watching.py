@@ -24,7 +24,7 @@ LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n"
 LABEL_CHARACTERS = 60
 
 _TOLD = "watching_told"
-"""Latest outcome of each watched item, by session and target."""
+"""Session-state key of the last `Presence` computed for each watched item, by session and target."""
 
 _HTML = '<div class="presence" role="button" tabindex="0"></div>'
 
@@ -75,7 +75,7 @@ def draw_strip(key: str, name: str, presence: Presence, view: View) -> None:
 
 
 def draw_cells(key: str, name: str, cells: Sequence[tuple[int, str]], view: View) -> None:
-    """Draw a strip from pairs of turn and state, as a plan has them."""
+    """Draw a strip from pairs of turn and state; a click shows that turn."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
         st.markdown(f":small[**{plain(name)}**]", width=20)
         _row(
@@ -139,7 +139,7 @@ def _draw_row(view: View, target: str | Ref, number: int) -> None:
 
 
 def _sentence(now: Presence | None, turn: int) -> str:
-    """Return a sentence on the state of a watched item in the shown turn, and on where it changes."""
+    """Return a sentence on a watched item's state in a turn, and on when it leaves the prompt or was last in it."""
     shown = now.at(turn) if now is not None else None
     if now is None or shown is None:
         return "Not in this session any more."

@@ -21,7 +21,7 @@ MISSED = "retrieval__missed"
 """Widget key of the words that should have been found."""
 
 FIND = "find"
-"""URL parameter for these words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the stored turn that
+"""URL parameter for sought words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the stored turn that
 contains them, the reason why the question did not find it, and what would change that."""
 
 LONGEST_ADDRESS = 300

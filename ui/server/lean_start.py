@@ -1,6 +1,6 @@
 """Disable what Streamlit does at its start, or with the first page, that this app does not need.
 
-None of it has a public switch; a test fails if Streamlit renames any of these.
+There is no public switch for these steps; a test fails if Streamlit renames any of the attributes set here.
 """
 
 from streamlit import delta_generator
@@ -9,7 +9,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 
 def leave_out() -> None:
-    """Apply the changes. Call it before the server is created."""
+    """Disable these steps of Streamlit; must be called before the server is created."""
     # Otherwise the first browser shows the files of `pages/` in Streamlit's own menu, in a width of its own, until
     # app.py has declared the pages.
     PagesManager.uses_pages_directory = False

@@ -1,7 +1,7 @@
 """Additions to the head of Streamlit's page: space for the sidebar, the styles, preloads of its scripts.
 
 Streamlit's own page starts without a sidebar and gets it with the first message of the first run; everything beside it
-then moves. Nothing that a script draws can come earlier, so this is put in the page's head.
+then moves. Nothing that a script draws can come earlier, so the additions are put in the page's head.
 """
 
 import re

@@ -22,7 +22,7 @@ STEP = "step"
 """Key of the log position of the selected step inside a turn, and the URL parameter that names it."""
 
 LANES = "lanes"
-"""Key of the budget that this tab shows, with its animation."""
+"""Key of the budget lanes that this tab drew last, from which the next drawing is animated."""
 
 _EARLIER = "chat_earlier"
 _DIALOG = "dialog_open"

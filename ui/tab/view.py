@@ -129,10 +129,9 @@ class View:
 
     @cached_property
     def status_then(self) -> Status:
-        """The session's totals at this moment.
+        """The session's totals at this moment; in the past without messages in transit, which no turn records.
 
-        Taken from the log while a job is running, so that they match everything else shown. For the past, without
-        messages in transit, which no turn records.
+        While a job is running, the totals are read from the log, so that they match everything else shown.
         """
         then, past = self.then, self.past or self.between
         if then is None or not (past or self.running):

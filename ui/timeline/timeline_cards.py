@@ -70,7 +70,7 @@ def _entry(name: str, paint: str) -> str:
 
 
 def draw_outcomes(view: View, timeline: Timeline) -> None:
-    """Draw the location of every message at the end of the shown turn."""
+    """Draw what became of every message, as of the shown moment."""
     outcomes = timeline.outcomes_at(view.history, view.position)
     runs = outcomes.runs()
     if not runs:

@@ -54,7 +54,7 @@ def draw(view: View) -> None:
 
 
 def _came_from_elsewhere(view: View) -> bool:
-    """Return whether the session was imported or attached, so that it may hold texts without messages."""
+    """Return whether the session was imported or attached, and so may hold texts without messages."""
     return any(isinstance(record.event, SessionImported | AgentAttached) for record in view.history.records[1:2])
 
 

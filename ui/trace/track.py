@@ -38,7 +38,7 @@ def _draw_never(place: str) -> None:
 
 
 def draw_others(tracks: tuple[Track, ...], first: Track) -> None:
-    """Draw the other carriers below the first, each with its name, its end and its own stages."""
+    """Draw the other carriers below the first, each with its name, how it ended, and the stages it does not share."""
     for place, track in enumerate(tracks, start=1):
         with st.container(gap="xsmall", key=f"trace__other_{place}"):
             words = f" :gray[“{plain(track.carrier.words[:90])}”]" if track.carrier.words else ""
