@@ -90,13 +90,13 @@ class MemoryConfig(BaseModel):
     delivery_timeout: float = Field(default=20.0, ge=0, le=MAX_SECONDS)
     """Seconds `put` waits for the first attempt of a delivery."""
     delivery_attempts: int = Field(default=5, ge=1, le=MAX_TOKENS)
-    """Attempts after which a delivery is parked."""
+    """Number of failed attempts after which a delivery is parked."""
     queue_turns: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
-    """Most turns the queue holds, the newest included; older ones leave it. None: only its tokens count."""
+    """Maximum number of turns in the queue, the newest included; None: only the tokens of the queue count."""
     recipe: str | None = None
     """Name of the recipe that these settings and the blocks came from (see `memory_core.recipes`); it has no effect."""
     recipe_parameters: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of that recipe that differ from its defaults, without texts, which the blocks hold."""
+    """Parameters of the recipe that differ from its defaults, without texts, which the blocks hold."""
 
     if not TYPE_CHECKING:  # see `BaseMemoryBlock`
 

@@ -77,7 +77,7 @@ class Item:
     """An item of memory that an event's operation concerns."""
 
     id: str
-    """`f12` a fact, `v7` a stored unit, `r4` a relation, `e3` an entity; a block's name for its text."""
+    """Name: `f12` for a fact, `v7` a stored unit, `r4` a relation, `e3` an entity; the block's name for its text."""
     text: str | None = None
     """Hash of the item's words; None if the event names none."""
     sources: Ranges = ()
@@ -556,7 +556,7 @@ class MessageAdded(Event, family="messages"):
 
 
 class MemoryStripped(Event, family="messages"):
-    """The memory section that the engine had inserted was removed from a message that came back with it."""
+    """A memory section that the engine had inserted into a prompt was removed from a message that was put with it."""
 
     seq: int
 
@@ -637,7 +637,7 @@ class DeliverySkipped(Event, family="deliveries", delivery_status="skipped"):
 
 
 class NothingLearned(Event, family="deliveries", bookkeeping=True):
-    """Messages of a delivery from which a block learned nothing, each with the reason; the rest led to something."""
+    """Messages of a delivery from which a block learned nothing, each with the reason; it learned from all others."""
 
     block: str
     learner: str
@@ -676,11 +676,11 @@ class FactsExtracted(Event, family="facts", bookkeeping=True):
 
 
 class FactDecided(Event, family="facts"):
-    """A found fact was compared with its nearest existing ones. The resulting change follows in the log."""
+    """An extracted fact was compared with the nearest existing facts. The resulting change follows in the log."""
 
     block: str
     content: str
-    """Hash of the found fact's words."""
+    """Hash of the extracted fact's words."""
     decision: Literal["add", "update", "delete", "none"]
     fact: FactId | None
     """The existing fact that is updated, deleted or confirmed; None if one is added."""
@@ -1178,7 +1178,7 @@ class ContextBuilt(Event, family="prompts"):
     truncation_order: str
     accounting: str
     section: str | None
-    """Hash by which the memory section is recognised when it comes back in a message."""
+    """Hash by which the memory section is recognised in a message that is put with it."""
     input: str | None
     """Hash of the input that the context was built for; None without one."""
     neutralised: int = 0
@@ -1253,7 +1253,7 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
     """Hash of the text after the edit, in the content store; like `before`, None if only settings changed."""
     settings: dict[str, Any] = field(default_factory=dict)
     ignored: str | None = None
-    """Hash of a text that was overridden by the edited text."""
+    """Hash of the text that lost to `after`: the stored one or the constructor's; None if there was no conflict."""
     ignored_settings: dict[str, Any] = field(default_factory=dict)
     """Overridden settings: stored ones replaced by `settings`, or a constructor's, which the stored ones overrule."""
     restored: int | None = None

@@ -59,7 +59,7 @@ class Budget:
         raise LimitError(f"{self._name} {over}, which is the most. Nothing was imported.")
 
     def take_json(self, text: str | bytes) -> None:
-        """Count the values of a JSON text before it is parsed; raise `LimitError` if they are more than are left."""
+        """Take the number of values in a JSON text, not parsed yet; raise `LimitError` if not enough is left."""
         self.take(items=values_in(text, self._items_left))
 
     def pieces(self, file: IO[bytes] | BufferedIOBase) -> Iterator[bytes]:

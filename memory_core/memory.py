@@ -399,7 +399,7 @@ class Memory:
         messages: Sequence[ChatMessage] | None = None,
         **arguments: Any,
     ) -> list[ChatMessage]:
-        """Return the messages for the model: memory section and queue. Further arguments go to the blocks.
+        """Return the messages for the model: memory section and queue. Other arguments are passed to the blocks.
 
         `input` (or `messages`), not stored yet, is the question for which memory is read; it is not returned.
         """

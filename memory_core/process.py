@@ -138,7 +138,7 @@ def keep_loaded() -> None:
     """Exclude all currently loaded objects from garbage collection.
 
     Streamlit runs a full collection after every run of a script or a fragment. Over the modules that the app loads it
-    takes some 0.15 s, a hundred times the cost of looking for news in another process.
+    takes some 0.15 s, a hundred times the cost of checking for another process's changes.
     """
     # Objects frozen before may be garbage by now: these are collected once, then all the rest is left alone.
     gc.unfreeze()

@@ -1,4 +1,4 @@
-"""The nine tools of MCP's reference memory server over a `KnowledgeGraph`, with its names, schemas and results."""
+"""The nine tools of MCP's reference memory server over a `KnowledgeGraph`: same names, schemas and results."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -156,7 +156,7 @@ class Answer:
 
 
 class GraphTools:
-    """The reference tools over one graph."""
+    """The tools of MCP's reference memory server over one graph."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self._graph = graph

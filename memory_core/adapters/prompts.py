@@ -46,7 +46,7 @@ def reading(memory: Memory, *, asks: bool) -> AbstractContextManager[None]:
 
 
 class _Conversation:
-    """The session of one conversation, with its cached past."""
+    """Session that records one conversation, with the cached past of the session."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._past = session, Past()

@@ -40,7 +40,7 @@ from memory_core.vectors.keyword import KeywordIndex
 
 MAX_RESULTS = 50
 SHOWN_CHARACTERS = 600
-"""Maximum length of one found message in a tool's result, in characters."""
+"""Maximum characters of each message in the result of a search."""
 
 ARCHIVED_CHARACTERS = 4_000
 """Maximum characters of one archived text."""
@@ -154,7 +154,7 @@ class MemoryTools:
 
     @property
     def archive(self) -> SessionBlock | None:
-        """The first enabled facts block that learns nothing by itself serves as the archive; None if there is none."""
+        """First enabled facts block that learns nothing by itself, which is the archive; None if there is none."""
         results = (
             attached
             for attached in self._memory.blocks

@@ -53,7 +53,7 @@ def mirror(
     archived: Collection[int] = (),
     blocks: Sequence[MirroredBlock] = (),
 ) -> bool:
-    """Update a session to this state in one transaction; return whether anything changed.
+    """Update a session to the passed state in one transaction; return whether anything changed.
 
     `archived`: indexes of the messages that have left the queue. Messages that the store lost leave the queue, or stay
     in the archive if they were there; lost blocks are removed.

@@ -76,7 +76,7 @@ class LoggedEvents:
                 self._forget(next(iter(self._events)))
 
     def completed(self, span: Span) -> Span:
-        """Return the span with its logged events, which are removed here."""
+        """Return the span with the events logged for it, which are removed from this object."""
         with self._lock:
             events = tuple((record.event, record.attributes) for record in self._forget(span.key))
         return replace(span, events=(*span.events, *events)) if events else span

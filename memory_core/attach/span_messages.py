@@ -83,7 +83,7 @@ def calls_of(value: Any) -> list[ChatMessage]:
 
 
 def _entries(value: Any, what: str) -> list[Any]:
-    """Return an attribute's entries, which may be a single one."""
+    """Return the entries of an attribute's value as a list; a text or a single message is a list of one."""
     entries = decoded(value)
     if isinstance(entries, Mapping) and "role" not in entries:
         entries = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list)), entries)

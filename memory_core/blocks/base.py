@@ -124,7 +124,7 @@ class ReadContext:
     counter: TokenCounter
     services: Services
     queue: tuple[ChatMessage, ...]
-    """Active messages, oldest first, without pinned ones."""
+    """Messages in the queue, oldest first, without pinned ones."""
     queue_seqs: frozenset[int]
     input: str | None
     """Text the context is built for; None: the latest user message of the queue."""
@@ -243,7 +243,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     """Number of model calls per delivery when a model learns for the block."""
 
     kind_when_removed: ClassVar[str] = "What it holds is deleted."
-    """Sentence on what happens to its contents when the block is removed."""
+    """Sentence on what happens to a block's contents when the block is removed."""
 
     kind_is_built_in: ClassVar[bool] = False
     """True if a block is stored under its kind; other blocks are stored under the import path of their class."""

@@ -79,7 +79,7 @@ BY_RULES = "offline rules"
 """Name of the decider if the rules decided because a model's decision could not be used."""
 
 COMPARED = ("active", "proposed", "rejected")
-"""States of facts that found facts are compared with. Superseded and retired facts may be learned again."""
+"""States of facts that extracted facts are compared with. Superseded and retired facts may be learned again."""
 
 
 def _extraction_prompt(value: Any) -> str | None:
@@ -116,10 +116,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """True if new facts are only proposed, and in no context, until a person accepts them."""
 
     on_change: Literal["add", "decide"] = "add"
-    """Handling of a found fact similar to a known one: `add` keeps both and marks a contradiction; `decide` compares it
-    with the nearest facts, and records the decision to add, update, delete or do nothing."""
+    """Handling of an extracted fact similar to a known one: `add` keeps both and marks a contradiction; `decide`
+    compares it with the nearest facts, and records the decision to add, update, delete or do nothing."""
     nearest: int = Field(default=5, ge=1)
-    """Number of known facts that each found fact is compared with if `on_change` is `decide`."""
+    """Number of known facts that each extracted fact is compared with if `on_change` is `decide`."""
     categories: list[str] = Field(default_factory=list)
     """Categories for new facts; empty: the extractor's own."""
     fact_extraction_prompt_template: Annotated[Any, BeforeValidator(_extraction_prompt)] = None
@@ -662,8 +662,8 @@ def cut_order(facts: Sequence[Cuttable], question: str) -> tuple[int, ...]:
 
 
 def confirmed_on(at: float) -> str:
-    """Return the note with the day of a confirmation, from its seconds since 1970 (UTC). An infinite time, as of a
-    fact that is not stored yet, gives today.
+    """Return the note `confirmed <day>` for a time in seconds since 1970 (UTC). An infinite time, which a fact that is
+    not stored yet has, gives today.
 
     >>> confirmed_on(1_777_777_777)
     'confirmed 3 May 2026'

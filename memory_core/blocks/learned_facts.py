@@ -370,7 +370,7 @@ class LearnedFacts(PendingWrite):
         return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=conflicts)
 
     def _reword(self, w: Writing, id: int, found: ExtractedFact, text: str) -> None:
-        """Give a fact the text of one found later in the delivery, and the messages that state it as new sources."""
+        """Give a fact the text of a fact found later in the delivery (`found`), and add the sources of `found`."""
         fact = read_by_ids(w.connection, [id])[0]
         topics = tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS]
         tokens = self.place.counter.text(text)

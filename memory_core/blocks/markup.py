@@ -93,7 +93,7 @@ def unit_words(messages: Sequence[ChatMessage], marks: Sequence[str] = ()) -> st
 def unit_parts(
     messages: Sequence[ChatMessage], safe: Safe, layout: Layout, marks: Sequence[str] = ()
 ) -> tuple[Part, ...]:
-    """Return the parts of one stored unit in `layout`; as lines, below the unit's date if it has one."""
+    """Return the prompt parts of one stored unit; with the layout `lines`, below a date line if the unit has a date."""
     if layout != "lines":
         return turn_parts(messages, safe, marks)
     lines = line_parts(messages, safe, marks)

@@ -44,7 +44,7 @@ class Written:
     shortened: int
     """Tokens left out to stay within the limit."""
     broken: int
-    """Sentences longer than the limit by themselves, which were truncated."""
+    """Number of truncated sentences: those longer than the limit by themselves."""
     reasons: Mapping[int, Reason]
     """Reasons why messages added nothing, by sequence number, as far as the summariser gave any."""
     calls: tuple[ModelCall, ...]

@@ -167,7 +167,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     similarity_top_k: int | None = Field(default=None, ge=1)
     """Maximum number of units in one context; None: as many as fit."""
     retrieval_context_window: int = Field(default=5, ge=1)
-    """Messages in the query of a short question, the question included and weighing most; 1: the question alone."""
+    """Number of messages in the query of a short question: the question, which weighs most, and those before it."""
     similarity_threshold: float | None = Field(default=None, ge=0, le=1)
     """Minimum score; None: no threshold."""
     vector_weight: float = Field(default=VECTOR_WEIGHT, ge=0, allow_inf_nan=False)

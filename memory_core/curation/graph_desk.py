@@ -142,7 +142,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     ) -> Change:
         """Add a relation; missing entities are added with these `types`.
 
-        With `preview`, here and below, nothing is stored, and `Change.prompt` is the next prompt with the change.
+        With `preview`, as in the other methods, nothing is stored, and `Change.prompt` is the next prompt with it.
         """
         new = NamedRelation(subject, predicate, object, *types)
         return self._apply("add", lambda graph: changes.add(graph, new), actor, preview)

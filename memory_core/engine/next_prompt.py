@@ -113,7 +113,7 @@ def _due(
     newest: SizedMessage,
     flushed: Collection[int],
 ) -> list[int]:
-    """Return the numbers of the messages that will be due to a block, by the rules of `engine.queue`."""
+    """Return the sequence numbers of the messages that will be due for delivery to a block, as in `engine.queue`."""
     if not attached.learns:
         return []
     if attached.deliver_on == "turn":

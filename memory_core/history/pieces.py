@@ -1,8 +1,8 @@
 """The pieces a recorded context refers to, and the layout of the context rebuilt from them.
 
 A `ContextBuilt` names its pieces: facts, stored turns, static texts, a custom block's content, relations, messages. The
-log records the words each of them had at that position, by hash. Pure: events and the content store go in; words erased
-since are left out and reported as missing.
+log records, by hash, the words that each piece had when the context was built. Pure: events and the content store go
+in; words erased since are left out and reported as missing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

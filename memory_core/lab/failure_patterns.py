@@ -46,7 +46,7 @@ class Pattern:
     others_failed: int
     others: int
     p: float
-    """Fisher's exact test, two-sided, times the number of properties compared; at most 1."""
+    """p-value of Fisher's exact test, two-sided, times the number of properties compared; at most 1."""
 
     @property
     def difference(self) -> float:

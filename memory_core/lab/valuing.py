@@ -40,10 +40,10 @@ class Difference:
     """Scores of an arm compared with those of the whole memory, question by question."""
 
     mean: float
-    """Arm minus memory."""
+    """Mean of the arm's scores minus those of the whole memory."""
     low: float
     high: float
-    """Ends of the 95 % interval of the mean, by bootstrap."""
+    """`low` and `high` are the ends of the 95 % interval of the mean, by bootstrap."""
     p: float
     """Two-sided sign test: probability of at least so uneven a split of better and worse questions by chance."""
     changed: int

@@ -1,4 +1,4 @@
-"""Decide what a found fact does to the known facts nearest to it, by rules or by a chat model.
+"""Decide what an extracted fact does to the known facts nearest to it, by rules or by a chat model.
 
 The model receives the statements as numbered data, never as instructions, and its answer is validated:
 rules replace a decision that is missing or has an unknown number or act. The effects of all decisions on the facts are

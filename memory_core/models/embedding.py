@@ -41,9 +41,9 @@ BATCH_TOKENS = 512
 """Maximum tokens of a batch, with padding: a layer's output then fits the processor's cache. Batches of 32 pieces of
 any length took 1.2 times as long on chat messages, 2 times on long ones."""
 MAX_THREADS = 4
-"""Threads that embed at once, each on its own core."""
+"""Maximum number of threads that embed at once, each on its own core."""
 MEMO_SIZE = 1_024
-"""Vectors cached: a message is embedded as a question when it is said, and as a memory when it leaves the queue."""
+"""Maximum cached vectors: a message is embedded as a question when it is put, as a memory when it leaves the queue."""
 MEMO_CHARACTERS = 2000
 READ_CHARACTERS = 2000
 LAST_LATIN = "\u024f"

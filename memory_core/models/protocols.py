@@ -55,7 +55,7 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
-    """JSON schema of its arguments: an object."""
+    """JSON schema of the tool's arguments, which form an object."""
 
 
 class ReplyStream(Protocol):
@@ -192,7 +192,7 @@ class Promptable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A found fact with the known facts nearest to it, nearest first."""
+    """An extracted fact with the known facts nearest to it, nearest first."""
 
     fact: ExtractedFact
     candidates: tuple[Candidate, ...]
@@ -210,7 +210,7 @@ class Decisions:
 
 @runtime_checkable
 class FactDecider(Model, Protocol):
-    """Learner that decides whether a found fact is new, changes a known fact, ends one, or says nothing new."""
+    """Learner that decides whether an extracted fact is new, changes a known fact, ends one, or says nothing new."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions: ...
 
@@ -307,10 +307,10 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class LimitedEmbedder(Protocol):
-    """Embedder that tells for which texts its vectors are of any use."""
+    """Embedder whose vectors are useful for some texts only."""
 
     def reads(self, text: str) -> bool:
-        """Return whether the embedder's vector of a text is of any use."""
+        """Return whether the embedder's vector of a text is useful."""
         ...
 
 

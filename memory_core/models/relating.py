@@ -1,7 +1,7 @@
 """Relations from messages: by rules without a language model, and by a chat model.
 
 A model gets the messages as numbered data, never as instructions, and its answer is validated: what cannot be a
-relation is left out and reported. The engine decides later which entities two names mean, and what a relation
+relation is left out and reported. The engine decides later which entity each name refers to, and what a relation
 changes in the graph.
 """
 

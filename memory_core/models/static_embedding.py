@@ -87,7 +87,7 @@ def _load_table() -> _Table:
 
 
 def _read(name: str) -> bytes:
-    """Return a file of the package, which is found but not imported."""
+    """Return a file of the package `wordllama`, which is located but not imported."""
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError(

@@ -65,7 +65,7 @@ class QuarantinedSet:
 
     session_id: str
     number: int
-    """Number among the sets of its session, from 1."""
+    """Number of the set among those of its session, from 1."""
     turn: int
     at: float
     """Time, in seconds since 1970."""

@@ -1,4 +1,4 @@
-"""Reasons why nothing was learned: every message of a batch led to something, or has exactly one reason.
+"""Reasons why nothing was learned from messages: each message of a batch without any effect has exactly one.
 
 Pure. A learner gives reasons for finding nothing in a message; what it finds may still have no effect.
 """
@@ -28,9 +28,9 @@ class Outcome:
     """Outcome of a fact or relation that was found in a batch of messages."""
 
     sources: tuple[int, ...]
-    """Numbers of the messages that state it; of all messages read, if the learner could not tell which."""
+    """Numbers of the messages that state the fact or relation; all messages read if the learner names none."""
     reason: Reason | None = None
-    """Reason why it had no effect; None if it was stored, or confirmed or changed something."""
+    """Reason why the fact or relation had no effect; None if it was stored, or confirmed or changed something."""
 
 
 def plan_reasons(

@@ -27,7 +27,7 @@ Head = tuple[int, str]
 """Key of a date line shared by several units: episode and day."""
 
 MIN_SHARE = 10
-"""Divisor of the token limit: a block that asks for as much as fits may always ask for a tenth of it."""
+"""A block that asks for as many tokens as fit may always ask for at least `token_limit // MIN_SHARE`."""
 
 
 @dataclass(frozen=True, slots=True)

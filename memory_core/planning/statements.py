@@ -67,7 +67,7 @@ class _Statement:
     holds: bool
     ended: bool
     goes_on: bool
-    """True if it states something else after a "but"."""
+    """True if the statement says something else after a "but"."""
     words: tuple[str, ...]
     matter: tuple[str, ...]
     """The stem of each word; stop words are unchanged."""

@@ -61,10 +61,10 @@ class RankedTurn:
 
 
 Texts = Callable[[Sequence[int]], Mapping[int, tuple[int, str]]]
-"""Turn number and words of stored turns, by number; those whose messages are gone are omitted."""
+"""Function that returns turn number and words of stored turns, by id; those with deleted messages are omitted."""
 
 Holding = Callable[[Sequence[str]], Collection[int]]
-"""Numbers of the stored turns whose text contains each of these casefolded words."""
+"""Function that returns the numbers of the stored turns whose text contains each of these casefolded words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from memory_core.store.log_rows import read_events
 from memory_core.store.writing import Clock
 
 _HANDS = tuple(event.kind for event in (SessionTakenOver, SessionHandedBack, SessionBranched))
-"""Events that change who controls a session; a new branch has not been taken over."""
+"""Kinds of events that decide whether a session is taken over; a new branch (`SessionBranched`) is not."""
 
 
 def running_agent(database: Database, session_id: str, *, clock: Clock = time.time) -> RunningAgent | None:

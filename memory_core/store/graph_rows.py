@@ -379,9 +379,9 @@ def erase_all_graphs(w: Writing) -> None:
 
 
 def lonely_entities(connection: Connection, scope: str, without: Collection[int]) -> list[tuple[int, str]]:
-    """Return id and block of found entities that no relation names, except the relations `without`.
+    """Return id and block of each extracted entity that no relation refers to; those in `without` do not count.
 
-    A merged entity stays as long as its target.
+    Entities that a person wrote are never included; a merged entity is included only if its target is.
     """
     rows = connection.execute(select(_r.id, _r.subject, _r.object).where(_r.scope == scope)).all()
     needed = {end for id, subject, object in rows if id not in without for end in (subject, object)}

@@ -92,7 +92,7 @@ class SessionRow(SQLModel, table=True):
     probes: str | None = Field(default=None, sa_type=Text)
     """Probes (conditions on the session's prompts), as JSON; None: none."""
     opened_from: str | None = Field(default=None, sa_type=Text)
-    """Location of the file that the session follows, as JSON; None: none. Bundles and branches leave it out."""
+    """Location, as JSON, of the file that the session follows; None: it follows none. Not in bundles and branches."""
     revision: int = 1
     """Number that grows with every change of configuration or blocks, and when messages are removed."""
 
@@ -327,7 +327,7 @@ class WordVectorRow(SQLModel, table=True):
     __tablename__ = "mi_word_vector"
     scope: str = Field(primary_key=True)
     hash: str = Field(primary_key=True)
-    """Hash of the text in the content store; erased together with it."""
+    """Hash of the text in the content store; the row is erased together with the text."""
     embedder: str = Field(primary_key=True)
     embedding: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     """float32, little-endian, unit length."""
@@ -362,7 +362,7 @@ class VectorRow(SQLModel, table=True):
     block: str
     embedder: str
     seqs: str
-    """Sequence ranges of its messages, as JSON."""
+    """Sequence ranges of the turn's messages, as JSON."""
     first_seq: int
     tokens: int
     embedding: bytes = Field(sa_column=Column(LargeBinary, nullable=False))

@@ -1,4 +1,4 @@
-"""`VectorMemory`: messages that are found again by a question, under LlamaIndex's name.
+"""`VectorMemory`, named as in LlamaIndex: a memory whose earlier messages are found again by a question.
 
     memory = VectorMemory.from_defaults(top_k=2)
     memory.put(ChatMessage(role="user", content="My passport is in the blue drawer."))

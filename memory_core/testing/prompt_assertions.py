@@ -4,7 +4,7 @@
     memory.build_context()
     assert_in_prompt(memory, "allergic to nuts")
 
-Each looks at the last prompt that was built, or at the last one of `turn`, and raises `AssertionError`.
+Each function checks the last prompt that was built, or the last one of `turn`, and raises `AssertionError`.
 """
 
 from collections.abc import Sequence

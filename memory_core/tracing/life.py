@@ -75,7 +75,7 @@ class Life:
     removed: dict[int, EventRecord] = field(default_factory=dict)
     """`VectorsRemoved` by unit number."""
     summarised: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
-    """`SummaryRewritten` events of summaries that read a message, by message."""
+    """`SummaryRewritten` events for which a message was read, by the message's sequence number."""
     blocks: defaultdict[str, Records] = field(default_factory=lambda: defaultdict(list))
     """Additions and removals of blocks, by name."""
     numbered: dict[str, dict[int, int]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from unicodedata import category, normalize
 from memory_core.text import stems, whole_characters, words
 
 CARRIED = 0.5
-"""Minimum share of a phrase's stems in a fact that carries it: facts reword, "I live in" becomes "lives in"."""
+"""A fact carries a phrase if it has more than this share of the stems: facts reword "I live in" as "lives in"."""
 
 MAX_NEEDLES = 40
 """Maximum word prefixes for the fast pre-check of a text; longer phrases are still compared in full."""

@@ -89,9 +89,9 @@ class Tracing:
     """Text hashes of each fact by its id, with the log positions they apply from."""
     message_words: Callable[[int], str | None]
     relation_words: Callable[[int, int], str | None]
-    """Return a relation's text at a position."""
+    """Function that returns a relation's text at a log position."""
     versions: Callable[[str], Sequence[Version]]
-    """Return all versions of a block's text with their words, oldest first."""
+    """Function that returns all versions of a block's text with their words, oldest first."""
     answers: tuple[tuple[EventRecord, str], ...]
     """Assistant messages after the prompt, in its turn."""
 
@@ -310,7 +310,7 @@ class Tracing:
         return (self.words(key) if key is not None else None) or ""
 
     def _sourced(self, records: list[EventRecord]) -> tuple[list[Stage], int | None]:
-        """Return stages and number of a fact's first source message that is traced; empty and None without one."""
+        """Return stages and sequence number of a fact's first traced source message; `([], None)` if none is traced."""
         first = records[0]
         event: Any = first.event
         sources = expand(getattr(event, "sources", ()))

@@ -125,7 +125,7 @@ class Nearest:
     similarity: float | None
     """Cosine similarity, -1 to 1; None if matched by words."""
     held: tuple[int, int] | None = None
-    """Number of the phrase's words in the message, and in total, if each was said somewhere; None if not counted."""
+    """Number of the phrase's words in the message, and of all words of the phrase; None if matched by meaning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ K1 = 1.2
 find 1.2 to 2 good in most collections; 1.2 is also Lucene's default."""
 
 B = 0.75
-"""BM25's b, length normalisation, 0 to 1; same source (0.5 to 0.8), same default."""
+"""BM25's b, length normalisation, 0 to 1; the source named at `K1` finds 0.5 to 0.8 good. Lucene's default."""
 
 _COMPACT_AT = 0.5
 """Fraction of removed texts at which the postings are rebuilt without them."""

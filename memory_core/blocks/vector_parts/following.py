@@ -25,7 +25,7 @@ TOGETHER = 16
 
 PATIENCE_SECONDS = 2.0
 LOOKING_SECONDS = 0.3
-"""Seconds a prompt, and a preview, wait for missing vectors; after that the rest is found by keyword."""
+"""Seconds a prompt, and a preview, wait for missing vectors; units still without one are found by keyword."""
 
 QUIET_SECONDS = 0.2
 MAX_PAUSE_SECONDS = 5.0

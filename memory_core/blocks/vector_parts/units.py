@@ -25,9 +25,9 @@ Unit = Literal["message", "turn", "batch"]
 @dataclass(frozen=True, slots=True)
 class UnitMetadata:
     stems: tuple[str, ...]
-    """Stems of its words (see `search_words`), in order."""
+    """Stems of the unit's words (see `search_words`), in order."""
     informativeness: float
-    """Informativeness by itself, 0 to 1; see `planning.boosts.informativeness`."""
+    """Informativeness of the unit's text, 0 to 1; see `planning.boosts.informativeness`."""
     speakers: frozenset[str]
     """Folded names of the speakers, or roles where there is no name."""
     names: frozenset[str]
@@ -35,13 +35,13 @@ class UnitMetadata:
     person: bool
     """True if a user speaks, or an assistant with a name."""
     when: str | None
-    """Time given with its first message that has one, as written."""
+    """Time given with the first message of the unit that has one, as written."""
     time: float | None
-    """Time of `when` in seconds since 1970; None if it has none or cannot be read."""
+    """`when` in seconds since 1970; None if the unit has no time, or the time cannot be read."""
     stored: float
-    """Time of storing its first message, in seconds since 1970."""
+    """Time at which the unit's first message was stored, in seconds since 1970."""
     day: str
-    """Date line above it in a prompt; empty if it has no time."""
+    """Date line above the unit in a prompt; empty if the unit has no time."""
 
     def to_json(self) -> str:
         """Serialise as JSON for storing."""
@@ -57,7 +57,7 @@ HEARD_VERSION = 1
 
 
 def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
-    """Parse stored metadata; None where there is none, or of another version."""
+    """Parse stored metadata of units; None for a unit without metadata, or with metadata of another version."""
     result: list[UnitMetadata | None] = []
     for values in json.loads(f"[{','.join(text or 'null' for text in texts)}]"):  # one text for all is faster
         if values is None or values[0] != HEARD_VERSION:
@@ -127,7 +127,7 @@ def words_of(unit: Sequence[StoredMessage], marks: Mapping[Source, Mark] | None 
 
 
 def search_words(unit: Sequence[StoredMessage]) -> str:
-    """Return the text of a unit for embedding and search: without speaker and time where they precede the words."""
+    """Return the text of a unit for embedding and search, without a speaker and time that precede the words."""
     return "\n".join(words for message in unit if (words := parse_message(message.message).words))
 
 

@@ -49,7 +49,7 @@ class PastBlock:
 
     @property
     def scope(self) -> str:
-        """Owner of its contents: `session` or `user`."""
+        """Owner of the block's contents: `session` or `user`."""
         return str(self.settings.get("scope", "session"))
 
 

@@ -10,9 +10,9 @@ def is_context(event: Event) -> TypeGuard[ContextBuilt]:
 
 
 def places_of(event: ContextBuilt) -> list[int]:
-    """Return the sequence numbers of a context's messages, in their order in it.
+    """Return the sequence numbers of a context's messages, in the order of the context.
 
-    The order of the conversation or, in another program's prompt, that program's order.
+    It is the order of the conversation or, in another program's prompt, that program's order.
     """
     seqs = [*expand(event.pinned), *expand(event.queue)]
     return sorted(seqs) if event.known == "built" else seqs

@@ -31,11 +31,11 @@ class DeliveryState:
     """Delivery that is or was due."""
 
     record: EventRecord
-    """Its `DeliveryQueued` record: turn and time."""
+    """`DeliveryQueued` record of the delivery: turn and time."""
     queued: DeliveryQueued
     seqs: frozenset[int]
     flush: int | None
-    """Number of the flush whose messages it delivers; None for delivery turn by turn."""
+    """Number of the flush whose messages are delivered; None for delivery turn by turn."""
     state: State = "pending"
     attempts: int = 0
     error: str | None = None
@@ -44,9 +44,9 @@ class DeliveryState:
     done_at: float | None = None
     """Time, in seconds since 1970."""
     given_up: bool = False
-    """True if a person skipped it; its row then has no error."""
+    """True if a person skipped the delivery, whose row then has no error."""
     dropped: bool = False
-    """True if a person removed its block, or a reset forgot all of its messages."""
+    """True if a person removed the block, or a reset forgot all messages of the delivery."""
 
 
 class Deliveries:

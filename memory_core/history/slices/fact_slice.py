@@ -73,12 +73,12 @@ class FactState:
     """Fact that was not erased."""
 
     record: EventRecord
-    """Its `FactAdded` record: session, turn, time and position."""
+    """`FactAdded` record of the fact: session, turn, time and position."""
     added: FactAdded
     content: str
-    """Content hash of its current words."""
+    """Content hash of the fact's current words."""
     metadata: str | None
-    """Content hash of its current metadata."""
+    """Content hash of the fact's current metadata; None without any."""
     tokens: int
     pinned: bool
     category: str

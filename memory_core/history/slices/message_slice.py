@@ -36,19 +36,19 @@ class MessageState:
     """Message that was put, forgotten ones included."""
 
     record: EventRecord
-    """Its `MessageAdded` record: turn, time and position."""
+    """`MessageAdded` record of the message: turn, time and position."""
     added: MessageAdded
     counter: str
-    """Name of the counter that its tokens were counted with."""
+    """Name of the counter that counted the message's tokens."""
     place: MessagePlace = "queued"
     flush: int | None = None
-    """Number of the flush in which it left the queue."""
+    """Number of the flush in which the message left the queue; None: no flush moved it."""
     left_at: int | None = None
-    """Log position at which it left the queue."""
+    """Log position at which the message left the queue; None: it has not."""
 
     @property
     def here(self) -> bool:
-        """True if it is in the queue or the archive."""
+        """True if the message is in the queue or the archive."""
         return self.place in ("queued", "archived")
 
 

@@ -1,7 +1,7 @@
 """Conversations stored by agent frameworks: OpenAI Agents sessions, LangChain histories, Agno's runs.
 
-Tables are recognised by their columns, as users of every framework may rename them. Unreadable messages are skipped
-with a reason.
+Tables are recognised by their columns, because all these frameworks let users rename the tables. Unreadable messages
+are skipped with a reason.
 """
 
 import sqlite3

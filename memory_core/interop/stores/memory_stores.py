@@ -21,7 +21,7 @@ from memory_core.text import listed
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A fact with values as its store has them. Values that no fact can have cost this row alone, named by number."""
+    """A fact with values as its store has them. A row with values that no fact can have is left out."""
 
     number: int
     texts: list[Any]
@@ -29,9 +29,9 @@ class Row:
     state: str = "active"
     topics: Any = ()
     metadata: Any = field(default_factory=dict)
-    """Object for all that has no field here; a time as `_iso_time`."""
+    """Object with all values that have no field here; times as `_iso_time` returns them."""
     part: str = "memories"
-    """Title of the session that shows it where the store is opened in place; one per user."""
+    """Title of the session that shows the fact if the store is opened in place; one session per user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Program:
 
     name: str
     file: str
-    """Name or kind of its file, for advice."""
+    """Name or kind of the program's file, for the advice in error messages."""
     columns: tuple[str, ...]
-    """Columns by which its table is recognised, and which are read."""
+    """Columns by which the program's table is recognised, and which are read."""
     read: Callable[[Iterable[Any]], Iterator[Row]]
-    """Function of the table's rows in order, each its number and the values of those columns."""
+    """Function that reads facts from the rows of the table, each given as its number and the values of `columns`."""
 
 
 @dataclass(frozen=True, slots=True)
