@@ -69,7 +69,7 @@ ASKS_A_MODEL = "docs/how-to/openai-client.md"
 """The page whose programs need a model; all others run offline."""
 
 PRINTS = {
-    "README.md": ("In the prompt of turn 5, as fact 1 of facts.", "No room: better ones took the 19 tokens"),
+    "README.md": ("In the prompt of turn 5, as fact 1 of facts.", "No room: better results took the 19 tokens"),
     "docs/how-to/check-a-configuration.md": ("2 of 2 probes held", "token_limit 200 → 60"),
     "docs/how-to/does-memory-help.md": ("without memory       0.38     383     1,290  -0.20",),
     ASKS_A_MODEL: ("No umbrella today.",),
@@ -77,7 +77,7 @@ PRINTS = {
     "docs/tutorial/python.md": (
         "Flushed: [1, 2, 3, 4]",
         "['Ana is allergic to nuts', 'The dinner is on Friday at eight']",
-        "No room: better ones took the 19 tokens of earlier_turns. It came as number 4 with 0.27.",
+        "No room: better results took the 19 tokens of earlier_turns. It was number 4, score 0.27.",
     ),
     "memory_core/systems/README.md": ("Alice → manages → Project Alpha → deadline → March 2026", "UPDATE"),
 }

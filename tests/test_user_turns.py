@@ -205,7 +205,7 @@ def test_a_bundle_has_what_the_prompts_had_and_a_play_says_what_it_has_not(datab
     assert "attic" not in prompt_words(moved.build_context())  # nor do they answer there
     player = Player(Services(embedder=HashEmbedder()), tokenizer_fn=str.split)
     played = player.play(script_of(second), variant_of(second))
-    assert "What the user's other sessions taught is not in it." in played.unknown
+    assert "Facts learned in the user's other sessions are missing." in played.unknown
 
 
 def test_a_larger_search_is_not_planned_from_a_log_that_cannot_tell_of_other_sessions(database):

@@ -242,7 +242,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     kind_model_calls: ClassVar[int] = 0
     """Number of model calls per delivery when a model learns for the block."""
 
-    kind_when_removed: ClassVar[str] = "What it holds is deleted."
+    kind_when_removed: ClassVar[str] = "Its contents are deleted."
     """Sentence on what happens to a block's contents when the block is removed."""
 
     kind_is_built_in: ClassVar[bool] = False

@@ -17,8 +17,8 @@ Key = int | tuple[int, int]
 MADE_BY: Mapping[str, str] = {"engine": "the engine", "user": "a person", "agent": "the agent"}
 """Noun phrase for each actor, for use in a sentence."""
 
-ERASED = "Something of it was deleted for good since."
-TAKEN_AWAY = "What it had added is gone with its words."
+ERASED = "Part of this change has been erased."
+TAKEN_AWAY = "What this change had added has been erased."
 
 
 @dataclass(frozen=True, slots=True)

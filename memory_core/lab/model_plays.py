@@ -217,7 +217,7 @@ class PlayedModel(_ByInput):
         with self._lock:
             if self._begun >= self.agreed and self.stopped is None:
                 calls = "1 call was" if self.agreed == 1 else f"{self.agreed:,} calls were"
-                self.stopped = f"{calls} made, as agreed, and it needs more. What was answered is kept."
+                self.stopped = f"{calls} made, as agreed, and the play needs more. The answers are kept."
             if self._chat is None or self.stopped is not None:
                 raise ModelError(self.stopped or "The play has ended.")
             # Counted when a call begins: counted at its end, concurrent calls would exceed the number agreed.

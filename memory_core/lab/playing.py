@@ -179,9 +179,9 @@ def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by
     if by is not None and memory.blocks.editable_by_agents and not script.editing:
         caveats.append("What its agent would write into its memory is written by rules.")
     if by is not None:
-        caveats.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
+        caveats.append(f"{learner} may answer differently another time: its first answers are kept and used again.")
     if variant.of_user:
-        caveats.append("What the user's other sessions taught is not in it.")
+        caveats.append("Facts learned in the user's other sessions are missing.")
     if problem := undelivered(memory):
         caveats.append(problem)
     return caveats
@@ -199,7 +199,7 @@ def undelivered(memory: Memory) -> str | None:
             return str(error)
         return f"{bare} stored pieces are found by keyword alone: the embedding model failed." if bare else None
     reason = next((f" {delivery.error}" for delivery in pending if delivery.error), "")
-    return f"{len(pending)} deliveries were not done, so it learned less than it would.{reason}"
+    return f"{len(pending)} deliveries were not done, so less was learned than in a live session.{reason}"
 
 
 def _was(number: int) -> str:

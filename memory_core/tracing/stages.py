@@ -186,7 +186,7 @@ def _not_due(
 ) -> Stage:
     name, sees_it = block.name, SEES_IT.get(block.settings.get("deliver_on", "flush"), SEES_IT["flush"])
     if removal is None or removal.position > moment.position:
-        text = f"Still in the queue: {name} sees it {sees_it}."
+        text = f"Still in the queue: {name} sees the message {sees_it}."
         if moment.built is None or sees_it != SEES_IT["flush"]:
             return stage("delivery", "waiting", text, moment.record or statement, rule="queued")
         # At the end of the shown turn, if still queued then: the prompt precedes the turn's answer.
@@ -199,12 +199,12 @@ def _not_due(
     made = (record for record in life.blocks[name] if record.event.operation == "create_store")
     added = [record for record in made if record.position > removal.position]
     if added:
-        text = f"Never given to {name}: the block was added in turn {added[0].turn}, after it had left the queue."
+        text = f"Never given to {name}: the block was added in turn {added[0].turn}, after the message left the queue."
         return stage("delivery", "lost", text, added[0], rule="added_later")
     if sees_it == SEES_IT["session_end"]:
         return stage("delivery", "waiting", f"Kept until the session ends: {name} sees it {sees_it}.", removal,
                      rule="session_open")  # fmt: skip
-    text = f"Never given to {name}: it was not due to the block when it left the queue in turn {removal.turn:,}."
+    text = f"Never given to {name}: not due to the block when the message left the queue in turn {removal.turn:,}."
     return stage("delivery", "lost", text, removal, rule="not_due")
 
 
@@ -329,6 +329,6 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
     # `no_room` is the only outcome left.
     budget = event.token_budget or 0
     text = (
-        f"No room: better ones took the {budget:,} tokens of {event.block}. It came as number {rank} with {score:.2f}."
+        f"No room: better results took the {budget:,} tokens of {event.block}. It was number {rank}, score {score:.2f}."
     )
     return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, token_budget=budget)

@@ -241,7 +241,7 @@ class Tracing:
                 text = f"Never extracted: {alike} (similarity {held.similarity:.2f})."
                 return stage("learned", "lost", text, record, rule="suppressed", fact=held.near, number=number,
                              similarity=held.similarity)  # fmt: skip
-        text = f"Never {verb}: {block.name} received it and learned nothing; no reason is recorded."
+        text = f"Never {verb}: {block.name} received the message and learned nothing; no reason is recorded."
         return replace(
             delivered, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
         )
@@ -256,7 +256,7 @@ class Tracing:
                     assert end is not None
                     carrier = Carrier("block", block.name, ref, text, "words", carrier.seq)
                     return Track(carrier, (*before, *self._with_answer(end, carrier)))
-        text = f"{block.name} received it; what it keeps is unknown. Its words are not in {self.moment.prompt}."
+        text = f"{block.name} got the message; what it keeps is unknown. The words are not in {self.moment.prompt}."
         return Track(carrier, (*before, stage("learned", "lost", text, rule="custom", knowledge="observed")))
 
     # -- facts -----------------------------------------------------------------------------------

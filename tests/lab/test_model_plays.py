@@ -158,7 +158,7 @@ def test_what_a_session_learned_in_its_life_is_not_asked_again():
     assert (len(model.asked), paid.made) == (asked, [])
     assert prompts(again.memory) == prompts(memory)
     assert again.unknown == (
-        "gpt-fake may answer otherwise another time: what it answered once is kept, and used again.",
+        "gpt-fake may answer differently another time: its first answers are kept and used again.",
     )
 
 
@@ -196,7 +196,7 @@ def test_no_more_is_called_than_was_agreed_and_what_was_paid_for_is_kept():
     memory, model = lived(12), Model()
     played, paid = play(memory, model, calls=3)
     assert played is None
-    assert paid.stopped == "3 calls were made, as agreed, and it needs more. What was answered is kept."
+    assert paid.stopped == "3 calls were made, as agreed, and the play needs more. The answers are kept."
     assert (len(model.asked), kept(memory)) == (3, 3)
     assert count(memory)[0].kept >= 3
     whole, rest = play(memory, model)

@@ -440,7 +440,7 @@ def test_a_play_ends_at_the_number_of_calls_that_was_agreed_and_where_the_model_
     assert needed > 1
     app = calls_to_agree(app).set_value(1).run()
     app = app.button(key="lab__play_model").click().run()
-    app = drawn_until(app, lambda: "1 call was made, as agreed, and it needs more." in " ".join(said(app)))
+    app = drawn_until(app, lambda: "1 call was made, as agreed, and the play needs more." in " ".join(said(app)))
     assert len(server.requests) == 1
     app = offered(app)
     assert calls_to_agree(app).value < needed

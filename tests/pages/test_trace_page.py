@@ -152,7 +152,7 @@ def test_an_earlier_turn_is_told_as_it_was(memory):
     assert sentence(page(words=LOST, turn="11")).startswith("In the prompt of turn 11, as a message of the queue.")
     app = page(follow="f4", turn="3")
     assert sentence(app).startswith("In the prompt of turn 3, as a message of the queue.")
-    assert "Still in the queue: Facts sees it at the next flush." in joined(app)
+    assert "Still in the queue: Facts sees the message at the next flush." in joined(app)
 
 
 def test_a_fact_that_was_erased_keeps_its_way_without_its_words(memory):
