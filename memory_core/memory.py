@@ -1,4 +1,4 @@
-"""`Memory`: the engine's public interface. It reads, lets the planners decide, applies and records.
+"""`Memory`: the engine's public interface. A `Memory` reads, lets the planners decide, applies and records.
 
     memory = Memory.from_defaults(session_id="demo", token_limit=4000, memory_blocks=[...])
     memory.put(ChatMessage(role="user", content="Hello"))

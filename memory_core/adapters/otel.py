@@ -1,9 +1,9 @@
 """Emit a memory's activity as OpenTelemetry spans: `emit_spans(memory)`, or `with SpanEmitter(memory): ...`.
 
 The spans follow the GenAI conventions (open-telemetry/semantic-conventions-genai at 9430220, status Development): a
-memory operation per change of a block and per search, an inference per model call. They are derived from the session's
-log afterwards, so an unobserved memory pays nothing. The log has durations of model calls only: other spans have zero
-length, in log order.
+memory operation per change of a block and per search, an inference per model call. All spans are derived from the
+session's log afterwards, so an unobserved memory pays nothing. The log has durations of model calls only: other spans
+have zero length, in log order.
 
 `gen_ai.memory.store.id` is the block with its owner (`session:demo/facts`, `user:ada/facts`), `gen_ai.memory.record.id`
 the engine's name of an item (see `events.Item`): `f12` a fact, `v7` a stored unit, `r4` a relation, `e3` an entity; a

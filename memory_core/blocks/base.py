@@ -1,4 +1,4 @@
-"""Base of memory blocks, built-in and custom.
+"""Base class of memory blocks, built-in and custom.
 
 A custom block declares its state as fields and overrides LlamaIndex's hooks, async or not:
 

@@ -1,6 +1,6 @@
 """The engine's event loop, for blocks with async methods.
 
-It runs in a thread of its own, so that synchronous code can wait for it even when the caller's loop is running.
+The loop runs in a thread of its own, so that synchronous code can wait for it even when the caller's loop is running.
 """
 
 import asyncio

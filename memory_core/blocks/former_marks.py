@@ -1,7 +1,6 @@
 """Marks beside messages, facts and sentences of a prompt that state a former value.
 
-They are computed from the facts and relations of the session and its user, and cached until any of these changes in
-the database.
+Marks are computed from the facts and relations of the session and its user, and cached until any of these changes.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""A block of fixed text. It learns nothing and is cut as a whole."""
+"""A block of fixed text. The block learns nothing and is cut as a whole."""
 
 import json
 from dataclasses import replace

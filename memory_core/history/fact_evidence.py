@@ -1,6 +1,6 @@
 """Suspicious facts, the words of a message that support a fact, and the provenance of facts.
 
-Pure. It compares words and events and uses no model, so its flags are hints for a person and decide nothing.
+Pure. Words and events are compared without a model, so flags are hints for a person and decide nothing.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Compare the probes that fail with those that hold: block, speaker, age, length, session, recipe.
 
-Each property of a case is compared with all other cases by Fisher's exact test, and the strongest are listed first.
-Such a list shows where to look; it proves no cause.
+Each property of a case is compared with all other cases by Fisher's exact test, and the strongest are listed first. The
+list shows where to look; it proves no cause.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Does memory help? The same questions with the memory, without it, and with each of its blocks alone.
+"""Does memory help? Ask the same questions with the memory, without it, and with each of its blocks alone.
 
 Without a model the prompts are scored: by the evidence they contain, or by the words of the recorded answers (support).
 With a model its answers are scored. Each arm answers the same questions, so their scores are compared in pairs.

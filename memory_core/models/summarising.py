@@ -1,6 +1,6 @@
 """Running summaries: by rules, from the user's own words, or by a language model.
 
-A summariser receives the former text and new messages only, never earlier messages. Its result is not trusted: the
+A summariser receives the former text and new messages only, never earlier messages. The new text is not trusted: the
 engine checks it against the limit and reports lost names, numbers and dates.
 """
 

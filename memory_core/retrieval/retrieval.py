@@ -18,7 +18,7 @@ from memory_core.vectors.vector_index import Vector
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """Unit of a vector block: its number, the turn of the conversation it is from, its messages."""
+    """Unit that a vector block stores, with its number, its messages and the conversation turn that it is from."""
 
     number: int
     turn: int

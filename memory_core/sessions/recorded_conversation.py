@@ -1,7 +1,7 @@
 """A recorded conversation that can be played into a session.
 
-It is stored with the session's texts. Progress is derived from the session itself: messages put from it carry ids made
-from the recording and their index in it, so no step can be played twice.
+The recording is stored with the session's texts. Progress is derived from the session itself: messages put from it
+carry ids made from the recording and their index in it, so no step can be played twice.
 """
 
 import json

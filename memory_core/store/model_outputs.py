@@ -1,6 +1,6 @@
 """Model outputs by a hash of the input, so that a play in the Lab need not pay for them again.
 
-They are derived from a session's messages and its user's facts, and only cached: any erasure deletes all of them.
+Outputs are derived from a session's messages and its user's facts, and only cached: any erasure deletes all of them.
 """
 
 import json

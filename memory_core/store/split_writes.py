@@ -1,7 +1,7 @@
 """Long writes split into many short transactions, so that others can write in between.
 
-Rows written this way must stay invisible until complete: a session is stored as a deleted one, and becomes visible
-with the last piece. Rows left by a dead process are erased later, by `erase_what_was_left`.
+Rows written this way must stay invisible until all are written: a session is stored as deleted, and appears with its
+last piece. Rows left by a dead process are erased later, by `erase_what_was_left`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

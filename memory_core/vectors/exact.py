@@ -1,6 +1,6 @@
 """An exact scan over the vectors in the database, kept in memory: no service, no approximation.
 
-It is as fast as Chroma up to some 50,000 vectors per collection, and the reference for every other index.
+The scan is as fast as Chroma up to some 50,000 vectors per collection, and the reference for every other index.
 """
 
 from collections import OrderedDict

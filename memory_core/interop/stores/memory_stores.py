@@ -1,4 +1,4 @@
-"""Facts from other programs' SQLite stores, by a table of the programs."""
+"""Facts from other programs' SQLite stores; `PROGRAMS` lists the programs that are read."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,7 @@
 """A responder without a language model: it answers from the context it is given, by rules, or says it does not know.
 
-It has no knowledge of its own. Every answer repeats a fact of the memory section or something the user
-said, and says which; if nothing in the context answers a question, the reply is "I don't know".
+The responder has no knowledge of its own. Every answer repeats a fact of the memory section or something the user said,
+and says which; if nothing in the context answers a question, the reply is "I don't know".
 """
 
 import math
