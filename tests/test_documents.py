@@ -31,7 +31,7 @@ TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-
 
 SHELLS = ("sh", "bash")
 OTHER_LANGUAGES = ("text", "toml", "nginx", "yaml")
-OTHER_COMMANDS = {".", "docker", "python", "python3"}
+OTHER_COMMANDS = {".", "docker", "pipx", "python", "python3", "uvx"}
 OTHER_VARIABLES = {
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
