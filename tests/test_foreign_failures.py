@@ -53,6 +53,14 @@ class Raising(BaseMemoryBlock[str]):
         raise self.error
 
 
+class AsyncRaising(Raising):
+    async def _aget(self, messages=None, **kwargs):
+        return self._get(messages)
+
+    async def _aput(self, messages):
+        self._put(messages)
+
+
 class Returning(BaseMemoryBlock[str]):
     name: str = "returning"
     content: object = Field(default=None, exclude=True)
@@ -104,6 +112,16 @@ def test_puts_go_on_while_a_block_fails_and_its_deliveries_are_parked(error):
     assert len(parked) >= 5
     states = {d.state for d in memory.session.deliveries() if d.block == "counter"}
     assert states == {"done"}
+
+
+@pytest.mark.parametrize("on", ["put", "get"])
+def test_an_async_block_that_ends_the_process_stops_no_other_block(on):
+    memory = open_memory(memory_blocks=[AsyncRaising(error=SystemExit(3), on=on), Counter()])
+    for number in range(6):
+        memory.put(note(number))
+    built = memory.build_context()
+    assert list(built.failures) == (["raising"] if on == "get" else [])
+    assert "2 messages" in built.messages[0].content
 
 
 @raising

@@ -15,7 +15,18 @@ Result = TypeVar("Result")
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine and return its result; its exceptions are raised here."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+    result = asyncio.run_coroutine_threadsafe(_caught(coroutine), _loop()).result()
+    if isinstance(result, SystemExit | KeyboardInterrupt):
+        raise result
+    return result
+
+
+async def _caught(coroutine: Coroutine[Any, Any, Result]) -> Result | SystemExit | KeyboardInterrupt:
+    # Raised within the loop, these would end its thread, and all blocks would wait for it forever.
+    try:
+        return await coroutine
+    except (SystemExit, KeyboardInterrupt) as error:
+        return error
 
 
 @per_process
