@@ -1,5 +1,7 @@
 """Helpers for the tests of programs that use a memory: assertions on prompts, and promises of your own parts."""
 
+from memory_core.testing.block_promises import check_block
+from memory_core.testing.conformance import Conformance
 from memory_core.testing.prompt_assertions import (
     assert_block_tokens,
     assert_evidence_in_prompt,
@@ -9,9 +11,11 @@ from memory_core.testing.prompt_assertions import (
 )
 
 __all__ = [
+    "Conformance",
     "assert_block_tokens",
     "assert_evidence_in_prompt",
     "assert_fact_cites",
     "assert_in_prompt",
     "assert_not_in_prompt",
+    "check_block",
 ]
