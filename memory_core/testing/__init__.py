@@ -2,6 +2,7 @@
 
 from memory_core.testing.block_promises import check_block
 from memory_core.testing.conformance import Conformance
+from memory_core.testing.index_promises import check_vector_index
 from memory_core.testing.prompt_assertions import (
     assert_block_tokens,
     assert_evidence_in_prompt,
@@ -18,4 +19,5 @@ __all__ = [
     "assert_in_prompt",
     "assert_not_in_prompt",
     "check_block",
+    "check_vector_index",
 ]
