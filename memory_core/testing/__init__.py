@@ -10,14 +10,17 @@ from memory_core.testing.prompt_assertions import (
     assert_in_prompt,
     assert_not_in_prompt,
 )
+from memory_core.testing.reader_promises import StoreItem, check_store_reader
 
 __all__ = [
     "Conformance",
+    "StoreItem",
     "assert_block_tokens",
     "assert_evidence_in_prompt",
     "assert_fact_cites",
     "assert_in_prompt",
     "assert_not_in_prompt",
     "check_block",
+    "check_store_reader",
     "check_vector_index",
 ]
