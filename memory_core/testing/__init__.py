@@ -1,5 +1,6 @@
 """Helpers for the tests of programs that use a memory: assertions on prompts, and promises of your own parts."""
 
+from memory_core.testing.adapter_promises import check_adapter
 from memory_core.testing.block_promises import check_block
 from memory_core.testing.conformance import Conformance
 from memory_core.testing.index_promises import check_vector_index
@@ -20,6 +21,7 @@ __all__ = [
     "assert_fact_cites",
     "assert_in_prompt",
     "assert_not_in_prompt",
+    "check_adapter",
     "check_block",
     "check_store_reader",
     "check_vector_index",
