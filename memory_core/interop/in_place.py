@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import logging
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +67,7 @@ def open_store(path: Path, database: Database, *, services: Services, only: str 
         FormatError: The store cannot be read, is empty, or holds too much.
         StoreError: The database cannot be reached.
     """
-    path = path.expanduser().resolve()
+    path = Path(os.path.realpath(path.expanduser()))  # `resolve` raises for links in a circle
     # A session that follows its own database would change it by following.
     if database.is_sqlite and str(path) == str(Path(database.engine.url.database or "").resolve()):
         raise problem(path.name, "is the database that it would be shown in. Give another --database.")

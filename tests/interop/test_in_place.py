@@ -334,12 +334,14 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path, database, services, dat
     Memory.from_defaults("demo", database=own, services=services)
     (tmp_path / "a.zip").write_bytes(write_bundle(own, "demo"))
     (tmp_path / "text.db").write_text("This is not what its name says.")
+    (tmp_path / "loop.db").symlink_to("loop.db")
     for path, into, says in (
         (tmp_path / "own.db", own, "own.db is the database that it would be shown in."),
         (tmp_path / "own.db", database, "own.db is a database of Memory Inspector"),
         (tmp_path / "a.zip", database, "a.zip is not opened where it lies: it is a Memory Inspector bundle."),
         (tmp_path / "none.db", database, "none.db cannot be read: No such file or directory."),
         (tmp_path / "text.db", database, "text.db is not a conversation: it starts with neither [ nor {."),
+        (tmp_path / "loop.db", database, "loop.db cannot be read: Too many levels of symbolic links."),
     ):
         with pytest.raises(FormatError) as error:
             open_store(path, into, services=services)

@@ -345,3 +345,24 @@ def test_a_bad_row_of_mcp_memory_service_costs_itself_alone_and_is_named(bad, re
     facts, _, note = opened_memory(path)
     assert sorted(facts) == sorted(SERVICE_FACTS)
     assert note == "1 row was left out, as no fact can be read there: 2."
+
+
+def write_history(path, texts):
+    """Write Mem0's history with a memory for each of the texts; `b"..."` is a text in another encoding than UTF-8."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE history (memory_id, old_memory, new_memory, event)")
+        for number, text in enumerate(texts):
+            connection.execute("INSERT INTO history VALUES (?, NULL, CAST(? AS TEXT), 'ADD')", (number, text))
+
+
+def test_a_text_in_another_encoding_costs_no_other_row(tmp_path):
+    write_history(tmp_path / "history.db", ["likes tea", "lives in Évora".encode("latin-1"), "lives in Faro"])
+    assert opened_memory(tmp_path / "history.db")[0] == ["likes tea", "lives in \ufffdvora", "lives in Faro"]
+
+
+def test_a_store_that_ends_within_a_page_is_refused(tmp_path):
+    path = tmp_path / "history.db"
+    write_history(path, ["likes tea", "x" * 1_000, "lives in Faro"])
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(FormatError):
+        opened_memory(path)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
             budget = Budget(filename, bytes=TIMES_UNPACKED * size, items=items, seconds=MAX_SECONDS)
             connection.budget = budget
             connection.row_factory = connection.counted
+            # By default one text that is not UTF-8 fails the query, and with it every other row.
+            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
             # Called every 100 steps of SQLite's machine; a true answer interrupts the query.
             connection.set_progress_handler(lambda: budget.out_of_time, 100)
             # A file's schema is code of a stranger: it must not call unsafe functions, write, or run its checks.
@@ -87,8 +90,10 @@ def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             connection.set_authorizer(_only_reading)
             try:
-                if uploaded and connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                    raise sqlite3.DatabaseError("its pages do not fit together")  # a page used twice may fill a disk
+                # SQLite reads what is cut off from a page as zeros, and a page used twice may fill a disk.
+                torn = path.stat().st_size % connection.execute("PRAGMA page_size").fetchone()[0]
+                if torn or (uploaded and connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",)):
+                    raise sqlite3.DatabaseError("its pages do not fit together")
                 yield connection
             except sqlite3.OperationalError:
                 budget.take()  # if the deadline caused the interrupt, raise that error
