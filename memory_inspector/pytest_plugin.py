@@ -148,7 +148,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Write the report of all failures; workers of pytest-xdist leave it to the process that started them."""
+    """Write the report of failed probes and prompt assertions, if `--memory-report` is given; workers of pytest-xdist
+    leave it to the main process."""
     name = config.getoption("--memory-report")
     if not name or hasattr(config, "workerinput"):
         return

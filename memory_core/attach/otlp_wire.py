@@ -25,7 +25,7 @@ _RESOURCE_SPANS, _SCOPE_SPANS, _SPANS = 1, 2, 2
 
 
 def _request(record: Mapping[int, object]) -> Mapping[int, object]:
-    """Return a request message with this record type; requests for spans and for logs nest alike."""
+    """Return the field table of an export request whose records have this table; spans and logs are nested alike."""
     return {_RESOURCE_SPANS: {1: {1: _ATTRIBUTE, 3: {}}, _SCOPE_SPANS: {1: {3: _ATTRIBUTE}, _SPANS: record}}}
 
 

@@ -244,8 +244,9 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
     `recent` are earlier prompts with answers, as sequence numbers in the order sent, newest prompt first; `hashes` has
     the hash of each message of the session, `asked` those of the prompt's messages. No message is matched twice.
 
-    Messages at the end are always new: a second "yes" is a new message. Messages before the shared part, such as a
-    returning system message, are matched.
+    The prompt is aligned with the earlier prompt that shares most messages with it. Messages after the last shared one
+    are new, even if their text occurred before (a second "yes"). Messages before it that are not in that prompt, such
+    as a returning system message, are matched with any equal, unused message of the session.
     """
     places: list[int | None] = [None] * len(asked)
     best = 0

@@ -252,7 +252,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     """Fields that hold a model or an index, with the types allowed for each."""
 
     instead: ClassVar[Mapping[str, str]] = {}
-    """Hints on LlamaIndex's arguments without a counterpart, by name; each ends an error message."""
+    """For each LlamaIndex argument without a counterpart here: a hint what to use instead, ending the error message."""
 
     name: str
     description: str | None = None

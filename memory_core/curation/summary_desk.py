@@ -1,4 +1,4 @@
-"""The desk of a summary block: its state, its versions, and rewriting on demand.
+"""Interface to a summary block: its state, its versions, rewriting on demand.
 
 Reads and stores; `memory_core.planning.running_summary` finds the names, numbers and dates that a version lost.
 """

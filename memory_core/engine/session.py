@@ -245,7 +245,8 @@ class Session:
         return other
 
     def batch(self, messages: Sequence[StoredMessage], state: str | None, *, deliveries: Sequence[int] = ()) -> Batch:
-        """Return messages for a block to learn from, with its dependencies; `state`: the block's fields or text."""
+        """Return these messages as a batch, with the services and the quarantine that a block needs to learn from them;
+        `state`: the block's fields or text."""
         with self.database.read() as connection:
             quarantine = self.quarantine(connection)
         return Batch(

@@ -108,7 +108,7 @@ def shared_prefix_tokens(before: Sequence[ChatMessage], after: Sequence[ChatMess
     """Return the billed tokens of the common beginning of two message lists, which a prompt cache can reuse.
 
     Counts whole messages, then the first parts of the first message that differs, then the first tokens of the first
-    part that differs. The role and the frame of a message count with its beginning.
+    part that differs. The overhead of a message is counted if its role is the same.
     """
     tokens = 0
     for old, new in zip(before, after, strict=False):

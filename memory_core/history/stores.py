@@ -33,7 +33,7 @@ class StoreRecord:
     id: str | None
     """Id of the record in the spans; None if they give none."""
     versions: list[RecordVersion] = field(default_factory=list)
-    """Writes in the order in which they ended; empty for a record that was only found."""
+    """Writes of the record in the order in which they ended; empty if only searches returned it."""
     found: list[EventRecord] = field(default_factory=list)
     """Searches that returned the record."""
     found_words: str | None = None

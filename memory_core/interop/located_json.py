@@ -75,7 +75,7 @@ GRAPH = "a graph: {}. Choose a JSON file"
 
 
 def read_text(data: bytes | str, *, filename: str, wanted: str = CONVERSATION) -> str:
-    """Decode a file as UTF-8, or by its byte order mark. `wanted`: the expected content.
+    """Decode a file as UTF-8, or by its byte order mark. `wanted`: end of the error for a binary file.
 
     Raises:
         FormatError: The file is too large, binary, empty, or not in its encoding.

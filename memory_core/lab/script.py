@@ -43,7 +43,7 @@ class Script:
 
     steps: tuple[Step, ...]
     by_people: int = 0
-    """Number of people's changes to memory that are not replayed; changes of facts are."""
+    """Number of changes to memory by people that are not replayed. Their changes of facts are, and do not count."""
     learners: tuple[str, ...] = ()
     """Names of the models that learned in the conversation."""
     editing: bool = False
@@ -94,7 +94,8 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
 
 
 def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
-    """Yield each event with its step; the step is None for a flush that a put triggered."""
+    """Yield each message, prompt, flush and change set of facts with the step that replays it; None for a flush that a
+    put triggered."""
     history = memory.log.history()
     pieces = memory.log.pieces() if history.records else None
     for stored in memory.session.messages():

@@ -67,7 +67,7 @@ class Part:
     pieces: tuple[Piece, ...]
     """Pieces in reading order."""
     cut_order: tuple[int, ...] = ()
-    """Indexes of `pieces`, first to be cut first; empty: the block is cut whole."""
+    """Indexes of `pieces` in the order in which they are cut; empty: the block is cut as a whole."""
     truncation: Truncation = "trim"
     frame: int = 0
     """Tokens of the block's own markup, where the accounting counts it."""

@@ -98,7 +98,7 @@ class SessionHandle:
             session.config, session.blocks = config, blocks if "condensing" in what else session.blocks
 
     def refresh(self) -> None:
-        """Take over configuration and blocks that another process changed."""
+        """Reload the configuration and blocks if another process changed them."""
         self._session.open()
 
     def status(self) -> Status:

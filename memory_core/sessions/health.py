@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Result of checking one part."""
+    """Result of one health check: of the database, the vectors, the embeddings or the chat model."""
 
     part: Part
     state: State

@@ -422,7 +422,7 @@ class SQLiteConnection(sqlite3.Connection):
 
 
 def open_sqlite(url: str | URL, **options: Any) -> Engine:
-    """Return an engine whose SQLite connections any thread may use, and which close themselves."""
+    """Return an engine whose SQLite connections may be used by any thread and are closed when garbage-collected."""
     # The pool lends a connection to one thread at a time, which is all that SQLite needs.
     arguments = {"check_same_thread": False, "factory": SQLiteConnection, **options.pop("connect_args", {})}
     return create_engine(url, connect_args=arguments, **options)

@@ -323,7 +323,7 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
         yield State("hourglass_top", f"Waiting: {what}.{given_up}{model or reason}", "waiting")
     if not shown.made_here:
         where = plain(short(shown.type, 60))
-        yield State("extension_off", f"Not available here: this app has no working {where}. Its last state is shown.")
+        yield State("extension_off", f"Not available here: this app cannot load {where}. Its last state is shown.")
     if use.read_error:
         reason = plain(short(use.read_error, ERROR_CHARACTERS))
         yield State("error", f"Could not be read for the last prompt: {reason}", "loss")

@@ -37,7 +37,8 @@ def stored_plural(unit: str) -> str:
 
 
 def from_turn(unit: str, turn: int | str, article: str = "") -> str:
-    """A unit from a turn of the conversation: `turn 4`; with an article `a message of turn 4`."""
+    """Name a stored unit by its turn: `turn 4`, or `message of turn 4` for other units; these take the `article`:
+    `a message of turn 4`."""
     number = turn if isinstance(turn, str) else tokens(turn)
     if unit == TURN:
         return f"turn {number}"

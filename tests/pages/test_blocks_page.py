@@ -189,7 +189,7 @@ def test_a_block_that_this_process_cannot_make_says_so_and_shows_what_it_last_he
     app = opened(page="blocks", session="agents")
     assert not app.exception
     assert app.text[0].value == "3 messages"
-    assert "Not available here: this app has no working engine_fakes.Counter." in joined(app)
+    assert "Not available here: this app cannot load engine_fakes.Counter." in joined(app)
 
 
 # -- the past --------------------------------------------------------------------------------------

@@ -378,7 +378,7 @@ def test_a_reset_says_how_much_goes_and_then_how_much_went(demo_home):
     drawn = dialog("ui.sessions.session_dialogs", "reset_dialog", mine.session_id)
     active = len(mine.facts.read("Facts"))
     assert f"Removes {messages} messages" in joined(drawn)
-    assert f"of {active} facts." in joined(drawn)
+    assert f"(the session has {active} facts)." in joined(drawn)
     assert "This cannot be undone." in joined(drawn)
     button(drawn, "Reset session").click().run()
     went = f"{messages} messages, {facts} facts, {turns} stored turns"

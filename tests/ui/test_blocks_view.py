@@ -137,7 +137,7 @@ def test_a_block_that_cannot_be_made_here_is_shown_as_it_last_was():
     other = Standing("echo", "custom", "their.package.Echo", {"priority": 0}, text="5 messages", made_here=False)
     drawn = said(other)
     assert drawn.holds == "5 messages"
-    says = "Not available here: this app has no working their.package.Echo. Its last state is shown."
+    says = "Not available here: this app cannot load their.package.Echo. Its last state is shown."
     assert [state.says.replace("\\", "") for state in drawn.states] == [says]
 
 

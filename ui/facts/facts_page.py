@@ -72,7 +72,7 @@ def _desk(view: Shown, block: str) -> Desk:
 
 
 def _block(view: Shown, blocks: Sequence[str]) -> str:
-    """The block to show; with several, the one with the fact of a link, or the one chosen last."""
+    """The block to show. With several: that of the fact in the URL, else the one chosen last, else the first."""
     session_id = view.memory.session_id
     # A link names a fact by id only; with several blocks, the one that has it is looked for.
     asked = fact_tab.asked_fact() if len(blocks) > 1 else None

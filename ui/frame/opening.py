@@ -45,7 +45,7 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
             else "Reading what its blocks have stored"
         )
     )
-    job.add_progress("Counting the outcomes of its messages")
+    job.add_progress("Working out what became of each message")
     remembered(memory).catch_up(memory, memory.log.history())
     memory.log.usage()
     # The log just read stays in memory: Streamlit collects garbage after every run, and need not walk through it.

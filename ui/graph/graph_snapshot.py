@@ -81,7 +81,7 @@ def read_desk(view: View, block: str) -> Desk:
 
 
 def past_graph(view: View, block: str) -> Graph:
-    """A block's graph at the end of the turn shown, from the log."""
+    """A block's graph at the moment shown (a turn's end or a step), rebuilt from the log."""
     # 1. Apply the events up to the moment; they name texts by their hashes.
     past = PastGraph()
     for record in view.history.upto(view.position):

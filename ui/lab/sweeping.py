@@ -509,7 +509,7 @@ def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) ->
     key = f"lab__sweep_{shown.lower()}_{measured}"
     if shown == FRONT:
         unknown = len(result.unknown(measured))
-        left_out = f" {count(unknown, 'cell')} not played yet." if unknown else ""
+        left_out = f" {count(unknown, 'combination')} not played yet." if unknown else ""
         sentence = f"On the line: no other result does better with as few tokens.{left_out}"
         figure = front_figure(result, measured, axes, front, mode())
     else:

@@ -37,8 +37,8 @@ _typing = st.components.v2.component("typing", js=(STYLES.parent / "typing.js").
 
 
 def give_while_typing(name: str = "dialog") -> None:
-    """Send what is typed in the open dialog, or in a field of the Facts page, to the server while it is typed, and
-    before Esc closes the dialog. `name`: identifies the caller, once per drawing."""
+    """Send the text of a field to the server while the user is typing, and before Esc closes the dialog: in the open
+    dialog, or on the Facts page. `name`: part of the widget key; must be unique within a run of the page."""
     # The key of the container becomes a CSS class, by which the style sheet takes its space away.
     with st.container(key=f"typing_{name}"):
         _typing(key=f"typing-watch-{name}")

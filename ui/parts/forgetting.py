@@ -224,7 +224,8 @@ def draw_receipt(done: str, receipt: Receipt | str) -> None:
     if receipt.clean:
         st.success(f"{plain(done)} A search of all files found nothing.")
     else:
-        st.warning(f"{plain(done)} The words were found in the places listed here.")
+        result = "the words are still in the places listed here" if receipt.hits else "not all files could be searched"
+        st.warning(f"{plain(done)} But {result}.")
     st.code(receipt.page(), language=None, wrap_lines=True)
     with st.container(horizontal=True):
         st.download_button(

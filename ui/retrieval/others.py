@@ -28,7 +28,7 @@ def draw_others(session_id: str, search: Search, unit: str, *, offline: bool, ma
     elif search.other_embedder:
         costs = "" if offline or not may_embed else " Embedding them again calls the embedding model."
         st.warning(
-            f"{stored(search.other_embedder, unit)} can be found by keyword only: no vector of the present "
+            f"{stored(search.other_embedder, unit)} can be found by keyword only: no vector from the current "
             f"embedding model.{costs}"
         )
         if may_embed:

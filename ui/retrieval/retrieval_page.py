@@ -58,7 +58,7 @@ SEARCHES = {
     "Keyword": ("%.2f", 80, "Shared words, rare ones most (BM25)."),
 }
 BOOSTS = {
-    "Match": ("%.2f", 66, "How well its own words fit the question: vector and keyword by their weights."),
+    "Match": ("%.2f", 66, "How well the text itself fits the question: weighted mean of vector and keyword scores."),
     **{signal.label: ("%+.2f", BOOST_PIXELS[term], signal.means) for term, signal in ADDED.items()},
 }
 """Columns for the terms of a score, by title: number format, width in pixels, help text."""
@@ -418,7 +418,7 @@ def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None
     candidates = [one.number for one in search.found.candidates]
     drawn = view.memory.retrieval.map(search.block, query=search.vector, keep=candidates)
     if not drawn.numbers:
-        empty("No map.", f"No stored {unit} has a vector of the present embedding model.")
+        empty("No map.", f"No stored {unit} has a vector from the current embedding model.")
         return
     by = st.segmented_control(
         "Colour by",

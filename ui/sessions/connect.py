@@ -115,7 +115,7 @@ def draw_live(session_id: str) -> None:
 
 
 def draw_attachment(session_id: str, attachment: AgentAttached) -> None:
-    """Draw a badge on a session that only shows an agent, or an agent's store."""
+    """Draw the badge of an attached session: attached, read only, or not followed."""
     problem = engine().store_problem(session_id)
     if problem is not None:
         st.badge("not followed", icon=":material/visibility_off:", color="orange", help=plain(problem))

@@ -231,8 +231,9 @@ def reset_question(session: Overview) -> tuple[str, ...]:
     held = f"{count(session.messages, 'message')} and {held_facts}"
     if session.status.session_id != DEMO_SESSION:
         return (
-            f"{asked} Removes {count(session.messages, 'message')} and what was learned from them alone"
-            f"{f', of {held_facts}' if session.facts else ''}. "
+            f"{asked} Removes {count(session.messages, 'message')} and what was learned only from "
+            f"{'this message' if session.messages == 1 else 'these messages'}"
+            f"{f' (the session has {held_facts})' if session.facts else ''}. "
             "Blocks, their texts and the settings stay. This cannot be undone.",
         )
     # Other sessions of the user read them, too.

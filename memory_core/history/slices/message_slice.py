@@ -69,7 +69,7 @@ class Messages:
         self.queue_messages = self.queue_content = self.queue_reference = 0
         self.archived_messages = 0
         self.stated_tokens: int | None = None
-        """Queue size stated by the last event, in tokens of its accounting; None if it stated none."""
+        """Queue size in tokens that the last event stated, in the accounting of that event; None if it stated none."""
         self._queued: set[int] = set()
 
     def apply(self, record: EventRecord) -> Collection[int]:

@@ -1,8 +1,8 @@
 """Facts that describe somebody or something by name: "The capital of Peru is Lima", "Ana was born in Porto". Pure.
 
-Sentences are read as a whole, in general forms of English: a definite description ("the capital of Peru"), or a verb
-with a preposition whose last phrase is the value. The text before the value is the attribute: a later sentence with
-the same attribute replaces the value. Only attributes that have one value at a time get a slot.
+Each sentence is matched whole against a few general English forms: a definite description ("the capital of Peru is …")
+or a verb, mostly with a preposition ("was born in …"), ending in the value. The text before the value names the
+attribute; a later sentence with the same one replaces the value. Only attributes with one value at a time get a slot.
 """
 
 from memory_core.models.offline.grammar import NOT_NAMES, word_set
