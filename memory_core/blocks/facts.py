@@ -66,6 +66,7 @@ from memory_core.planning.forgetting import forget_requests, named_facts, names_
 from memory_core.planning.former_values import Mark, Statement
 from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
+from memory_core.planning.slots import excludes
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
 from memory_core.store.database import Database
@@ -412,11 +413,12 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """Return the texts that an extractor need not find again.
 
         Empty if repetitions matter: if each found fact is decided on, and for offline rules, because finding a fact
-        again confirms it and costs nothing.
+        again confirms it and costs nothing. Of several values in one slot, any may be stated again: the last one holds.
         """
         if self.on_change == "decide" or isinstance(extractor, RuleBased):
             return []
-        return [fact.text for fact in known if fact.state != "rejected"]
+        slots = Counter(fact.slot for fact in known if excludes(fact.slot, fact.slot))
+        return [fact.text for fact in known if fact.state != "rejected" and slots[fact.slot] < 2]
 
     def labelled(self, fact: ExtractedFact) -> ExtractedFact:
         """Return the found fact under one of the block's categories; its former category becomes a topic."""
@@ -627,8 +629,9 @@ def _extract(
     read = 0
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
-        # Facts found in earlier pieces count as known, or later pieces would bring them again.
-        extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in facts)])
+        # Facts found in earlier pieces count as known, or later pieces would bring them again. A value may come back.
+        before = (fact.text for fact in facts if not excludes(fact.slot, fact.slot))
+        extraction = extractor.extract(messages, known=[*known, *before])
         for fact in extraction.facts:
             # The extractor counts within its piece.
             facts.append(fact if fact.source is None else replace(fact, source=fact.source + read))

@@ -15,6 +15,9 @@ from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text, unstorable
 from memory_core.models.learners import ModelBased
 from memory_core.models.offline.condensing import condense_by_rules
+from memory_core.models.offline.doubts import is_tentative
+from memory_core.models.offline.extractor import spare_statements
+from memory_core.models.offline.slot_reading import sole_statement
 from memory_core.models.protocols import (
     ChatModel,
     Condensation,
@@ -25,6 +28,7 @@ from memory_core.models.protocols import (
     NothingFound,
 )
 from memory_core.models.structured import as_data, without_thinking
+from memory_core.planning.slots import LastValues
 
 _TAGS = "transcript|known|facts?"
 FACT_CHARACTERS = 500
@@ -173,6 +177,8 @@ class ModelExtractor(ModelBased):
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """Return the new facts in `messages`, each once, in the order of the model's answer.
 
+        A value that returns after another value in its slot is no repetition. Slots are read from the facts' words.
+
         Raises:
             ModelError: the model did not answer, or its answer is unreadable.
         """
@@ -182,23 +188,33 @@ class ModelExtractor(ModelBased):
         if self.extract_prompt is not None:
             task = _filled(self.extract_prompt, existing_facts="(under <known>, if there are any)")
         facts, calls = self._ask(task, (form + ASK_WHY, tagged), data, Facts, purpose="extract")
-        result: dict[str, ExtractedFact] = {}
+        result: list[ExtractedFact] = []
+        negated: list[bool] = []
+        seen: set[str] = set()
+        last_values = LastValues()
         nothing: dict[int, NothingFound] = {}
         for fact in facts.facts:
             text = _checked(fact.text)
             number = fact.message
             # An invented number must not attribute the fact to another message.
             source = number - 1 if number is not None and 1 <= number <= len(messages) else None
+            stated = None if text is None else sole_statement(text)
+            slot = None if stated is None else stated.slot
             # A fact that two messages state counts once, from the message given first.
-            if text is None or _key(text) in result:
+            if text is None or not (last_values.comes_back(slot, _key(text)) or _key(text) not in seen):
                 if source is not None:
                     # The message gave nothing that was kept, and its trace should say why.
                     nothing.setdefault(source, NothingFound("refused" if text is None else "repeated"))
                 continue
-            category = self._category(fact.category)
-            result[_key(text)] = ExtractedFact(text, category, source, topics=_topics(fact.topics))
+            seen.add(_key(text))
+            negated.append(stated is not None and stated.negated)
+            category, topics = self._category(fact.category), _topics(fact.topics)
+            # What is only considered waits for a person, so that no decision replaces a value by it.
+            result.append(
+                ExtractedFact(text, category, source, str(slot) if slot else None, topics, is_tentative(text))
+            )
         # The engine's own reasons win over the model's remarks about the same message.
-        return Extraction(tuple(result.values()), calls, remarks(facts.skipped, len(messages)) | nothing)
+        return Extraction(spare_statements(result, negated), calls, remarks(facts.skipped, len(messages)) | nothing)
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
         """Return at most `target` facts in place of `facts`; the model does not see those at the `pinned` indexes.

@@ -5,7 +5,7 @@ slot of one value the last value stated is current; a slot of several values kee
 questions have no slot, and so replace nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from memory_core.text import stems
@@ -60,6 +60,21 @@ class Slot:
         """True if the slot holds one value at a time."""
         attribute = stems(self.attribute, stop=False)
         return len(attribute) != 1 or attribute[0] not in stems(_OF_SEVERAL, stop=False)
+
+
+class LastValues:
+    """Last value of each slot in a batch of statements; tells a value that holds again from a repetition."""
+
+    def __init__(self) -> None:
+        self._last: dict[Slot, Hashable] = {}
+
+    def comes_back(self, slot: Slot | None, value: Hashable) -> bool:
+        """Record a value of a slot of one value, and return whether another value stood between."""
+        if slot is None or not slot.single:
+            return False
+        before = self._last.get(slot, value)
+        self._last[slot] = value
+        return before != value
 
 
 def of_user(attribute: str) -> Slot:

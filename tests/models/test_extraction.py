@@ -69,7 +69,7 @@ def test_facts_come_with_category_and_source():
     chat = FakeChat({"facts": [fact("The user's name is Sam", "personal", 1), fact("Likes tea", "odd", 2)]})
     extraction = ModelExtractor(chat).extract(TALK, known=[])
     assert extraction.facts == (
-        ExtractedFact("The user's name is Sam", "personal", 0),
+        ExtractedFact("The user's name is Sam", "personal", 0, "user.name"),
         ExtractedFact("Likes tea", "other", 1),
     )
     assert extraction.calls == (CALL,)
@@ -162,7 +162,7 @@ def test_an_endpoint_that_only_speaks_text_is_asked_for_tagged_text():
     chat = FakeChat(ModelAnswerError("no"), text=text)
     extraction = ModelExtractor(chat).extract(TALK, known=[])
     assert extraction.facts == (
-        ExtractedFact("The user is Sam", "personal", 0),
+        ExtractedFact("The user is Sam", "personal", 0, "user.name"),
         ExtractedFact("Ana has asthma", "health", None),
     )
     assert extraction.calls == (ModelCall("extract", "fake", 1, 2, 0.1),)
@@ -250,7 +250,7 @@ def test_a_server_that_knows_no_structured_answers_still_gives_facts():
         chat = OpenAIChat("m", server.url, "sk-test", max_retries=0)
         facts = ModelExtractor(chat).extract(TALK, known=[]).facts
         chat.close()
-    assert facts == (ExtractedFact("The user is Sam", "personal", 0),)
+    assert facts == (ExtractedFact("The user is Sam", "personal", 0, "user.name"),)
 
 
 PROMPTS = {"extract": "Only {drinks}, not {existing_facts}.", "condense": "Keep {max_facts} of {existing_facts}!"}

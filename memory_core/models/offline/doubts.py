@@ -41,6 +41,11 @@ _TENTATIVE = pattern(
 """Changes that are only considered: the former value holds until the change is decided."""
 
 
+def is_tentative(text: str) -> bool:
+    """Return whether a text only considers a change: "The user might move", "thinking of quitting"."""
+    return _TENTATIVE.search(text) is not None
+
+
 def doubt(text: str) -> str | None:
     """Return an open question about a fact as a sentence; None if there is none.
 
@@ -52,7 +57,7 @@ def doubt(text: str) -> str | None:
     # Order of the checks: no fact at all, then not true yet, then incomplete.
     if praised := _PRAISE.match(text):
         return f"An opinion on {praised['of']}, told as a fact."
-    if _TENTATIVE.search(text):
+    if is_tentative(text):
         return "Only considered so far, not decided."
     if _AHEAD.search(text):
         return "A plan for a time that is past."

@@ -29,7 +29,7 @@ from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.planning.reasons import unread
-from memory_core.planning.slots import Slot
+from memory_core.planning.slots import LastValues
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
@@ -59,7 +59,7 @@ class RuleExtractor(RuleBased):
         A value that returns after another value in its slot is no repetition: it holds again.
         """
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
-        last_of_slot: dict[Slot, tuple[str, ...]] = {}
+        last_values = LastValues()
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
         nothing: dict[int, NothingFound] = {}
@@ -71,11 +71,7 @@ class RuleExtractor(RuleBased):
             for part in message.parts:
                 for stated in facts_in(part.text) if isinstance(part, TextPart) else ():
                     key = _key(stated.text)
-                    came_back = False
-                    if stated.slot is not None and stated.slot.single:
-                        came_back = last_of_slot.get(stated.slot, key) != key
-                        last_of_slot[stated.slot] = key
-                    if key not in seen or came_back:
+                    if last_values.comes_back(stated.slot, key) or key not in seen:
                         seen.setdefault(key, NothingFound("repeated"))
                         facts.append(
                             ExtractedFact(
@@ -91,19 +87,18 @@ class RuleExtractor(RuleBased):
                         again = again or seen[key]
             if len(facts) == before:
                 nothing[index] = again or why_nothing(message)
-        # Slots for which something is stated, and not only denied.
-        held = {fact.slot for fact, no in zip(facts, negated, strict=True) if not no}
-        return Extraction(  # a denial must not displace a statement in the same sentence
-            tuple(
-                replace(fact, slot=None) if no and fact.slot in held else fact
-                for fact, no in zip(facts, negated, strict=True)
-            ),
-            nothing=nothing,
-        )
+        return Extraction(spare_statements(facts, negated), nothing=nothing)
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
         """Return at most `target` facts (or the pinned ones, if more) in place of `facts`; see `condense_by_rules`."""
         return condense_by_rules(facts, pinned=pinned, target=target)
+
+
+def spare_statements(facts: Sequence[ExtractedFact], negated: Sequence[bool]) -> tuple[ExtractedFact, ...]:
+    """Return the facts, the denials without a slot that a statement has: a denial must not displace a statement."""
+    both = list(zip(facts, negated, strict=True))
+    held = {fact.slot for fact, no in both if not no}
+    return tuple(replace(fact, slot=None) if no and fact.slot in held else fact for fact, no in both)
 
 
 def _key(text: str) -> tuple[str, ...]:

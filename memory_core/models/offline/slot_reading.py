@@ -1,9 +1,13 @@
 """Read back the slot of a stored fact from its words, by the offline rules. Pure."""
 
+from collections.abc import Iterator
+
+from memory_core.models.offline.doubts import is_tentative
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE
 from memory_core.models.offline.languages.readers import rules_for
 from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.wording import StatedFact
 
 _FIRST_PERSON = (
     (pattern(r"\b[Tt]he user's\b"), "my"),
@@ -11,7 +15,12 @@ _FIRST_PERSON = (
     (pattern(r"\b[Tt]he user does\b"), "I do"),
     (pattern(r"\b[Tt]he user has\b"), "I have"),
 )
-_THIRD_VERB = pattern(r"\b[Tt]he user (?P<adverb>(?:always|usually|often|still|never|only) )?(?P<verb>\w+)")
+_THIRD_VERB = pattern(
+    r"\b[Tt]he user (?P<adverb>(?:always|usually|often|still|never|only|now|currently|"
+    r"recently|just|also|no longer) )?(?P<verb>\w+)"
+)
+_ALSO_DOES = pattern(r"\band (?:also )?(?P<verb>\w+)")
+"""A second verb of one subject: "lives in Porto and works at Acme"."""
 
 
 def slot_in(line: str) -> str | None:
@@ -22,13 +31,29 @@ def slot_in(line: str) -> str | None:
     >>> slot_in("Der Nutzer wohnt in Porto"), slot_in("用户住在北京")
     ('user.home', 'user.home')
     """
+    return next((str(fact.slot) for fact in _read_back(line) if fact.slot is not None), None)
+
+
+def sole_statement(line: str) -> StatedFact | None:
+    """Return the statement of a fact that says one thing; None if it says several, considers one, or is not readable.
+
+    A fact with a slot is replaced as a whole, so whatever else it says would be lost.
+
+    >>> sole_statement("The user now lives in Porto").text, sole_statement("Ana lives in Rome and works at Acme")
+    ('The user lives in Porto', None)
+    """
+    facts = list(_read_back(line))
+    several = len(facts) > 1 or any(match["verb"] in BASE for match in _ALSO_DOES.finditer(line))
+    return facts[0] if facts and not several and not is_tentative(line) else None
+
+
+def _read_back(line: str) -> Iterator[StatedFact]:
+    """Return the facts in the words of a stored fact."""
     # Rules for another language read the fact in that language, in its first person.
     if rules := rules_for(line):
-        facts = rules.facts_in(rules.first_person(line))
-    else:
-        spoken = line
-        for third, words in _FIRST_PERSON:
-            spoken = third.sub(words, spoken)
-        # Put the verb back in its base form, as the grammar expects it after "I".
-        facts = facts_in(_THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken))
-    return next((str(fact.slot) for fact in facts if fact.slot is not None), None)
+        return rules.facts_in(rules.first_person(line))
+    spoken = line
+    for third, words in _FIRST_PERSON:
+        spoken = third.sub(words, spoken)
+    # Put the verb back in its base form, as the grammar expects it after "I".
+    return facts_in(_THIRD_VERB.sub(lambda m: f"I {m['adverb'] or ''}{BASE.get(m['verb'], m['verb'])}", spoken))
