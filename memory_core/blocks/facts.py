@@ -66,7 +66,7 @@ from memory_core.planning.forgetting import forget_requests, named_facts, names_
 from memory_core.planning.former_values import Mark, Statement
 from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
-from memory_core.planning.slots import excludes
+from memory_core.planning.slots import excludes, single_slot
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
 from memory_core.store.database import Database
@@ -195,6 +195,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 confirmed_at=fact.confirmed_at,
                 reviewed=True,
                 version=fact.version + 1,
+                slot=single_slot(fact.slot),
             )
             for fact in after.ended
         )
@@ -207,6 +208,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 confirmed_at=fact.confirmed_at,
                 version=fact.version,
                 block="" if self._statements else self.name,
+                slot=single_slot(fact.slot),
             )
             for fact, ref in refs
             if ref not in learned
@@ -271,7 +273,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             with reading.database.read() as connection:
                 facts = read_facts(connection, scope, self.name)
         facts = [fact for fact in facts if fact.id not in reading.quarantine.facts]
-        marks = FormerMarks.read(reading).facts if self.former_values != "show" and len(facts) > 1 else {}
+        marks = FormerMarks.read(reading).facts if self.former_values != "show" and facts else {}
         if self.former_values == "leave_out":
             facts, marks = [fact for fact in facts if fact.id not in marks], {}
         if self.show == "all":

@@ -1,10 +1,10 @@
-"""Marks beside messages, facts and sentences of a prompt that state a former value.
+"""Marks beside messages, facts, relations and sentences of a prompt that state a former value.
 
 Marks are computed from the facts and relations of the session and its user, and cached until any of these changes.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
@@ -23,6 +23,7 @@ from memory_core.planning.former_values import (
     mark_for_sentence,
     with_preview,
 )
+from memory_core.planning.slots import Slot
 from memory_core.store.former_rows import read_statements, statements_revision
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import session_scope, user_scope
@@ -35,7 +36,10 @@ class Marks:
 
     messages: Mapping[Source, Mark] = field(default_factory=dict)
     facts: Mapping[int, Mark] = field(default_factory=dict)
-    """Marks of active facts that a later one contradicts, by fact id. Superseded facts are in no prompt."""
+    """Marks of active facts that a later one contradicts, or that say what a relation or a fact of another block no
+    longer does; by fact id. Superseded facts are in no prompt."""
+    relations: Mapping[int, Mark] = field(default_factory=dict)
+    """Marks of active relations that say what a fact no longer does, by relation id."""
     later: Mapping[int, int] = field(default_factory=dict)
     """Id of the contradicting fact, by the id of the marked fact."""
     values: Sequence[tuple[FormerValue, Mark]] = ()
@@ -65,7 +69,8 @@ class FormerMarks:
                 withheld = _withheld(reading)
                 imagined = [one for one in reading.imagined if one.ref not in withheld]
                 also = {one.ref.number for one in imagined if one.ref.kind == "fact"}
-                statements = with_preview(_shown(connection, reading, scopes, also), imagined)
+                slots = {one.slot for one in imagined if one.slot is not None}
+                statements = with_preview(_shown(connection, reading, scopes, also, slots), imagined)
                 return _marks(connection, reading, statements)
             key = ("former values", reading.database.id, reading.session_id, reading.user_id)
             return reading.services.cached(key, cls)._catch_up(connection, reading, scopes)
@@ -80,11 +85,16 @@ class FormerMarks:
 
 
 def _shown(
-    connection: Connection, reading: ReadContext, scopes: Sequence[str], also: Collection[int] = ()
+    connection: Connection,
+    reading: ReadContext,
+    scopes: Sequence[str],
+    also: Collection[int] = (),
+    slots: Collection[Slot] = (),
 ) -> list[Statement]:
     """Return the statements without those in quarantine, whose words must not appear in a mark."""
     withheld = _withheld(reading)
-    return [statement for statement in read_statements(connection, scopes, also) if statement.ref not in withheld]
+    read = read_statements(connection, scopes, also, slots)
+    return [statement for statement in read if statement.ref not in withheld]
 
 
 def _withheld(reading: ReadContext) -> set[Ref]:
@@ -128,7 +138,9 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             value.of.ref.number: replace(mark(value, None), now=None, words="")
             for value in values
             if value.kind == "later"
-        },
+        }
+        | _still("fact", values, mark),
+        relations=_still("relation", values, mark),
         later={
             value.of.ref.number: value.now.ref.number
             for value in values
@@ -136,6 +148,11 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
         },
         values=tuple((value, mark(value, None)) for value in values),
     )
+
+
+def _still(kind: str, values: Sequence[FormerValue], mark: Callable[[FormerValue, None], Mark]) -> dict[int, Mark]:
+    """Return the marks of the facts or relations that still state a former value, by id."""
+    return {v.of.ref.number: mark(v, None) for v in values if v.stated_still and v.of.ref.kind == kind}
 
 
 def _messages(connection: Connection, reading: ReadContext, sources: set[Source]) -> dict[Source, StoredMessage]:

@@ -17,17 +17,18 @@ from memory_core.blocks.base import (
     call_pieces,
     scope_of,
 )
+from memory_core.blocks.former_marks import FormerMarks
 from memory_core.blocks.graph_cache import GraphCache
-from memory_core.blocks.markup import relation_parts
+from memory_core.blocks.markup import marked_text, relation_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, record_reasons, unread_among, without_reason
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel, FoundRelation, RelationExtractor, model_name
-from memory_core.planning.former_values import Statement
+from memory_core.planning.former_values import Mark, Statement
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood
+from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood, slot_of
 from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
@@ -85,9 +86,11 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         graph, names = self._graph(reading)
         graph = graph.without_relations(reading.quarantine.relations)
         chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
-        items = tuple(_item(graph, relation, reading) for relation in chosen)
+        marks = FormerMarks.read(reading).relations if chosen else {}
+        items = tuple(_item(graph, relation, reading, marks.get(relation.id)) for relation in chosen)
+        stored = tuple(marks[r.id].as_stored(Ref.of("relation", r.id)) for r in chosen if r.id in marks)
         # The nearest come first, so the last is cut first.
-        return Content(items=items, cut_order=tuple(reversed(range(len(items)))))
+        return Content(items=items, cut_order=tuple(reversed(range(len(items)))), marks=stored)
 
     def _graph(self, reading: ReadContext) -> tuple[Graph, Names]:
         if self._imagined is not None:
@@ -111,6 +114,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             return ()
         ended = {id for id, relation in graph.relations.items() if relation.state == "ended"}
         later = {relation.ended_by for relation in map(graph.relations.__getitem__, ended)}
+        slots = {r.id: slot_of(graph.name(r.subject), r.predicate) for r in graph.relations.values()}
         return tuple(
             Statement(
                 ref=Ref.of("relation", id),
@@ -118,10 +122,14 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
                 turn=relation.turn if relation.ended_turn is None else relation.ended_turn,
                 sources=relation.sources,
                 ended=id in ended,
+                confirmed_at=relation.confirmed_at,
+                reviewed=relation.origin == "written",
+                block=self.name,
+                slot=slots[id],
                 replaced_by=None if relation.ended_by is None else Ref.of("relation", relation.ended_by),
             )
             for id, relation in graph.relations.items()
-            if id in ended or id in later
+            if id in ended or id in later or (relation.state == "active" and slots[id] is not None)
         )
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
@@ -240,13 +248,14 @@ def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> lis
     return [graph.relations[id] for id in sorted(distances, key=rank)[:most]]
 
 
-def _item(graph: Graph, relation: Relation, reading: ReadContext) -> Item:
-    words = graph.sentence(relation)
+def _item(graph: Graph, relation: Relation, reading: ReadContext, former: Mark | None) -> Item:
+    words, mark = graph.sentence(relation), former.text() if former is not None else ""
+    marked = marked_text(words, mark)
     return Item(
         ref=Ref.of("relation", relation.id),
-        words=words,
-        parts=relation_parts(words, reading.safe),
-        tokens=reading.counter.text(words),
+        words=marked,
+        parts=relation_parts(words, reading.safe, mark),
+        tokens=reading.counter.text(marked),
     )
 
 

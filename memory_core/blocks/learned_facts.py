@@ -28,6 +28,7 @@ from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
 from memory_core.planning.former_values import ENDED, Statement
 from memory_core.planning.reasons import Reason
+from memory_core.planning.slots import single_slot
 from memory_core.store.fact_rows import (
     add_fact,
     confirm_fact,
@@ -150,7 +151,7 @@ class LearnedFacts(PendingWrite):
         def statement(id: int) -> Statement:
             fact, ref = facts_by_id[id], Ref.of("fact", id)
             return result.get(id) or Statement(
-                ref, (fact.text,), fact.turn, fact.sources, confirmed_at=fact.confirmed_at
+                ref, (fact.text,), fact.turn, fact.sources, confirmed_at=fact.confirmed_at, slot=single_slot(fact.slot)
             )
 
         for step in self.finding.steps:
@@ -167,6 +168,7 @@ class LearnedFacts(PendingWrite):
                     sources=(*old.sources, *(sources if step.act != "delete" else ())),
                     ended=step.act == "delete",
                     confirmed_at=inf if step.act != "delete" else old.confirmed_at,
+                    slot=old.slot or single_slot(self.found[step.index].slot),
                 )
             if step.act in ("add", "delete") and step.text is not None and not self._waits(step):
                 others = [id for id in step.conflicts_with if id in facts_by_id]
@@ -177,7 +179,10 @@ class LearnedFacts(PendingWrite):
                 refs = tuple(Ref.of("fact", id) for id in others)
                 new = Ref.of("fact", self._preview_id(step.index))
                 wordings = (*(fact.text for fact in former), step.text)
-                result[new.number] = Statement(new, wordings, turn, sources, confirmed_at=inf, contradicts=refs)
+                slot = single_slot(self.found[step.index].slot) if step.act == "add" else None
+                result[new.number] = Statement(
+                    new, wordings, turn, sources, confirmed_at=inf, contradicts=refs, slot=slot
+                )
         return tuple(result.values())
 
     def _preview_id(self, index: int) -> int:

@@ -26,9 +26,9 @@ def fact_parts(text: str, safe: Safe, mark: str = "") -> tuple[Part, ...]:
     return (TextPart(text=f"<fact>{safe(text)}{_former(mark, safe)}</fact>"),)
 
 
-def relation_parts(text: str, safe: Safe) -> tuple[Part, ...]:
-    """Return the parts of a relation in words: `Alice manages Project Alpha`."""
-    return (TextPart(text=f"<relation>{safe(text)}</relation>"),)
+def relation_parts(text: str, safe: Safe, mark: str = "") -> tuple[Part, ...]:
+    """Return the parts of a relation in words: `Alice manages Project Alpha`; `mark` as for `turn_parts`."""
+    return (TextPart(text=f"<relation>{safe(text)}{_former(mark, safe)}</relation>"),)
 
 
 def turn_parts(messages: Sequence[ChatMessage], safe: Safe, marks: Sequence[str] = ()) -> tuple[Part, ...]:

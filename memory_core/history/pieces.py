@@ -237,7 +237,11 @@ class PieceReader:
             return Item(ref, marked_text(text, mark), fact_parts(text, self._safe, mark), tokens=tokens)
         if ref.kind == "relation":
             sentence = self._relation_sentence(number)
-            return None if sentence is None else Item(ref, sentence, relation_parts(sentence, self._safe))
+            if sentence is None:
+                return None
+            of_relation = stored_marks(part).get(ref)
+            mark = "" if of_relation is None else self._mark(of_relation)
+            return Item(ref, marked_text(sentence, mark), relation_parts(sentence, self._safe, mark))
         # 3. Units and date lines consist of messages, and are missing once all of these are erased.
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []

@@ -384,8 +384,8 @@ def _ref(text: str) -> str:
     return text
 
 
-_Marked = Annotated[str, Field(pattern="^(?:[mf][0-9]{1,18}|s[0-9a-f]{32})$")]
-"""Ref of a message, a fact or a sentence that has a mark of a former value."""
+_Marked = Annotated[str, Field(pattern="^(?:[mfr][0-9]{1,18}|s[0-9a-f]{32})$")]
+"""Ref of a message, a fact, a relation or a sentence that has a mark of a former value."""
 
 _Present = Annotated[str, Field(pattern="^[fr][0-9]{1,18}$")]
 """Ref of the fact or relation with the present value."""

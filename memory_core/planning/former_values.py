@@ -4,11 +4,13 @@ A fact or relation is learned from messages. After its value has changed, messag
 still recalled word for word; the mark beside them names the present value.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memory_core.events import Ref
+from memory_core.planning.slots import Slot
 from memory_core.planning.statements import CONTRADICTING, bearing
 from memory_core.text import stems
 
@@ -54,6 +56,8 @@ class Statement:
     version: int = 0
     block: str = ""
     """Name of its block if all statements of the block are listed, as in the preview of a change; else empty."""
+    slot: Slot | None = None
+    """Slot of one value in which this is stated, in its normal form; None if the statement has no such slot."""
     contradicts: tuple[Ref, ...] = ()
     """Statements that this one contradicted when it was added."""
     replaced_by: Ref | None = None
@@ -79,6 +83,8 @@ class FormerValue:
     turn: int
     whole: frozenset[str] = frozenset()
     """Stems of the whole former wording."""
+    stated_still: bool = False
+    """True if another statement of the slot was replaced or ended, and `of` still states the former value."""
 
     def repeated_in(self, sentence: Collection[str]) -> bool:
         """Return whether a sentence with these stems says the whole former wording and not the present value."""
@@ -129,6 +135,7 @@ def former_values(statements: Iterable[Statement]) -> list[FormerValue]:
     by_ref = {statement.ref: statement for statement in statements}
     values = [value for statement in by_ref.values() for value in _former_of(statement, by_ref)]
     values += _contradicted(by_ref)
+    values += _stated_still(values, by_ref)
     return sorted(values, key=lambda value: value.turn)
 
 
@@ -157,6 +164,7 @@ def with_preview(stored: Iterable[Statement], imagined: Iterable[Statement]) -> 
                 sources=tuple(dict.fromkeys((*old.sources, *new.sources))),
                 reviewed=old.reviewed or new.ref in changed,
                 contradicts=(*old.contradicts, *new.contradicts),
+                slot=new.slot or old.slot,
             )
         by_ref[new.ref] = new
     return list(by_ref.values())
@@ -219,6 +227,34 @@ def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
                 whole = frozenset(stems(old.text))
                 values.append(FormerValue(kind, old, former, present, new, new.turn, whole))
     return values
+
+
+def _stated_still(values: Sequence[FormerValue], by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
+    """Return the values of statements that say what another one of their slot, as a relation of a fact, no longer does.
+
+    A statement that a person reviewed, or that was said after the present value, holds.
+    """
+    of_slot: defaultdict[Slot, list[Statement]] = defaultdict(list)
+    for statement in by_ref.values():
+        if statement.slot is not None and not (statement.ended or statement.reviewed or statement.replaced_by):
+            of_slot[statement.slot].append(statement)
+    result = []
+    for value in values:
+        by = value.now or value.of
+        for other in of_slot[value.of.slot] if value.of.slot is not None and value.kind != "later" else ():
+            said = frozenset(stems(other.text))
+            states = value.said_in(said) if value.kind == "changed" else value.former <= said
+            if states and other.ref not in (value.of.ref, by.ref) and not _said_after(other, by):
+                result.append(replace(value, of=other, whole=said, stated_still=True))
+    return result
+
+
+def _said_after(one: Statement, other: Statement) -> bool:
+    """Return whether a statement was said after another one; by their messages, or else by their times."""
+    last, before = (dict(sorted(statement.sources)) for statement in (one, other))
+    if shared := last.keys() & before.keys():
+        return any(last[session] > before[session] for session in shared)
+    return one.confirmed_at > other.confirmed_at
 
 
 def _differences(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:

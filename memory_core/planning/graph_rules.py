@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Literal
 
 from memory_core.errors import NotFoundError
-from memory_core.planning.slots import ATTRIBUTES
+from memory_core.planning.slots import ATTRIBUTES, Slot
 from memory_core.text import STOP_WORDS, words
 
 EntityState = Literal["active", "merged", "retired"]
@@ -363,6 +363,16 @@ def normal_predicate(predicate: str) -> str:
         if base in ATTRIBUTES or base in SYMMETRIC or base == SAME_AS:
             return base
     return text
+
+
+def slot_of(subject: str, predicate: str) -> Slot | None:
+    """Return the slot of a relation that holds for one object at a time; None for any other relation.
+
+    >>> slot_of("The user's sister", "lives in"), slot_of("Ana", "likes")
+    (Slot(subject='user.sister', attribute='home'), None)
+    """
+    attribute = ATTRIBUTES.get(normal_predicate(predicate))
+    return None if attribute is None else Slot(normal_name(subject).replace("'s ", "."), attribute)
 
 
 def _whole(text: str) -> str:

@@ -5,6 +5,7 @@ slot of one value the last value stated is current; a slot of several values kee
 questions have no slot, and so replace nothing.
 """
 
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ ATTRIBUTES: Mapping[str, str] = {attribute: attribute for attribute in _NAMED_AL
 """Attribute of each predicate that holds for one object at a time, by its normal form; any other predicate may hold for
 several objects."""
 
+_OWNED = re.compile(r"(?:the )?(?:(?P<attribute>[^.]+?) of (?:the )?(?P<of>[^.]+)|(?P<owner>[^.]+)'s (?P<its>[^.]+))")
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -51,6 +54,17 @@ class Slot:
         subject, _, attribute = text.rpartition(".")
         return cls(subject, attribute)
 
+    @classmethod
+    def normal(cls, text: str) -> "Slot":
+        """Parse a slot as relations have it, with the subject that only its attribute may name.
+
+        >>> Slot.normal("the deadline of atlas") == Slot.normal("atlas's deadline") == Slot("atlas", "deadline")
+        True
+        """
+        slot = cls.read(text)
+        match = _OWNED.fullmatch(text) if not slot.subject and text not in ATTRIBUTES.values() else None
+        return slot if match is None else cls(match["of"] or match["owner"], match["attribute"] or match["its"])
+
     def __str__(self) -> str:
         """Return the text form, as facts are stored with it: `user.home`."""
         return f"{self.subject}.{self.attribute}" if self.subject else self.attribute
@@ -60,6 +74,12 @@ class Slot:
         """True if the slot holds one value at a time."""
         attribute = stems(self.attribute, stop=False)
         return len(attribute) != 1 or attribute[0] not in stems(_OF_SEVERAL, stop=False)
+
+
+def single_slot(text: str | None) -> Slot | None:
+    """Return a stored slot in its normal form; None if there is none, or if it holds several values."""
+    slot = None if text is None else Slot.normal(text)
+    return slot if slot is not None and slot.single else None
 
 
 class LastValues:

@@ -8,6 +8,8 @@ from sqlalchemy import Connection, func, select
 
 from memory_core.events import Ref
 from memory_core.planning.former_values import ENDED, Source, Statement, says_false
+from memory_core.planning.graph_rules import normal_predicate, slot_of
+from memory_core.planning.slots import ATTRIBUTES, Slot, single_slot
 from memory_core.store.database import chunks
 from memory_core.store.fact_rows import last_curated, read_contradicted, read_reviewed
 from memory_core.store.tables import (
@@ -37,22 +39,47 @@ def statements_revision(connection: Connection, scopes: Collection[str]) -> tupl
     return (*numbers, *(float(last_curated(connection, scope)) for scope in scopes))
 
 
-def read_statements(connection: Connection, scopes: Collection[str], also: Collection[int] = ()) -> list[Statement]:
-    """Return the facts and relations of these scopes that can have a former value, and those that replaced them.
+def read_statements(
+    connection: Connection, scopes: Collection[str], also: Collection[int] = (), slots: Collection[Slot | None] = ()
+) -> list[Statement]:
+    """Return the facts and relations of these scopes that can have a former value, those that replaced them, and all
+    in their slots.
 
-    `also`: ids of further facts to return.
+    `also`: ids of further facts to return; `slots`: further slots.
     """
-    of_scopes = ((*_facts(connection, scope, also), *_relations(connection, scope)) for scope in scopes)
-    return [statement for statements in of_scopes for statement in statements]
+    relations = [one for scope in scopes for one in _relations(connection, scope, _ended(connection, scope))]
+    changed = {scope: _changed(connection, scope, also) for scope in scopes}
+    rows = [row for of_scope, _ in changed.values() for row in of_scope.values()]
+    slots = {*slots, *(one.slot for one in relations), *(single_slot(row.slot) for row in rows)} - {None}
+    statements = [one for scope in scopes for one in _facts(connection, scope, *changed[scope], slots)]
+    holding = [one for scope in scopes for one in _relations(connection, scope, _holding(connection, scope, slots))]
+    by_ref = {one.ref: one for one in [*statements, *(one for one in holding if one.slot in slots), *relations]}
+    return list(by_ref.values())
 
 
-def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[Statement]:
-    # 1. Only a fact that was changed, or takes part in a contradiction, can have a former value.
+def _changed(
+    connection: Connection, scope: str, also: Collection[int]
+) -> tuple[dict[int, Any], Mapping[int, tuple[int, ...]]]:
+    """Return the rows of the facts that can have a former value, and the contradicted facts of each."""
+    # Only a fact that was changed, or takes part in a contradiction, can have a former value.
     contradicted = read_contradicted(connection, scope)
     taking_part = {id for new, others in contradicted.items() for id in (new, *others)}.union(also)
     query = select(fact_table).where(_f.scope == scope, _f.state.in_(("active", "superseded", "retired")))
     wheres = [_f.version > 1, *(_f.id.in_(some) for some in chunks(sorted(taking_part)))]
-    rows = {row.id: row for where in wheres for row in connection.execute(query.where(where))}
+    return {row.id: row for where in wheres for row in connection.execute(query.where(where))}, contradicted
+
+
+def _facts(
+    connection: Connection,
+    scope: str,
+    rows: dict[int, Any],
+    contradicted: Mapping[int, tuple[int, ...]],
+    slots: Collection[Slot | None],
+) -> list[Statement]:
+    # 1. Another fact of a slot may still state what a changed one no longer does.
+    if slots:
+        query = select(fact_table).where(_f.scope == scope, _f.state == "active", _f.slot.is_not(None))
+        rows = {row.id: row for row in connection.execute(query) if single_slot(row.slot) in slots} | rows
     if not rows:
         return []
     # 2. Its versions have its former wordings, the reason why it ended, and who changed it.
@@ -79,6 +106,7 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
             version=row.version,
             block=row.block,
             contradicts=tuple(Ref.of("fact", other) for other in contradicted.get(id, ())),
+            slot=single_slot(row.slot),
         )
         for id, row in rows.items()
         if (wordings := tuple(words[version.content] for version in versions[id] if version.content in words))
@@ -95,13 +123,31 @@ def _changed_in(versions: list[Any]) -> int:
     return int(turn)
 
 
-def _relations(connection: Connection, scope: str) -> list[Statement]:
+def _ended(connection: Connection, scope: str) -> dict[int, Any]:
+    """Return the rows of the relations that ended, and of those that replaced them."""
     query = select(relation_table).where(_r.scope == scope, _r.state == "ended")
     rows = {row.id: row for row in connection.execute(query)}
     # A replacing relation may have been replaced itself, and is then in `rows` already.
     later = {row.ended_by for row in rows.values()} - set(rows) - {None}
     for some in chunks(sorted(later)):
         rows |= {row.id: row for row in connection.execute(select(relation_table).where(_r.id.in_(some)))}
+    return rows
+
+
+def _holding(connection: Connection, scope: str, slots: Collection[Slot | None]) -> dict[int, Any]:
+    """Return the rows of the active relations whose predicates have the attribute of one of these slots."""
+    of_scope = (_r.scope == scope, _r.state == "active")
+    if not slots:
+        return {}
+    # Predicates first: a graph has few of them, and names are read for the remaining relations alone.
+    predicates = set(connection.execute(select(_r.predicate).where(*of_scope).distinct()).scalars())
+    wanted, words = {slot.attribute for slot in slots if slot}, read_texts(connection, scope, predicates)
+    fitting = [key for key, text in words.items() if ATTRIBUTES.get(normal_predicate(text)) in wanted]
+    query = select(relation_table).where(*of_scope, _r.predicate.in_(fitting))
+    return {row.id: row for row in connection.execute(query)}
+
+
+def _relations(connection: Connection, scope: str, rows: Mapping[int, Any]) -> list[Statement]:
     if not rows:
         return []
     ends = {entity for row in rows.values() for entity in (row.subject, row.object)}
@@ -121,6 +167,10 @@ def _relations(connection: Connection, scope: str) -> list[Statement]:
                     turn=row.turn if row.ended_turn is None else row.ended_turn,
                     sources=sources.get(id, ()),
                     ended=row.state == "ended",
+                    confirmed_at=row.confirmed_at,
+                    reviewed=row.origin == "written",
+                    block=row.block,
+                    slot=slot_of(parts[0] or "", parts[1] or ""),
                     replaced_by=None if row.ended_by is None else Ref.of("relation", row.ended_by),
                 )
             )

@@ -100,7 +100,7 @@ def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
         text = f"{block} puts no facts into the prompt: its facts are searched with a tool."
         return stage("found", "lost", text, moment.record, rule="show_none")
     if show == "all" and settings.get("former_values") == "leave_out":
-        text = f"{block} leaves out facts that a later one contradicts, until a person decides."
+        text = f"{block} leaves out facts whose value something later contradicts, until a person decides."
         return stage("found", "lost", text, moment.record, rule="contradicted", fact=id)
     if show == "relevant" and isinstance(top_k, int):
         best = "the fact" if top_k == 1 else f"among the {top_k} facts"

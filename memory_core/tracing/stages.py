@@ -236,7 +236,7 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[i
     if ref in moment.held:
         parts = [part for part in context_of(moment.record).parts if part["name"] == block]
         marks = stored_marks(parts[0]) if parts else {}
-        marked_refs = [ref] if ref.kind in ("fact", "text") else [Ref.of("message", seq) for seq in seqs]
+        marked_refs = [ref] if ref.kind in ("fact", "relation", "text") else [Ref.of("message", seq) for seq in seqs]
         beside = [marks[one] for one in marked_refs if one in marks]
         marked = f" It is marked there: {beside[0].text()}." if beside else ""
         text = f"In {moment.prompt}, {as_what}.{marked}"

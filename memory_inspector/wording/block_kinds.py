@@ -184,7 +184,8 @@ FACTS = Kind(
         Field(
             "former_values",
             "Contradicted facts",
-            "`former_values`: an active fact that a later one contradicts, until you decide between the two.",
+            "`former_values`: an active fact that a later one contradicts, until you decide, or that has "
+            "another value in another block.",
             "choice",
             choices={
                 "mark": "Marked as contradicted",
