@@ -16,7 +16,7 @@ from memory_core import (
     list_sessions,
 )
 from memory_core.sessions import forget_user as forget_module
-from memory_core.sessions.forget_user import data_of_user
+from memory_core.sessions.forget_user import data_of_user, outliving_users
 from memory_core.store.erasing.session_erasing import erase_remains
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import receipt_of
@@ -102,6 +102,18 @@ def test_facts_that_outlived_sessions_go_with_what_deleted_logs_say_of_them(tmp_
     assert [record.kind for record in other.events()] == kept
     with pytest.raises(NotFoundError, match="Nothing is stored of the user"):
         forget_user(database, "ana-costa")
+
+
+def test_users_of_whom_only_facts_are_left_are_listed():
+    database = Database.open(None)
+    for number, user in enumerate(("zoe_", "ana%", "rui")):
+        talked(database, f"s{number}", user, ANA[0])
+    assert outliving_users(database) == []
+    delete_session(database, "s0")
+    delete_session(database, "s1")
+    assert outliving_users(database) == ["ana%", "zoe_"]
+    forget_user(database, "zoe_")
+    assert outliving_users(database) == ["ana%"]
 
 
 def test_a_session_begun_while_a_user_is_being_forgotten_goes_too(tmp_path, monkeypatch):

@@ -50,6 +50,15 @@ class UserData:
         return sum(status.queue_messages + status.archived_messages for status in self.sessions)
 
 
+def outliving_users(database: Database) -> list[str]:
+    """Return the users of whom facts are left, but no session, in alphabetical order."""
+    prefix = user_scope("")
+    with database.read() as connection:
+        of_facts = select(fact_table.c.scope).where(fact_table.c.scope.startswith(prefix, autoescape=True)).distinct()
+        scopes = set(connection.execute(of_facts).scalars())
+        return sorted({scope.removeprefix(prefix) for scope in scopes} - {s.user_id for s in read_sessions(connection)})
+
+
 def data_of_user(database: Database, user_id: str) -> UserData:
     """Return the data that forgetting a user would erase.
 

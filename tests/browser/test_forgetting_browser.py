@@ -9,7 +9,7 @@ import pytest
 from app_server import behind, healthy, idle
 from playwright.sync_api import expect
 
-from memory_core import ChatMessage, Memory, list_sessions
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, delete_session, list_sessions
 from memory_core.verification.receipts import read_receipt
 
 pytestmark = pytest.mark.browser
@@ -78,4 +78,31 @@ def test_a_user_is_forgotten_with_all_their_sessions_from_the_list(served, visit
     assert list_sessions(shared.database, user_id=user) == []
     with sqlite3.connect(served.database_url.removeprefix("sqlite:///")) as connection:
         assert "Zephyrine" not in "\n".join(connection.iterdump())
+    healthy(tab)
+
+
+def test_a_user_of_whom_only_facts_are_left_is_forgotten_from_the_list(served, visitor):
+    user = f"rosa-{uuid4().hex[:6]}"
+    shared = behind(served)
+    memory = Memory.from_defaults(
+        f"{user}-gone", user, database=shared.database, services=shared.services,
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", scope="user")],
+    )  # fmt: skip
+    memory.put(ChatMessage(role="user", content="I live in Bellquarry."))
+    memory.flush(all=True)
+    memory.deliver()
+    delete_session(shared.database, memory.session_id)
+    tab = visitor.open(f"{served.url}/sessions")
+    idle(tab)
+    tab.get_by_role("combobox", name="User").click()
+    tab.get_by_role("option", name=f"{user} (only facts)").click()
+    idle(tab)
+    tab.get_by_role("button", name="Forget this user").click()
+    dialog = tab.get_by_role("dialog")
+    dialog.get_by_role("button", name="Forget 1 fact").click()
+    expect(dialog.get_by_text("A search of all files found nothing")).to_be_visible()
+    tab.keyboard.press("Escape")
+    idle(tab)
+    with sqlite3.connect(served.database_url.removeprefix("sqlite:///")) as connection:
+        assert "Bellquarry" not in "\n".join(connection.iterdump())
     healthy(tab)

@@ -11,7 +11,14 @@ from pages_driver import button, dialog, drawn_until, joined, opened, opened_by,
 from running_agent import running_agent
 from streamlit.testing.v1 import AppTest
 
-from memory_core import ChatMessage, StaticMemoryBlock, StoreError, delete_session
+from memory_core import (
+    ChatMessage,
+    FactExtractionMemoryBlock,
+    Memory,
+    StaticMemoryBlock,
+    StoreError,
+    delete_session,
+)
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_chat_store, export_configuration
 from memory_core.planning import curation as plans
@@ -179,6 +186,25 @@ def test_the_filter_shows_one_users_sessions(demo_home):
         app.selectbox(key="sessions__user").set_value(choice).run()
         shown[choice] = [row["Session"] for row in listed(app)]
     assert shown == {"ana": ["Ana's"], "sam": ["Birthday dinner"], "\x00": ["Nobody's"]}
+
+
+def test_a_user_of_whom_only_facts_are_left_is_offered_and_forgotten(demo_home):
+    mine = Memory.from_defaults(
+        "mine", "ana", database=database(), memory_blocks=[FactExtractionMemoryBlock(name="Facts", scope="user")]
+    )
+    mine.put(ChatMessage(role="user", content="I am allergic to nuts."))
+    mine.flush(all=True)
+    mine.deliver()
+    delete_session(database(), mine.session_id)
+    app = page()
+    assert app.selectbox(key="sessions__user").options == ["everyone", "ana (only facts)", "sam"]
+    app.selectbox(key="sessions__user").set_value("ana").run()
+    assert not app.exception
+    assert listed(app) == []
+    assert button(app, "Forget this user")
+    drawn = dialog("ui.sessions.user_dialog", "forget_user_dialog", "ana")
+    assert drawn.dataframe[0].value.to_dict("records") == [{"Shared fact": "The user is allergic to nuts"}]
+    assert button(drawn, "Forget 1 fact")
 
 
 def test_a_selected_session_that_was_deleted_elsewhere_is_told_and_another_shown(demo_home):

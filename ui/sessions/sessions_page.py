@@ -9,6 +9,7 @@ from zlib import crc32
 import streamlit as st
 
 from memory_core import StoreError, list_sessions
+from memory_core.sessions.forget_user import outliving_users
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.reading.write_access import left_to_agent
@@ -48,7 +49,7 @@ def draw() -> None:
         shared = engine()
         # Read before the list: a change in between then counts as news, and triggers a redraw.
         seen, agents = _news(), live_sessions(shared.database)
-        sessions = overview(shared.database)
+        sessions, outliving = overview(shared.database), outliving_users(shared.database)
     except StoreError as error:
         st.error(f"{plain(str(error))} Messages you already sent are safe. Check that it runs, then reload.")
         if shared is not None:
@@ -60,7 +61,7 @@ def draw() -> None:
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
         dialog_open = _begin()
-        user = _filter(sessions)
+        user = _filter(sessions, outliving)
         shown = of_user(sessions, user)
     if user not in (EVERYONE, NOBODY):
         dialog_open = user_dialog.draw_button(user) or dialog_open
@@ -81,9 +82,8 @@ def draw() -> None:
 def _news() -> object:
     """Values on which the list depends, except health: a difference triggers a redraw."""
     database = engine().database
-    return [(status.session_id, status.title, status.updated_at) for status in list_sessions(database)], live_sessions(
-        database
-    )
+    listed = [(status.session_id, status.title, status.updated_at) for status in list_sessions(database)]
+    return listed, live_sessions(database), outliving_users(database)
 
 
 def _connect(session_id: str, *, folded: bool) -> None:
@@ -117,9 +117,9 @@ def _begin() -> bool:
     return imports or new
 
 
-def _filter(sessions: Sequence[Overview]) -> str:
-    """Draw the user filter; return the chosen user."""
-    names = users(sessions)
+def _filter(sessions: Sequence[Overview], outliving: Sequence[str]) -> str:
+    """Draw the user filter; return the chosen user. `outliving`: users whose facts are left, but no session."""
+    names = sorted([*users(sessions), *outliving])
     if not names:
         return EVERYONE
     # "nobody" is offered only where it would find something.
@@ -129,7 +129,7 @@ def _filter(sessions: Sequence[Overview]) -> str:
         user = st.selectbox(
             "User",
             options,
-            format_func=_user,
+            format_func=lambda user: _user(user) + (" (only facts)" if user in outliving else ""),
             key="sessions__user",
             label_visibility="collapsed",
             width=180,

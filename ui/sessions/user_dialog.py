@@ -39,22 +39,20 @@ def forget_user_dialog(user_id: str) -> None:
         st.markdown(plain(str(error)))
         return
     st.markdown(f"Everything stored about **{plain(short(user_id, 80))}**: {plain(_line(data))}.")
-    st.dataframe(
-        [
-            {
-                "Session": status.title or status.session_id,
-                "Messages": status.queue_messages + status.archived_messages,
-                "Turns": status.turns,
-            }
-            for status in data.sessions
-        ],
-        hide_index=True,
-        width="stretch",
-        height=min(TABLE_PIXELS, ROW_PIXELS * (len(data.sessions) + 1) + 3),
-    )
+    # Without a session the facts are all there is.
+    sessions: list[dict[str, object]] = [
+        {
+            "Session": status.title or status.session_id,
+            "Messages": status.queue_messages + status.archived_messages,
+            "Turns": status.turns,
+        }
+        for status in data.sessions
+    ]
+    listed = sessions or [{"Shared fact": fact} for fact in data.facts]
+    st.dataframe(listed, hide_index=True, width="stretch", height=min(TABLE_PIXELS, ROW_PIXELS * (len(listed) + 1) + 3))
     st.markdown(":small[:gray[This cannot be undone. Mentions in the sessions of others stay.]]")
     if st.button(
-        f"Forget {count(len(data.sessions), 'session')}",
+        f"Forget {count(len(listed), 'session' if sessions else 'fact')}",
         key="forget_user__do",
         type="primary",
         icon=":material/person_off:",
