@@ -32,6 +32,8 @@ class Affected:
     words: str
     why: Why
     turn: int | None = None
+    session: str = ""
+    """Id of another session of the user that has the item; empty for the session in question."""
 
     @property
     def stays(self) -> bool:
@@ -80,10 +82,17 @@ class Impact:
     """Number of stored turns of vector blocks that are erased with their messages."""
     prompts: int = 0
     """Number of recorded prompts that will show erased words."""
+    others: tuple["Impact", ...] = ()
+    """Impacts in the user's other sessions."""
+    session: str = ""
+    """Id of the session, if it is one of `others`."""
+    title: str = ""
+    """Title of that session."""
 
     def without(self, kept: Collection[Affected]) -> "Impact":
         """Return the impact without these rows, which are not to be erased."""
-        return replace(self, rows=tuple(row for row in self.rows if row not in kept))
+        others = tuple(other.without(kept) for other in self.others)
+        return replace(self, rows=tuple(row for row in self.rows if row not in kept), others=others)
 
     def ids(self, kind: Kind) -> list[int]:
         """Return the numeric ids of the rows of one kind."""
@@ -95,10 +104,15 @@ class Impact:
 
     @property
     def erased(self) -> tuple[Affected, ...]:
-        return tuple(row for row in self.rows if not row.stays)
+        """Rows that are erased, those of other sessions last."""
+        return tuple(row for one in (self, *self.others) for row in one.rows if not row.stays)
 
     def __str__(self) -> str:
-        lines = [f"{row.kind:<10} {row.id:>6}  {row.why:<22} {row.words}" for row in self.rows]
+        lines = [
+            f"{row.kind:<10} {row.id:>6}  {row.why:<22} {row.words}{f' (in {one.title})' if one.title else ''}"
+            for one in (self, *self.others)
+            for row in one.rows
+        ]
         beside = f"{self.stored_units:,} stored units, {self.prompts:,} recorded prompts"
         return "\n".join([f"{len(self.erased):,} things, {beside}", *lines])
 

@@ -1,6 +1,7 @@
 """Forget a phrase, a message, a fact or an entity, with what was learned only from the messages that say it."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -14,10 +15,12 @@ from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import TELLING, Affected, Impact, Target
 from memory_core.planning.running_summary import sentences
 from memory_core.retrieval import recall
+from memory_core.store.block_rows import read_blocks
 from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, read_impact
 from memory_core.store.fact_rows import read_by_ids, read_history
 from memory_core.store.message_rows import read_messages
 from memory_core.store.vector_rows import collections_of
+from memory_core.store.writing import Writing, read_session, read_sessions, read_texts, session_scope
 from memory_core.text import stems
 
 SHORTEST = 3
@@ -30,10 +33,13 @@ Forgettable = str | Ref | Entity
 """A phrase, the ref of a message (`m3`) or of a fact (`f12`), or an entity with all its names."""
 
 
-def impact_of(session: Session, what: Forgettable, keep: Collection[Affected] = ()) -> Impact:
+def impact_of(
+    session: Session, what: Forgettable, keep: Collection[Affected] = (), *, everywhere: bool = False
+) -> Impact:
     """Return the rows that forgetting something would erase, without those in `keep`.
 
-    An entity is not erased if a relation that is not erased needs it.
+    `everywhere`: with a fact that the user's sessions share, the rows of all these sessions. An entity is not erased if
+    a relation that is not erased needs it.
 
     Raises:
         MessageError: the phrase or a name has under 3 characters.
@@ -42,22 +48,56 @@ def impact_of(session: Session, what: Forgettable, keep: Collection[Affected] = 
     session.open()
     with session.database.read() as connection:
         target = _target(session, connection, what)
-        impact = read_impact(connection, session.id, session.user_id, session.services.messages, target)
-        alone = [row for row in impact.rows if row.why == "learned from it alone"]
-        # Of everything learned from a fact's messages, only what says the same is erased with the fact.
-        if target.facts:
-            impact = impact.without([row for row in alone if row.kind != "summary" and not _same(row.words, target)])
-        facts = [row for row in alone if row.kind == "fact"]
-        if facts:
-            others = _texts(session, connection, impact, erased=False)
-            # A fact that was said twice in one delivery has one source only, so another message may still state it.
-            impact = impact.without([row for row in facts if _said_in(row.words, others)])
-        # A summary that read a message may have taken nothing from it.
-        read = [row for row in alone if row.kind == "summary"]
-        if read:
-            stale, texts = stale_sentences(session, connection, impact), {b.name: b.state or "" for b in session.blocks}
-            impact = impact.without([row for row in read if not any(map(stale, sentences(texts[str(row.id)])))])
-        return counted(connection, session.id, impact.without(keep))
+        others = _in_others(session, connection, target) if everywhere else ()
+        heard = {(other.session, seq) for other in others for seq in other.ids("message")}
+        impact = read_impact(connection, session.id, session.user_id, session.services.messages, target, heard=heard)
+        listed = {other.session for other in others}
+        impact = impact.without([row for row in impact.rows if row.kind == "session" and row.id in listed])
+        impact = _of_these_alone(session, connection, impact)
+        ticked = (other.without(keep) for other in others)
+        going = tuple(counted(connection, other.session, other) for other in ticked if other.rows)
+        return replace(counted(connection, session.id, impact.without(keep)), others=going)
+
+
+def _in_others(session: Session, connection: Connection, target: Target) -> tuple[Impact, ...]:
+    """Return the impacts of forgetting shared facts in the user's other sessions; empty for any other target."""
+    facts = [fact for fact in read_by_ids(connection, target.facts) if fact.scope != session_scope(session.id)]
+    impacts = []
+    for state in read_sessions(connection, user_id=session.user_id) if facts and session.user_id else ():
+        if state.id != session.id:
+            seqs = tuple(seq for fact in facts for session_id, seq in fact.sources if session_id == state.id)
+            there = replace(target, seqs=seqs)
+            impact = read_impact(connection, state.id, None, session.services.messages, there, names_others=False)
+            # The fact itself is a row of this session.
+            rows = tuple(
+                replace(row, session=state.id) for row in impact.rows if (row.kind, row.id) != ("fact", facts[0].id)
+            )
+            impact = replace(impact, rows=rows, session=state.id, title=state.title or state.id)
+            impacts.append(_of_these_alone(session, connection, impact))
+    return tuple(impact for impact in impacts if impact.rows)
+
+
+def _of_these_alone(session: Session, connection: Connection, impact: Impact) -> Impact:
+    """Return the impact without what its messages taught that is no part of the target, or that others say too."""
+    target = impact.target
+    alone = [row for row in impact.rows if row.why == "learned from it alone"]
+    # Of everything learned from a fact's messages, only what says the same is erased with the fact.
+    if target.facts:
+        impact = impact.without([row for row in alone if row.kind != "summary" and not _same(row.words, target)])
+    facts = [row for row in alone if row.kind == "fact"]
+    if facts:
+        others = _texts(session, connection, impact, erased=False)
+        # A fact that was said twice in one delivery has one source only, so another message may still state it.
+        impact = impact.without([row for row in facts if _said_in(row.words, others)])
+    # A summary that read a message may have taken nothing from it.
+    read = [row for row in alone if row.kind == "summary"]
+    if read:
+        stale, session_id = stale_sentences(session, connection, impact), impact.session or session.id
+        keys = {record.name: record.text or "" for record in read_blocks(connection, session_id)}
+        texts = read_texts(connection, session_scope(session_id), keys.values())
+        said = {row.id: sentences(texts.get(keys[str(row.id)], "")) for row in read}
+        impact = impact.without([row for row in read if not any(map(stale, said[row.id]))])
+    return impact
 
 
 def _target(session: Session, connection: Connection, what: Forgettable) -> Target:
@@ -98,14 +138,29 @@ def forget(session: Session, impact: Impact) -> None:
         # Before anything is erased.
         stale = stale_sentences(session, w.connection, impact)
         # Before the stored turns are erased, whose rows name the collections.
-        copies = collections_of(w.connection, session.id)
+        ids = [session.id, *sorted(other.session for other in impact.others)]
+        copies = {copy for id in ids for copy in collections_of(w.connection, id)}
         forget_phrase(w, impact, stale)
+        for other in impact.others:
+            _forget_there(session, w, other)
         # Blocks of this process hold the texts that were just shortened.
         session.load(w.connection, w.session)
     # After the commit: until then the write-ahead log contains the erased texts once more.
     session.database.forget_log()
-    if impact.ids("message"):  # at its next search, an index copies the remaining rows again
+    if any(
+        row.kind == "message" for row in impact.erased
+    ):  # at its next search, an index copies the remaining rows again
         recall.forget_copies(session, copies)
+
+
+def _forget_there(session: Session, w: Writing, impact: Impact) -> None:
+    """Erase the rows of an impact in another session of the user, in the same transaction."""
+    state = read_session(w.connection, impact.session, lock=not w.database.is_sqlite)
+    # It may have been deleted since the impact was read.
+    if state is not None and state.deleted_at is None:
+        there = Writing(w.database, w.connection, state, w.now)
+        forget_phrase(there, impact, stale_sentences(session, w.connection, impact))
+        there.save()
 
 
 def stale_sentences(session: Session, connection: Connection, impact: Impact) -> Callable[[str], bool]:
@@ -126,9 +181,9 @@ def _same(statement: str, target: Target) -> bool:
 
 
 def _texts(session: Session, connection: Connection, impact: Impact, *, erased: bool) -> list[str]:
-    """Return the texts of the messages that are erased, or of all others."""
+    """Return the texts of the messages of the impact's session that are erased, or of all others."""
     gone = set(impact.ids("message"))
-    messages = read_messages(connection, session.id, session.services.messages)
+    messages = read_messages(connection, impact.session or session.id, session.services.messages)
     return [message_text(message.message) for message in messages if (message.seq in gone) is erased]
 
 

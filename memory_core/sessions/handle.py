@@ -209,7 +209,8 @@ class SessionHandle:
         """Erase what contains a phrase (in any case), and what was learned only from messages that contain it. No undo.
 
         `what` is the phrase, the ref of a message or a fact (`Ref.of("fact", 12)`), or an entity of a graph, which
-        stands for all its names. With a fact, messages that state it are erased; with a message, what repeats it.
+        stands for all its names. With a fact, messages that state it are erased, in all sessions of the user if these
+        share it; with a message, what repeats it.
 
         Returns what was erased; with `preview=True` what would be, without any change. Rows in `keep` are left alone.
         Texts and summaries lose the sentences that say it; past prompts show its words as erased. What says the same in
@@ -220,7 +221,7 @@ class SessionHandle:
             NotFoundError: the session has no such message or fact.
             VectorIndexError: everything was erased, except copies of vectors in an index that cannot be reached.
         """
-        impact = erase_phrase.impact_of(self._session, what, keep)
+        impact = erase_phrase.impact_of(self._session, what, keep, everywhere=True)
         if not preview:
             erase_phrase.forget(self._session, impact)
         return impact

@@ -8,7 +8,7 @@ from memory_core.planning.impact import Affected, Impact
 from memory_core.planning.quarantine import QuarantinedSet
 from memory_inspector.wording.formatting import count, short
 
-WORDS_SHOWN = 160
+WORDS_SHOWN, TITLE_SHOWN = 160, 40
 KINDS = {
     "message": "Message",
     "fact": "Fact",
@@ -26,17 +26,19 @@ KINDS = {
 """Label of each kind of affected item."""
 
 
-def impact_rows(rows: Sequence[Affected]) -> list[dict[str, Any]]:
-    """Return a table row per affected item, all ticked. Texts are plain cells."""
+def impact_rows(impact: Impact) -> list[dict[str, Any]]:
+    """Return a table row per affected item, all ticked. Texts are plain; a column names the session if there are several."""
+    titles = {other.session: short(other.title, TITLE_SHOWN) for other in impact.others}
     return [
         {
             "Include": True,
             "What": KINDS[row.kind],
             "Why": row.why.capitalize(),
             "Turn": row.turn,
+            **({"Session": titles.get(row.session, "this one")} if titles else {}),
             "Text": short(row.words, WORDS_SHOWN),
         }
-        for row in rows
+        for row in impact.erased
     ]
 
 
@@ -54,11 +56,11 @@ def set_line(row: Affected) -> str:
 
 def beside(impact: Impact) -> str:
     """Describe what else forgetting changes: `2 stored units are deleted with the messages. ...`"""
-    parts = []
-    if impact.stored_units:
-        goes = "is" if impact.stored_units == 1 else "are"
-        parts.append(f"{count(impact.stored_units, 'stored unit')} {goes} deleted with the messages.")
-    if impact.prompts:
-        shows = "shows" if impact.prompts == 1 else "show"
-        parts.append(f"{count(impact.prompts, 'recorded prompt')} {shows} the words as erased.")
+    parts, impacts = [], (impact, *impact.others)
+    if units := sum(one.stored_units for one in impacts):
+        goes = "is" if units == 1 else "are"
+        parts.append(f"{count(units, 'stored unit')} {goes} deleted with the messages.")
+    if prompts := sum(one.prompts for one in impacts):
+        shows = "shows" if prompts == 1 else "show"
+        parts.append(f"{count(prompts, 'recorded prompt')} {shows} the words as erased.")
     return " ".join([*parts, "Texts and summaries lose the sentences that say it. This cannot be undone."])

@@ -1,6 +1,6 @@
 """The dialogs Quarantine and Forget: the affected items, as rows that can be unticked, and the result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -152,7 +152,7 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
         icon=":material/delete_forever:",
         disabled=not number,
     ):
-        st.session_state[_DONE] = _forgotten(memory, chosen, unticked)
+        st.session_state[_DONE] = _forgotten(memory, chosen, unticked, [other.session for other in going.others])
         st.rerun(scope="fragment")
 
 
@@ -186,10 +186,10 @@ def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
         words = next((row.words for row in rows if row.why == "chosen"), "")
         st.markdown(f"{chosen.kind.capitalize()} “{plain(short(words, WORDS_SHOWN))}” with what belongs to it")
     edited = st.data_editor(
-        impact_rows(rows),
+        impact_rows(impact),
         # What was chosen is part of the key: ticks of another phrase's rows must not apply to these.
         key=f"forget__rows_{chosen.name if isinstance(chosen, Entity) else chosen}",
-        disabled=["What", "Why", "Turn", "Text"],
+        disabled=["What", "Why", "Turn", "Session", "Text"],
         height=min(TABLE_PIXELS, ROW_PIXELS * (len(rows) + 1) + 3),
         column_config={
             "Include": st.column_config.CheckboxColumn(width=64),
@@ -199,10 +199,12 @@ def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
     return [row for row, line in zip(rows, edited, strict=True) if not line["Include"]]
 
 
-def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected]) -> tuple[str, Receipt | str]:
-    """Forget, then search; return what was done, and the receipt or why there is none."""
+def _forgotten(
+    memory: Memory, chosen: Chosen, unticked: list[Affected], others: Sequence[str]
+) -> tuple[str, Receipt | str]:
+    """Forget, then search; return what was done, and the receipt or why there is none. `others`: ids of sessions."""
     # A running turn could learn again from the words while they are forgotten.
-    if not engine().stop(memory.session_id):
+    if not all(engine().stop(session_id) for session_id in (memory.session_id, *others)):
         return "Nothing was changed.", "A turn is still being written: try again when it has ended."
     with st.spinner("Forgetting"):
         try:

@@ -11,6 +11,7 @@ from memory_core.events import KINDS, SessionReset, expand, ranges, spread
 from memory_core.messages import message_text
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.impact import (
+    TELLING,
     Affected,
     Impact,
     Kind,
@@ -62,28 +63,47 @@ class _Place:
 
 
 def read_impact(
-    connection: Connection, session_id: str, user_id: str | None, cache: MessageCache, target: Target
+    connection: Connection,
+    session_id: str,
+    user_id: str | None,
+    cache: MessageCache,
+    target: Target,
+    *,
+    heard: Collection[tuple[str, int]] = (),
+    names_others: bool = True,
 ) -> Impact:
     """Return everything in a session and its user's facts that contains the target or was learned from it alone.
 
-    The impact has no counts of stored turns and prompts yet: see `counted`.
+    `heard`: messages of other sessions that are erased too; `names_others`: list other sessions that say it. The impact
+    has no counts of stored turns and prompts yet: see `counted`.
     """
     scopes = (session_scope(session_id), *([user_scope(user_id)] if user_id is not None else []))
     # Every text is searched once; rows are then compared by hash. Also the user's, as their facts are erased too.
     texts = connection.execute(select(_c.hash, _c.data).where(_c.scope.in_(scopes)))
-    saying = frozenset(row.hash for row in texts if _says_in(row.data, target))
+    stating = _stating(connection, target)
+    saying = frozenset(row.hash for row in texts if _says_in(row.data, target) or row.hash in stating)
     place = _Place(connection, session_id, scopes, target, saying)
     messages = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
     seqs = [row.seq for row in messages if row.content in saying or row.seq in target.seqs]
     rows = [
         *_messages(place, seqs, cache),
-        *_facts(place, seqs),
+        *_facts(place, {(session_id, seq) for seq in seqs}.union(heard)),
         *_graph(place, seqs),
         *_blocks(place, seqs),
         *_of_the_session(place),
-        *_elsewhere(place),
+        *(_elsewhere(place) if names_others else ()),
     ]
     return Impact(target, tuple(rows))
+
+
+def _stating(connection: Connection, target: Target) -> set[str]:
+    """Return the hashes of the messages that a chosen fact was learned from, without short ones such as "Yes."."""
+    # Said twice in one delivery, a fact has only the first of two equal messages as its source.
+    source = fact_source_table.c
+    of_message = (source.session_id == _m.session_id) & (source.seq == _m.seq)
+    query = select(_c.hash, _c.data).join(message_table, _m.content == _c.hash).join(fact_source_table, of_message)
+    rows = connection.execute(query.where(source.fact_id.in_(target.facts))) if target.facts else ()
+    return {row.hash for row in rows if any(len(text) >= TELLING for text in texts_in(row.data))}
 
 
 def counted(connection: Connection, session_id: str, impact: Impact) -> Impact:
@@ -121,7 +141,7 @@ def _messages(place: _Place, seqs: Sequence[int], cache: MessageCache) -> Iterat
         yield Affected("message", message.seq, words[:WORDS_SHOWN], why, message.turn)
 
 
-def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
+def _facts(place: _Place, gone: Collection[tuple[str, int]]) -> Iterator[Affected]:
     past, source = fact_revision_table.c, fact_source_table.c
     of_scope = select(fact_table.c.id).where(fact_table.c.scope.in_(place.scopes))
     # Any version counts: undo would bring back the text of a former one.
@@ -129,7 +149,6 @@ def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
     saying = {id for id, *hashes in rows if place.saying.intersection(hashes)}
     keys = select(fact_table.c.id, fact_table.c.key).where(fact_table.c.scope.in_(place.scopes))
     saying |= {id for id, key in place.connection.execute(keys) if key in place.saying}
-    gone = {(place.session_id, seq) for seq in seqs}
     sources: dict[int, set[tuple[str, int]]] = {}
     for id, session, seq in place.connection.execute(
         select(source.fact_id, source.session_id, source.seq).where(source.fact_id.in_(of_scope))
@@ -137,7 +156,7 @@ def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
         sources.setdefault(id, set()).add((session, seq))
     saying |= set(place.target.facts)
     # All sources of these are erased. Facts without any source are not in `sources` and stay.
-    alone = {id for id, places in sources.items() if places <= gone}
+    alone = {id for id, places in sources.items() if places.issubset(gone)}
     for fact in read_by_ids(place.connection, sorted(saying | alone)):
         if fact.id in saying:
             why: Why = "says it" if place.target.said_in(fact.text) else "said it before"
