@@ -65,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--words", metavar="FILE", help="a file with the texts to find, one per line; - for standard input"
     )
     verifying.add_argument(
-        "--place", metavar="PATH", help="a folder, a database file, or a PostgreSQL URL (the app's folder)"
+        "--place",
+        metavar="PATH",
+        help="a folder, a database file, or a PostgreSQL or Chroma URL (the app's folder)",
     )
     verifying.add_argument("--out", metavar="FILE", help="file for the new receipt")
     verifying.set_defaults(run=_verify)

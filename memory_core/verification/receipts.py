@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.errors import FormatError
+from memory_core.verification.chroma_search import search_chroma
 from memory_core.verification.fingerprints import MODULI, Fingerprint, Wanted
 from memory_core.verification.searching import Searched, search
 from memory_core.verification.server_search import is_server, search_server
@@ -20,7 +21,8 @@ ELSEWHERE = (
     "backups and snapshots of the folder, and the free space of its disk",
     "bundles and reports that were exported to other folders",
     "the provider of a model that was sent these words",
-    "Chroma servers, and databases that are not named above",
+    "servers and databases that are not named above",
+    "a Chroma server's files, where deleted rows may stay, and its tenants other than default_tenant",
     "a PostgreSQL server's files: deleted rows until VACUUM FULL, its write-ahead log, its replicas",
     "other wordings: a summary may say the same in other words",
 )
@@ -84,7 +86,7 @@ class Receipt:
 
 
 def receipt_of(place: Path | str, wanted: Wanted) -> Receipt:
-    """Search a folder or file, or a PostgreSQL database given by its URL; return the receipt.
+    """Search a folder or file, or a PostgreSQL database or Chroma server given by its URL; return the receipt.
 
     Raises:
         ConfigError: PostgreSQL is to be searched, but psycopg is not installed.
@@ -92,7 +94,10 @@ def receipt_of(place: Path | str, wanted: Wanted) -> Receipt:
         StoreError: the PostgreSQL server cannot be reached.
     """
     server = isinstance(place, str) and is_server(place)
-    parts = search_server(str(place), wanted) if server else search(Path(place), wanted)
+    if isinstance(place, str) and place.startswith(("http://", "https://")):
+        parts = search_chroma(place, wanted)
+    else:
+        parts = search_server(str(place), wanted) if server else search(Path(place), wanted)
     return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), wanted, tuple(parts))
 
 

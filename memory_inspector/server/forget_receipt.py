@@ -1,4 +1,4 @@
-"""Search the app's folder and its database for forgotten words, by the verifier that shares no code with erasing."""
+"""Search the app's folder and servers for forgotten words, by the verifier that shares no code with erasing."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from memory_core import Database
 from memory_core.config import Settings
+from memory_core.verification.chroma_search import search_chroma
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import Receipt
 from memory_core.verification.searching import search
@@ -13,7 +14,7 @@ from memory_core.verification.server_search import search_server
 
 
 def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
-    """Return the receipt of a search for phrases in the app's folder, and in a database outside of it.
+    """Return the receipt of a search for phrases in the app's folder, and in a database and an index outside of it.
 
     Raises:
         ConfigError: there is no phrase, or one is too short or too long to be searched for, such as a message of
@@ -21,14 +22,16 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
         StoreError: the PostgreSQL database cannot be reached.
     """
     texts = wanted(phrases)
-    home, file = Settings.of_the_app().home, database.file
-    places = [home] if home is not None and home.is_dir() else []
+    app, file = Settings.of_the_app(), database.file
+    places = [app.home] if app.home is not None and app.home.is_dir() else []
     # A database inside of the folder is searched with it already.
     if file is not None and file.is_file() and not any(place in file.resolve().parents for place in _resolved(places)):
         places.append(file)
     parts = [part for place in places for part in search(place, texts)]
     if not database.is_sqlite:
         parts += search_server(database.engine.url.render_as_string(hide_password=False), texts)
+    if app.chroma_url is not None:
+        parts += search_chroma(app.chroma_url, texts)
     return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, tuple(parts))
 
 

@@ -8,13 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+from chroma_server import chroma_server, free_port
 from other_process import answers
 from vector_fakes import ListSource, queries, random_vectors
 
@@ -429,39 +429,11 @@ def test_a_setting_that_stops_chroma_is_named_without_its_value(folder):
 # A server
 
 
-def free_port():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The address of a Chroma server on loopback."""
-    import httpx
-
-    port, path = free_port(), tmp_path_factory.mktemp("server")
-    chroma = Path(sys.executable).with_name("chroma")
-    process = subprocess.Popen(
-        [chroma, "run", "--path", path / "data", "--host", "127.0.0.1", "--port", str(port)],
-        cwd=path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/api/v2/heartbeat", timeout=1)
-                break
-            except httpx.TransportError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
+    with chroma_server(tmp_path_factory.mktemp("server")) as address:
+        yield address
 
 
 def test_a_server_gives_the_answers_of_the_exact_scan(server):
