@@ -4,7 +4,7 @@ Marks are computed from the facts and relations of the session and its user, and
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
@@ -23,7 +23,6 @@ from memory_core.planning.former_values import (
     mark_for_sentence,
     with_preview,
 )
-from memory_core.planning.slots import Slot
 from memory_core.store.former_rows import read_statements, statements_revision
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import session_scope, user_scope
@@ -68,9 +67,7 @@ class FormerMarks:
             if reading.imagined:
                 withheld = _withheld(reading)
                 imagined = [one for one in reading.imagined if one.ref not in withheld]
-                also = {one.ref.number for one in imagined if one.ref.kind == "fact"}
-                slots = {one.slot for one in imagined if one.slot is not None}
-                statements = with_preview(_shown(connection, reading, scopes, also, slots), imagined)
+                statements = with_preview(_shown(connection, reading, scopes, imagined), imagined)
                 return _marks(connection, reading, statements)
             key = ("former values", reading.database.id, reading.session_id, reading.user_id)
             return reading.services.cached(key, cls)._catch_up(connection, reading, scopes)
@@ -85,16 +82,11 @@ class FormerMarks:
 
 
 def _shown(
-    connection: Connection,
-    reading: ReadContext,
-    scopes: Sequence[str],
-    also: Collection[int] = (),
-    slots: Collection[Slot] = (),
+    connection: Connection, reading: ReadContext, scopes: Sequence[str], imagined: Collection[Statement] = ()
 ) -> list[Statement]:
     """Return the statements without those in quarantine, whose words must not appear in a mark."""
     withheld = _withheld(reading)
-    read = read_statements(connection, scopes, also, slots)
-    return [statement for statement in read if statement.ref not in withheld]
+    return [statement for statement in read_statements(connection, scopes, imagined) if statement.ref not in withheld]
 
 
 def _withheld(reading: ReadContext) -> set[Ref]:
@@ -139,8 +131,8 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             for value in values
             if value.kind == "later"
         }
-        | _still("fact", values, mark),
-        relations=_still("relation", values, mark),
+        | {v.of.ref.number: mark(v, None) for v in values if v.stated_still and v.of.ref.kind == "fact"},
+        relations={v.of.ref.number: mark(v, None) for v in values if v.stated_still and v.of.ref.kind == "relation"},
         later={
             value.of.ref.number: value.now.ref.number
             for value in values
@@ -148,11 +140,6 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
         },
         values=tuple((value, mark(value, None)) for value in values),
     )
-
-
-def _still(kind: str, values: Sequence[FormerValue], mark: Callable[[FormerValue, None], Mark]) -> dict[int, Mark]:
-    """Return the marks of the facts or relations that still state a former value, by id."""
-    return {v.of.ref.number: mark(v, None) for v in values if v.stated_still and v.of.ref.kind == kind}
 
 
 def _messages(connection: Connection, reading: ReadContext, sources: set[Source]) -> dict[Source, StoredMessage]:

@@ -249,14 +249,9 @@ def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> lis
 
 
 def _item(graph: Graph, relation: Relation, reading: ReadContext, former: Mark | None) -> Item:
-    words, mark = graph.sentence(relation), former.text() if former is not None else ""
-    marked = marked_text(words, mark)
-    return Item(
-        ref=Ref.of("relation", relation.id),
-        words=marked,
-        parts=relation_parts(words, reading.safe, mark),
-        tokens=reading.counter.text(marked),
-    )
+    words, mark = graph.sentence(relation), "" if former is None else former.text()
+    parts, marked = relation_parts(words, reading.safe, mark), marked_text(words, mark)
+    return Item(Ref.of("relation", relation.id), marked, parts, tokens=reading.counter.text(marked))
 
 
 def _known_names(graph: Graph) -> list[str]:

@@ -179,10 +179,9 @@ class LearnedFacts(PendingWrite):
                 refs = tuple(Ref.of("fact", id) for id in others)
                 new = Ref.of("fact", self._preview_id(step.index))
                 wordings = (*(fact.text for fact in former), step.text)
-                slot = single_slot(self.found[step.index].slot) if step.act == "add" else None
-                result[new.number] = Statement(
-                    new, wordings, turn, sources, confirmed_at=inf, contradicts=refs, slot=slot
-                )
+                added = Statement(new, wordings, turn, sources, confirmed_at=inf, contradicts=refs)
+                slot = self.found[step.index].slot if step.act == "add" else None
+                result[new.number] = replace(added, slot=single_slot(slot))
         return tuple(result.values())
 
     def _preview_id(self, index: int) -> int:

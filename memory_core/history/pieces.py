@@ -231,17 +231,14 @@ class PieceReader:
             text = None if fact is None else self.text(fact.content)
             if fact is None or text is None:
                 return None
-            of_fact = stored_marks(part).get(ref)
-            mark = "" if of_fact is None else self._mark(of_fact)
+            mark = self._mark(stored_marks(part).get(ref))
             tokens = None if mark else fact.tokens
             return Item(ref, marked_text(text, mark), fact_parts(text, self._safe, mark), tokens=tokens)
         if ref.kind == "relation":
             sentence = self._relation_sentence(number)
-            if sentence is None:
-                return None
-            of_relation = stored_marks(part).get(ref)
-            mark = "" if of_relation is None else self._mark(of_relation)
-            return Item(ref, marked_text(sentence, mark), relation_parts(sentence, self._safe, mark))
+            mark = self._mark(stored_marks(part).get(ref))
+            parts = relation_parts(sentence or "", self._safe, mark)
+            return None if sentence is None else Item(ref, marked_text(sentence, mark), parts)
         # 3. Units and date lines consist of messages, and are missing once all of these are erased.
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []
@@ -261,7 +258,10 @@ class PieceReader:
         texts = {id(self.message(seq)): self._mark(mark) for seq, mark in marked}
         return [texts.get(id(message), "") for message in heard]
 
-    def _mark(self, mark: Mark) -> str:
+    def _mark(self, mark: Mark | None) -> str:
+        """Return a mark in words; empty for none."""
+        if mark is None:
+            return ""
         # Not `self.item`: the mark stays as it was even if an altered prompt leaves its fact out.
         present = None if mark.now is None else PieceReader.item(self, mark.now, {})
         return replace(mark, words="" if present is None else present.words).text()

@@ -6,7 +6,7 @@ numbers out of range, empty and over-long facts and repetitions are dropped. The
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -15,7 +15,7 @@ from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text, unstorable
 from memory_core.models.learners import ModelBased
 from memory_core.models.offline.condensing import condense_by_rules
-from memory_core.models.offline.doubts import is_tentative
+from memory_core.models.offline.doubts import TENTATIVE
 from memory_core.models.offline.extractor import spare_statements
 from memory_core.models.offline.slot_reading import sole_statement
 from memory_core.models.protocols import (
@@ -28,7 +28,7 @@ from memory_core.models.protocols import (
     NothingFound,
 )
 from memory_core.models.structured import as_data, without_thinking
-from memory_core.planning.slots import LastValues
+from memory_core.planning.slots import Slot, comes_back
 
 _TAGS = "transcript|known|facts?"
 FACT_CHARACTERS = 500
@@ -191,7 +191,7 @@ class ModelExtractor(ModelBased):
         result: list[ExtractedFact] = []
         negated: list[bool] = []
         seen: set[str] = set()
-        last_values = LastValues()
+        last: dict[Slot, Hashable] = {}
         nothing: dict[int, NothingFound] = {}
         for fact in facts.facts:
             text = _checked(fact.text)
@@ -201,7 +201,7 @@ class ModelExtractor(ModelBased):
             stated = None if text is None else sole_statement(text)
             slot = None if stated is None else stated.slot
             # A fact that two messages state counts once, from the message given first.
-            if text is None or not (last_values.comes_back(slot, _key(text)) or _key(text) not in seen):
+            if text is None or not (comes_back(last, slot, _key(text)) or _key(text) not in seen):
                 if source is not None:
                     # The message gave nothing that was kept, and its trace should say why.
                     nothing.setdefault(source, NothingFound("refused" if text is None else "repeated"))
@@ -211,7 +211,7 @@ class ModelExtractor(ModelBased):
             category, topics = self._category(fact.category), _topics(fact.topics)
             # What is only considered waits for a person, so that no decision replaces a value by it.
             result.append(
-                ExtractedFact(text, category, source, str(slot) if slot else None, topics, is_tentative(text))
+                ExtractedFact(text, category, source, str(slot) if slot else None, topics, bool(TENTATIVE.search(text)))
             )
         # The engine's own reasons win over the model's remarks about the same message.
         return Extraction(spare_statements(result, negated), calls, remarks(facts.skipped, len(messages)) | nothing)

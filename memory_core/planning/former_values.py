@@ -242,10 +242,10 @@ def _stated_still(values: Sequence[FormerValue], by_ref: Mapping[Ref, Statement]
     for value in values:
         by = value.now or value.of
         for other in of_slot[value.of.slot] if value.of.slot is not None and value.kind != "later" else ():
-            said = frozenset(stems(other.text))
-            states = value.said_in(said) if value.kind == "changed" else value.former <= said
+            whole = frozenset(stems(other.text))
+            states = value.said_in(whole) if value.kind == "changed" else value.former <= whole
             if states and other.ref not in (value.of.ref, by.ref) and not _said_after(other, by):
-                result.append(replace(value, of=other, whole=said, stated_still=True))
+                result.append(replace(value, of=other, whole=whole, stated_still=True))
     return result
 
 

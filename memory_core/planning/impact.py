@@ -81,13 +81,12 @@ class Impact:
     stored_units: int = 0
     """Number of stored turns of vector blocks that are erased with their messages."""
     prompts: int = 0
-    """Number of recorded prompts that will show erased words."""
+    """Number of recorded prompts that will show erased words. Both numbers are those of `others`, too."""
     others: tuple["Impact", ...] = ()
     """Impacts in the user's other sessions."""
     session: str = ""
-    """Id of the session, if it is one of `others`."""
     title: str = ""
-    """Title of that session."""
+    """Id and title of the session, if it is one of `others`."""
 
     def without(self, kept: Collection[Affected]) -> "Impact":
         """Return the impact without these rows, which are not to be erased."""

@@ -56,11 +56,7 @@ class Slot:
 
     @classmethod
     def normal(cls, text: str) -> "Slot":
-        """Parse a slot as relations have it, with the subject that only its attribute may name.
-
-        >>> Slot.normal("the deadline of atlas") == Slot.normal("atlas's deadline") == Slot("atlas", "deadline")
-        True
-        """
+        """Parse a slot as relations have it: `the deadline of atlas` and `atlas's deadline` as `atlas.deadline`."""
         slot = cls.read(text)
         match = _OWNED.fullmatch(text) if not slot.subject and text not in ATTRIBUTES.values() else None
         return slot if match is None else cls(match["of"] or match["owner"], match["attribute"] or match["its"])
@@ -82,19 +78,12 @@ def single_slot(text: str | None) -> Slot | None:
     return slot if slot is not None and slot.single else None
 
 
-class LastValues:
-    """Last value of each slot in a batch of statements; tells a value that holds again from a repetition."""
-
-    def __init__(self) -> None:
-        self._last: dict[Slot, Hashable] = {}
-
-    def comes_back(self, slot: Slot | None, value: Hashable) -> bool:
-        """Record a value of a slot of one value, and return whether another value stood between."""
-        if slot is None or not slot.single:
-            return False
-        before = self._last.get(slot, value)
-        self._last[slot] = value
-        return before != value
+def comes_back(last: dict[Slot, Hashable], slot: Slot | None, value: Hashable) -> bool:
+    """Note a value in `last`, by its slot of one value; return whether it follows another value of the slot."""
+    before = last.get(slot, value) if slot is not None else value
+    if slot is not None and slot.single:
+        last[slot] = value
+    return before != value
 
 
 def of_user(attribute: str) -> Slot:

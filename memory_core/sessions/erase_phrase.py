@@ -51,29 +51,28 @@ def impact_of(
         others = _in_others(session, connection, target) if everywhere else ()
         heard = {(other.session, seq) for other in others for seq in other.ids("message")}
         impact = read_impact(connection, session.id, session.user_id, session.services.messages, target, heard=heard)
-        listed = {other.session for other in others}
-        impact = impact.without([row for row in impact.rows if row.kind == "session" and row.id in listed])
-        impact = _of_these_alone(session, connection, impact)
         ticked = (other.without(keep) for other in others)
         going = tuple(counted(connection, other.session, other) for other in ticked if other.rows)
-        return replace(counted(connection, session.id, impact.without(keep)), others=going)
+        listed = {other.session for other in going}
+        impact = impact.without([row for row in impact.rows if row.kind == "session" and row.id in listed])
+        here = counted(connection, session.id, _of_these_alone(session, connection, impact).without(keep))
+        units, prompts = (sum(getattr(one, name) for one in (here, *going)) for name in ("stored_units", "prompts"))
+        return replace(here, others=going, stored_units=units, prompts=prompts)
 
 
 def _in_others(session: Session, connection: Connection, target: Target) -> tuple[Impact, ...]:
     """Return the impacts of forgetting shared facts in the user's other sessions; empty for any other target."""
     facts = [fact for fact in read_by_ids(connection, target.facts) if fact.scope != session_scope(session.id)]
+    states = read_sessions(connection, user_id=session.user_id) if facts and session.user_id else ()
     impacts = []
-    for state in read_sessions(connection, user_id=session.user_id) if facts and session.user_id else ():
-        if state.id != session.id:
-            seqs = tuple(seq for fact in facts for session_id, seq in fact.sources if session_id == state.id)
-            there = replace(target, seqs=seqs)
-            impact = read_impact(connection, state.id, None, session.services.messages, there, names_others=False)
-            # The fact itself is a row of this session.
-            rows = tuple(
-                replace(row, session=state.id) for row in impact.rows if (row.kind, row.id) != ("fact", facts[0].id)
-            )
-            impact = replace(impact, rows=rows, session=state.id, title=state.title or state.id)
-            impacts.append(_of_these_alone(session, connection, impact))
+    for state in (state for state in states if state.id != session.id):
+        seqs = tuple(seq for fact in facts for session_id, seq in fact.sources if session_id == state.id)
+        local_target, cache = replace(target, seqs=seqs), session.services.messages
+        impact = read_impact(connection, state.id, None, cache, local_target, names_others=False)
+        # The fact itself is a row of this session.
+        rows = tuple(replace(row, session=state.id) for row in impact.rows if row.why != "chosen")
+        impact = replace(impact, rows=rows, session=state.id, title=state.title or state.id)
+        impacts.append(_of_these_alone(session, connection, impact))
     return tuple(impact for impact in impacts if impact.rows)
 
 
@@ -95,8 +94,8 @@ def _of_these_alone(session: Session, connection: Connection, impact: Impact) ->
         stale, session_id = stale_sentences(session, connection, impact), impact.session or session.id
         keys = {record.name: record.text or "" for record in read_blocks(connection, session_id)}
         texts = read_texts(connection, session_scope(session_id), keys.values())
-        said = {row.id: sentences(texts.get(keys[str(row.id)], "")) for row in read}
-        impact = impact.without([row for row in read if not any(map(stale, said[row.id]))])
+        parts = {row.id: sentences(texts.get(keys[str(row.id)], "")) for row in read}
+        impact = impact.without([row for row in read if not any(map(stale, parts[row.id]))])
     return impact
 
 
@@ -158,9 +157,9 @@ def _forget_there(session: Session, w: Writing, impact: Impact) -> None:
     state = read_session(w.connection, impact.session, lock=not w.database.is_sqlite)
     # It may have been deleted since the impact was read.
     if state is not None and state.deleted_at is None:
-        there = Writing(w.database, w.connection, state, w.now)
-        forget_phrase(there, impact, stale_sentences(session, w.connection, impact))
-        there.save()
+        writing = Writing(w.database, w.connection, state, w.now)
+        forget_phrase(writing, impact, stale_sentences(session, w.connection, impact))
+        writing.save()
 
 
 def stale_sentences(session: Session, connection: Connection, impact: Impact) -> Callable[[str], bool]:

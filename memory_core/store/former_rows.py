@@ -24,6 +24,10 @@ from memory_core.store.writing import read_texts
 
 _f, _v, _r, _e = fact_table.c, fact_revision_table.c, relation_table.c, entity_table.c
 
+_Slots = Collection[Slot | None]
+_Changed = tuple[dict[int, Any], Mapping[int, tuple[int, ...]]]
+"""Rows of facts by id, and the contradicted facts of each."""
+
 
 def statements_revision(connection: Connection, scopes: Collection[str]) -> tuple[float, ...]:
     """Return a value that changes with any fact, entity or relation of these scopes, confirmations included."""
@@ -40,26 +44,22 @@ def statements_revision(connection: Connection, scopes: Collection[str]) -> tupl
 
 
 def read_statements(
-    connection: Connection, scopes: Collection[str], also: Collection[int] = (), slots: Collection[Slot | None] = ()
+    connection: Connection, scopes: Collection[str], imagined: Collection[Statement] = ()
 ) -> list[Statement]:
     """Return the facts and relations of these scopes that can have a former value, those that replaced them, and all
-    in their slots.
-
-    `also`: ids of further facts to return; `slots`: further slots.
-    """
+    in their slots; in a preview also those that it changes, which are `imagined`."""
+    also = {one.ref.number for one in imagined if one.ref.kind == "fact"}
     relations = [one for scope in scopes for one in _relations(connection, scope, _ended(connection, scope))]
     changed = {scope: _changed(connection, scope, also) for scope in scopes}
     rows = [row for of_scope, _ in changed.values() for row in of_scope.values()]
-    slots = {*slots, *(one.slot for one in relations), *(single_slot(row.slot) for row in rows)} - {None}
-    statements = [one for scope in scopes for one in _facts(connection, scope, *changed[scope], slots)]
+    slots = ({one.slot for one in (*imagined, *relations)} | {single_slot(row.slot) for row in rows}) - {None}
+    statements = [one for scope in scopes for one in _facts(connection, scope, changed[scope], slots)]
     holding = [one for scope in scopes for one in _relations(connection, scope, _holding(connection, scope, slots))]
     by_ref = {one.ref: one for one in [*statements, *(one for one in holding if one.slot in slots), *relations]}
     return list(by_ref.values())
 
 
-def _changed(
-    connection: Connection, scope: str, also: Collection[int]
-) -> tuple[dict[int, Any], Mapping[int, tuple[int, ...]]]:
+def _changed(connection: Connection, scope: str, also: Collection[int]) -> _Changed:
     """Return the rows of the facts that can have a former value, and the contradicted facts of each."""
     # Only a fact that was changed, or takes part in a contradiction, can have a former value.
     contradicted = read_contradicted(connection, scope)
@@ -69,13 +69,8 @@ def _changed(
     return {row.id: row for where in wheres for row in connection.execute(query.where(where))}, contradicted
 
 
-def _facts(
-    connection: Connection,
-    scope: str,
-    rows: dict[int, Any],
-    contradicted: Mapping[int, tuple[int, ...]],
-    slots: Collection[Slot | None],
-) -> list[Statement]:
+def _facts(connection: Connection, scope: str, changed: _Changed, slots: _Slots) -> list[Statement]:
+    rows, contradicted = changed
     # 1. Another fact of a slot may still state what a changed one no longer does.
     if slots:
         query = select(fact_table).where(_f.scope == scope, _f.state == "active", _f.slot.is_not(None))
@@ -134,7 +129,7 @@ def _ended(connection: Connection, scope: str) -> dict[int, Any]:
     return rows
 
 
-def _holding(connection: Connection, scope: str, slots: Collection[Slot | None]) -> dict[int, Any]:
+def _holding(connection: Connection, scope: str, slots: _Slots) -> dict[int, Any]:
     """Return the rows of the active relations whose predicates have the attribute of one of these slots."""
     of_scope = (_r.scope == scope, _r.state == "active")
     if not slots:

@@ -56,11 +56,11 @@ def set_line(row: Affected) -> str:
 
 def beside(impact: Impact) -> str:
     """Describe what else forgetting changes: `2 stored units are deleted with the messages. ...`"""
-    parts, impacts = [], (impact, *impact.others)
-    if units := sum(one.stored_units for one in impacts):
-        goes = "is" if units == 1 else "are"
-        parts.append(f"{count(units, 'stored unit')} {goes} deleted with the messages.")
-    if prompts := sum(one.prompts for one in impacts):
-        shows = "shows" if prompts == 1 else "show"
-        parts.append(f"{count(prompts, 'recorded prompt')} {shows} the words as erased.")
+    parts = []
+    if impact.stored_units:
+        goes = "is" if impact.stored_units == 1 else "are"
+        parts.append(f"{count(impact.stored_units, 'stored unit')} {goes} deleted with the messages.")
+    if impact.prompts:
+        shows = "shows" if impact.prompts == 1 else "show"
+        parts.append(f"{count(impact.prompts, 'recorded prompt')} {shows} the words as erased.")
     return " ".join([*parts, "Texts and summaries lose the sentences that say it. This cannot be undone."])

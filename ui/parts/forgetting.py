@@ -1,6 +1,6 @@
 """The dialogs Quarantine and Forget: the affected items, as rows that can be unticked, and the result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -152,7 +152,7 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
         icon=":material/delete_forever:",
         disabled=not number,
     ):
-        st.session_state[_DONE] = _forgotten(memory, chosen, unticked, [other.session for other in going.others])
+        st.session_state[_DONE] = _forgotten(memory, chosen, unticked, going)
         st.rerun(scope="fragment")
 
 
@@ -199,12 +199,10 @@ def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
     return [row for row, line in zip(rows, edited, strict=True) if not line["Include"]]
 
 
-def _forgotten(
-    memory: Memory, chosen: Chosen, unticked: list[Affected], others: Sequence[str]
-) -> tuple[str, Receipt | str]:
-    """Forget, then search; return what was done, and the receipt or why there is none. `others`: ids of sessions."""
+def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected], going: Impact) -> tuple[str, Receipt | str]:
+    """Forget, then search; return what was done, and the receipt or why there is none."""
     # A running turn could learn again from the words while they are forgotten.
-    if not all(engine().stop(session_id) for session_id in (memory.session_id, *others)):
+    if not all(engine().stop(session_id) for session_id in (memory.session_id, *(one.session for one in going.others))):
         return "Nothing was changed.", "A turn is still being written: try again when it has ended."
     with st.spinner("Forgetting"):
         try:

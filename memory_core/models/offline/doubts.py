@@ -33,17 +33,12 @@ _PRAISE = pattern(r"(?!The user\b)(?P<of>\S.*?) (?:is|are|was|were) an? (?:must\
 _AHEAD = pattern(
     r"\b(?:decided|plans?|planning|going|wants?|hopes?|intends?) to\b.*\b(?:yesterday|last (?:week|month|night|year))\b"
 )
-_TENTATIVE = pattern(
+TENTATIVE = pattern(
     r"\b(?:thinking (?:of|about)|considering|toying with|debating|leaning towards?) (?:just |maybe |also )?"
     r"(?:becom|mov|switch|chang|leav|quit|push|postpon|renam|replac|sell|cancel|giv|retir|return|go)\w*ing\b"
     r"|\b(?:might|may) (?!\d)"
 )
 """Changes that are only considered: the former value holds until the change is decided."""
-
-
-def is_tentative(text: str) -> bool:
-    """Return whether a text only considers a change: "The user might move", "thinking of quitting"."""
-    return _TENTATIVE.search(text) is not None
 
 
 def doubt(text: str) -> str | None:
@@ -57,7 +52,7 @@ def doubt(text: str) -> str | None:
     # Order of the checks: no fact at all, then not true yet, then incomplete.
     if praised := _PRAISE.match(text):
         return f"An opinion on {praised['of']}, told as a fact."
-    if is_tentative(text):
+    if TENTATIVE.search(text):
         return "Only considered so far, not decided."
     if _AHEAD.search(text):
         return "A plan for a time that is past."

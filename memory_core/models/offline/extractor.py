@@ -8,7 +8,7 @@ not exist.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
@@ -29,7 +29,7 @@ from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.planning.reasons import unread
-from memory_core.planning.slots import LastValues
+from memory_core.planning.slots import Slot, comes_back
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
@@ -59,7 +59,7 @@ class RuleExtractor(RuleBased):
         A value that returns after another value in its slot is no repetition: it holds again.
         """
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
-        last_values = LastValues()
+        last: dict[Slot, Hashable] = {}
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
         nothing: dict[int, NothingFound] = {}
@@ -71,7 +71,7 @@ class RuleExtractor(RuleBased):
             for part in message.parts:
                 for stated in facts_in(part.text) if isinstance(part, TextPart) else ():
                     key = _key(stated.text)
-                    if last_values.comes_back(stated.slot, key) or key not in seen:
+                    if comes_back(last, stated.slot, key) or key not in seen:
                         seen.setdefault(key, NothingFound("repeated"))
                         facts.append(
                             ExtractedFact(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from memory_core.models.offline.doubts import is_tentative
+from memory_core.models.offline.doubts import TENTATIVE
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE
 from memory_core.models.offline.languages.readers import rules_for
@@ -44,7 +44,7 @@ def sole_statement(line: str) -> StatedFact | None:
     """
     facts = list(_read_back(line))
     several = len(facts) > 1 or any(match["verb"] in BASE for match in _ALSO_DOES.finditer(line))
-    return facts[0] if facts and not several and not is_tentative(line) else None
+    return facts[0] if facts and not several and not TENTATIVE.search(line) else None
 
 
 def _read_back(line: str) -> Iterator[StatedFact]:
