@@ -107,10 +107,14 @@ def test_what_is_unticked_in_another_session_stays_there(three):
 def test_a_failure_in_another_session_erases_nothing(three, monkeypatch):
     first, second, _ = three
 
-    def fails(*_):
-        raise RuntimeError("The power is gone.")
+    forget_phrase = erase_phrase.forget_phrase
 
-    monkeypatch.setattr(erase_phrase, "_forget_there", fails)
+    def fails(w, *values):
+        if w.session.id == "second":
+            raise RuntimeError("The power is gone.")
+        forget_phrase(w, *values)
+
+    monkeypatch.setattr(erase_phrase, "forget_phrase", fails)
     with pytest.raises(RuntimeError):
         first.session.forget(shared_fact(first))
     assert DENTIST in said(first)

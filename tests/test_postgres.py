@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from itertools import count
 from pathlib import Path
@@ -38,8 +39,11 @@ from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import StoreError
+from memory_core.events import Ref
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
+from memory_core.models.relating import RuleRelations
+from memory_core.sessions.forget_user import forget_user, outliving_users
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import TABLES
@@ -388,6 +392,55 @@ def test_a_put_writes_nothing_into_the_index_of_what_was_flushed(url):
             "SELECT indexdef FROM pg_indexes WHERE indexname = 'mi_message_flush'"
         ).scalars()
     assert made.endswith("WHERE (flush IS NOT NULL)")
+
+
+def test_a_shared_fact_is_forgotten_in_all_sessions_while_another_one_learns(url):
+    database = Database.open(url)
+
+    def session(id, *texts):
+        blocks = [FactExtractionMemoryBlock(name="Facts", scope="user"), GraphMemoryBlock(name="Graph")]
+        memory = Memory.from_defaults(id, "ana", database=database, memory_blocks=blocks)
+        for words in texts:
+            memory.put(user(words))
+        memory.flush(all=True)
+        memory.deliver()
+        return memory
+
+    first, second = session("first", "My dentist is Doctor Vantongeren."), session("second", "I like jazz.")
+    second.put(user("My dentist is Doctor Vantongeren."))
+    second.flush(all=True)
+    [fact] = [fact for fact in first.facts.read("Facts") if "Vantongeren" in fact.text]
+    learning = threading.Thread(target=second.deliver)
+    learning.start()
+    impact = first.session.forget(Ref.of("fact", fact.id))
+    learning.join()
+    second.deliver()
+    assert [other.session for other in impact.others] == ["second"]
+    assert not any("Vantongeren" in fact.text for fact in second.facts.read("Facts", states=None))
+    assert [message.message.content for message in second.session.messages()] == ["I like jazz."]
+    assert receipt_of(url, wanted(["Vantongeren"])).clean
+    for id in ("first", "second"):
+        delete_session(database, id)
+    assert outliving_users(database) == ["ana"]
+    forget_user(database, "ana")
+    assert outliving_users(database) == []
+
+
+def test_a_relation_is_marked_whose_value_a_fact_replaced(url):
+    class Once(RuleRelations):
+        def relations(self, messages, *, known):
+            return super().relations([m for m in messages if "Porto" in str(m.content)], known=known)
+
+    blocks = [
+        FactExtractionMemoryBlock(name="Facts", on_change="decide", deliver_on="turn"),
+        GraphMemoryBlock(name="Graph", deliver_on="turn", llm=Once()),
+    ]
+    memory = Memory.from_defaults("s", database_uri=url, memory_blocks=blocks)
+    for words in ("I live in Porto.", "I live in Lisbon now."):
+        memory.put_messages([user(words)], end_turn=True)
+    memory.flush(all=True)
+    shown = memory.get("Where do I live?")[0].content
+    assert "<relation>The user lives in Porto <former>until turn 2; now: The user lives in Lisbon</former>" in shown
 
 
 def test_forgotten_words_are_searched_for_in_every_column(url, tmp_path, capsys):

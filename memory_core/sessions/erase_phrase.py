@@ -137,11 +137,15 @@ def forget(session: Session, impact: Impact) -> None:
         # Before anything is erased.
         stale = stale_sentences(session, w.connection, impact)
         # Before the stored turns are erased, whose rows name the collections.
-        ids = [session.id, *sorted(other.session for other in impact.others)]
+        ids = [session.id, *(other.session for other in impact.others)]
         copies = {copy for id in ids for copy in collections_of(w.connection, id)}
+        # Locked before anything is erased: a delivery there may wait for a row of a fact.
+        others = [(_locked(w, other), other) for other in sorted(impact.others, key=lambda other: other.session)]
         forget_phrase(w, impact, stale)
-        for other in impact.others:
-            _forget_there(session, w, other)
+        for writing, other in others:
+            if writing is not None:
+                forget_phrase(writing, other, stale_sentences(session, w.connection, other))
+                writing.save()
         # Blocks of this process hold the texts that were just shortened.
         session.load(w.connection, w.session)
     # After the commit: until then the write-ahead log contains the erased texts once more.
@@ -152,14 +156,10 @@ def forget(session: Session, impact: Impact) -> None:
         recall.forget_copies(session, copies)
 
 
-def _forget_there(session: Session, w: Writing, impact: Impact) -> None:
-    """Erase the rows of an impact in another session of the user, in the same transaction."""
+def _locked(w: Writing, impact: Impact) -> Writing | None:
+    """Lock the session of an impact for the same transaction; None if it was deleted since."""
     state = read_session(w.connection, impact.session, lock=not w.database.is_sqlite)
-    # It may have been deleted since the impact was read.
-    if state is not None and state.deleted_at is None:
-        writing = Writing(w.database, w.connection, state, w.now)
-        forget_phrase(writing, impact, stale_sentences(session, w.connection, impact))
-        writing.save()
+    return Writing(w.database, w.connection, state, w.now) if state and state.deleted_at is None else None
 
 
 def stale_sentences(session: Session, connection: Connection, impact: Impact) -> Callable[[str], bool]:
