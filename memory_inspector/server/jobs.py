@@ -58,6 +58,8 @@ class Job:
         """True for work that waits for its viewers and can go on later: it ends early when the server stops."""
         self.reveal: Reveal | None = None
         """Shown part of the story of the turn being played; None: all of it. Replaced by the worker only."""
+        self.problem: str | None = None
+        """Sentence on what failed although the work was done; None: nothing. Set by the worker before it ends."""
         self._changed = threading.Condition()
         self._chunks: list[str] = []
         self._progress: list[str] = []

@@ -82,7 +82,7 @@ def draw_header(page: "Page") -> None:
             {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
     if view is not None:
         with st.container():
-            flushing.draw_running(view)
+            flushing.look(view)
         watching.look(view)
         facts_limit.announce(view)
     with st.container(key="toasts"):

@@ -1,4 +1,4 @@
-"""Flushing by hand: preview what would leave the queue, then flush."""
+"""Flushing by hand: preview what would leave the queue, flush, and report what came of it."""
 
 import streamlit as st
 
@@ -18,6 +18,9 @@ from ui.tab.view import View
 
 MESSAGES_SHOWN = 8
 _JOB = "flush-"
+
+_STARTED = state.ByPlace[Job | None]("flush_started", None)
+"""The flush that this tab started and has not reported, by session."""
 
 WORDS_SHOWN = 70
 """Characters shown of each message that would leave."""
@@ -50,7 +53,7 @@ def flush_dialog(session_id: str) -> None:
         closing_button(
             f"Flush {count(len(plan.leave), 'message')}",
             _flush,
-            (session_id, status.position, plan),
+            (session_id, status.position),
             kind="primary",
             disabled=engine().running(session_id) is not None,
             key="flushing__flush",
@@ -80,25 +83,49 @@ def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
 
 
 def start_flush(memory: Memory, position: int, model: Chosen) -> None:
-    """Flush one batch as a job; `position`: log position that the person saw."""
+    """Flush one batch as a job; `position`: log position that the person saw. For callbacks."""
 
     def work(job: Job) -> None:
         job.add_progress(f"Learning from what leaves the queue. {handed_to(memory)}")
-        memory.flush()
+        receipt = memory.flush()
+        plan = receipt.flushed
+        moved = f"{count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}" if plan else "nothing"
+        job.add_text(f"Flushed {moved}.")
+        # Without an error a block is only slower than the flush waits: no failure, and no success yet.
+        if slow := [short(name) for name in receipt.waiting if receipt.served[name].error is None]:
+            job.add_text(f" Not yet delivered to {', '.join(slow)}.")
+        failures = [f"{short(name)}: {served.error}" for name, served in receipt.served.items() if served.error]
+        job.problem = " ".join(["Not delivered to every block.", *failures]) if failures else None
 
     # Session and position make the job's id: a second click, or another tab, joins the same flush.
-    engine().start(memory.session_id, f"{_JOB}{memory.session_id}-{position}", work, browser_model=model.pasted)
+    job_id = f"{_JOB}{memory.session_id}-{position}"
+    job = engine().start(memory.session_id, job_id, work, browser_model=model.pasted)
+    if job.id == job_id:
+        _STARTED.put(memory.session_id, job)
+    else:
+        state.say("warning", "Something else runs in this session. Nothing was flushed: try again when it has ended.")
 
 
-def draw_running(view: View) -> None:
-    """Draw the progress of a running flush; nothing if none runs."""
+def look(view: View) -> None:
+    """Draw the progress of a running flush, and report in a toast how one that this tab started has ended."""
+    session_id = view.memory.session_id
     if view.running is not None and view.running.id.startswith(_JOB):
         line = view.running.progress[-1] if view.running.progress else "Waiting to flush"
         st.markdown(f":small[:shimmer[{line}]]")
+    started = _STARTED.at(session_id)
+    if started is None or not started.done:
+        return
+    _STARTED.put(session_id, None)
+    if started.error is not None:
+        toasts.warn(f"The flush failed: {started.error}")
+    elif started.problem is not None:
+        toasts.warn(f"{started.text} {started.problem}")
+    else:
+        toasts.done(started.text)
 
 
 @error_noticed
-def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
+def _flush(session_id: str, position: int) -> None:
     chosen = chosen_model()
     memory = engine().open(session_id, services_for(chosen))
     # Another message may leave by now than those that were shown.
@@ -106,4 +133,3 @@ def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
         state.say("warning", "The session changed meanwhile. Nothing was flushed: check again.")
         return
     start_flush(memory, position, chosen)
-    toasts.done(f"Flushed {count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}.")
