@@ -34,6 +34,8 @@ class TurnRecord:
     archived_messages: int = 0
     history_budget: float = 0
     token_limit: int = 0
+    prompt_budget: float = 0
+    """History budget in effect when the last context of the turn was built; 0 without one."""
     flushes: tuple[EventRecord, ...] = ()
     contexts: tuple[EventRecord, ...] = ()
     """Contexts built during the turn."""
@@ -214,6 +216,7 @@ class Folding:
             turn_fields["flushes"] += (record,)
         elif is_context(event):
             turn_fields["contexts"] += (record,)
+            turn_fields["prompt_budget"] = self._config.history_budget
         elif event.adds is not None:
             turn_fields[f"{event.adds}_added"] += 1
         elif (search := search_of(record)) is not None:

@@ -99,7 +99,7 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     block_sizes = [
         turns[number]
         for number in every
-        if turns[number].token_limit < MAX_TOKENS and ((event := built[number]) is None or event.known == "built")
+        if _limit(turns[number]) and ((event := built[number]) is None or event.known == "built")
     ]
     return Course(
         turns=tuple(drawn),
@@ -107,8 +107,8 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
         step=step,
         prompts=tuple(record.position if (record := turns[number].built) else 0 for number in drawn),
         layers=tuple(_layers([turns[number] for number in drawn], [event for event in built.values() if event], kinds)),
-        limit=_stretches(block_sizes, lambda turn: turn.token_limit),
-        flush_line=_stretches(block_sizes, lambda turn: int(turn.history_budget)),
+        limit=_stretches(block_sizes, lambda turn: _limit(turn) or 0),
+        flush_line=_stretches(block_sizes, _flush_line),
         flushes=tuple(_flush(number, record) for number in every for record in turns[number].flushes),
         cuts=tuple(
             Mark(number, turns[number].built.position, turns[number].cut_tokens)  # type: ignore[union-attr]
@@ -121,6 +121,18 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
 def _built(turn: TurnRecord) -> ContextBuilt | None:
     event = turn.built.event if turn.built else None
     return event if isinstance(event, ContextBuilt) else None
+
+
+def _limit(turn: TurnRecord) -> int | None:
+    """Return the token limit of a turn's prompt; without a prompt, that at its end. None if it is unknown."""
+    # A change after the reply belongs to this turn in the log, and applies from the next prompt on.
+    event = _built(turn)
+    limit = event.token_limit if event and event.known == "built" else turn.token_limit
+    return limit if limit < MAX_TOKENS else None
+
+
+def _flush_line(turn: TurnRecord) -> int:
+    return int(turn.prompt_budget if turn.built else turn.history_budget)
 
 
 def _flush(turn: int, record: EventRecord) -> Mark:
@@ -180,10 +192,10 @@ def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> li
                 **{name: granted.get(name) for name in names},
                 "Sent": event.total if event else None,
                 # The maximum stands for an unknown limit, which has no number to show.
-                "Limit": turn.token_limit if turn.token_limit < MAX_TOKENS else None,
+                "Limit": _limit(turn),
                 "Cut": turn.cut_tokens,
                 "Flushed": sum(_flush(number, record).tokens for record in turn.flushes),
-                "Flush above": int(turn.history_budget) if turn.token_limit < MAX_TOKENS else None,
+                "Flush above": _flush_line(turn) if _limit(turn) else None,
                 "Facts learned": turn.facts_added,
             }
         )

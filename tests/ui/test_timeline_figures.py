@@ -9,6 +9,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from memory_core import Memory
 from memory_core.events import (
     KINDS,
     BlockEdited,
@@ -85,9 +86,10 @@ def record(event, position=1, turn=1, actor="engine"):
 
 def turn(number, context=BUILT, *, flushes=0, limit=1200, **changes):
     """One turn, its context at position 10 × number, its flushes just before."""
+    context = context and replace(context, token_limit=limit if context.known == "built" else context.token_limit)
     return TurnRecord(
         turn=number, first_position=10 * number - 5, last_position=10 * number, at=0.0, queue_tokens=603,
-        history_budget=0.6 * limit, token_limit=limit,
+        history_budget=0.6 * limit, token_limit=limit, prompt_budget=0.6 * limit,
         flushes=tuple(record(flush(), 10 * number - 1 - place, number) for place in range(flushes)),
         contexts=(record(context, 10 * number, number),) if context else (), **changes,
     )  # fmt: skip
@@ -154,6 +156,21 @@ def test_the_lines_are_steps_where_the_settings_changed():
     figure = tokens_figure(drawn, "light")
     limit = next(trace for trace in figure.data if trace.type == "scatter" and trace.line.dash == "solid")
     assert (list(limit.x), list(limit.y)) == ([0.5, 2.5, 2.5, 3.5], [1200, 1200, 2000, 2000])
+
+
+def test_a_limit_changed_after_a_reply_counts_from_the_next_turn():
+    memory = Memory.from_defaults(session_id="s", token_limit=1200)
+    for limit in (2000, 500, None):
+        memory.put({"role": "user", "content": "And then?"})
+        memory.build_context()
+        memory.put({"role": "assistant", "content": "Then this."})
+        if limit:
+            memory.configure(token_limit=limit)
+    drawn = course(memory.log.history().turns, {})
+    assert drawn.limit == ((1, 1, 1200), (2, 2, 2000), (3, 3, 500))
+    assert drawn.flush_line == ((1, 1, 840), (2, 2, 1400), (3, 3, 350))
+    rows = course_rows(memory.log.history().turns, {})
+    assert [(row["Limit"], row["Flush above"]) for row in rows] == [(500, 350), (2000, 1400), (1200, 840)]
 
 
 def test_every_flush_and_cut_is_marked_with_the_position_of_its_event():
