@@ -35,6 +35,16 @@ DOCUMENT_TOKENS = 2048
 """LlamaIndex's flat estimates for images, audio, video and documents, in tokens per part."""
 
 
+SAMPLES = (
+    "The quick brown fox jumps over 13 lazy dogs, doesn't it?",
+    "Antidisestablishmentarianism Überraschung naïve café façade",
+    "東京は雨です。 Москва Αθήνα القاهرة 🦊👩‍🚀",
+    'if x_1 != {"a": [2.50, -1e9]}:\n\treturn snake_case.camelCase(3)  # why?',
+    " two  spaces,   three\n\n\nlines https://example.org/?q=1&r=2",
+)
+"""Texts by whose counts tokenizers of one name are told apart. Their change counts every such queue again."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessageTokens:
     """Size of one message under each accounting, in tokens."""
@@ -138,14 +148,17 @@ def is_encoding(name: str) -> bool:
 def counter_for(tokenizer_fn: Tokenizer | None, *, encoding: str = DEFAULT_ENCODING) -> TokenCounter:
     """Return the counter for a caller's own tokenizer function (None: that of `encoding`).
 
-    The id of a function is its module and qualified name: stored counts remain valid while that stays the same.
+    The id of a function is its module, its qualified name and a hash of its counts of `SAMPLES`: stored counts remain
+    valid while these stay the same.
     """
     if tokenizer_fn is None:
         return default_counter(encoding)
     # A callable object has no name of its own, but its class has.
     owner = getattr(tokenizer_fn, "__module__", None) or type(tokenizer_fn).__module__
     name = getattr(tokenizer_fn, "__qualname__", None) or type(tokenizer_fn).__qualname__
-    return TokenCounter(tokenizer_fn, id=f"{owner}.{name}")
+    # Two lambdas, or a method of two objects, have one name: what they count tells them apart, in any process.
+    counts = repr([len(tokenizer_fn(sample)) for sample in SAMPLES])
+    return TokenCounter(tokenizer_fn, id=f"{owner}.{name}#{hashlib.sha1(counts.encode()).hexdigest()[:8]}")
 
 
 @lru_cache(maxsize=8)

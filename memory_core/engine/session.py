@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection
@@ -188,16 +189,17 @@ class Session:
     @property
     def counter(self) -> TokenCounter:
         """Token counter of this session's configuration."""
-        return self.config.counting(
-            counter_for(self.tokenizer_fn) if self.tokenizer_fn else _encoding(self.config.encoding)
-        )
+        return self.config.counting(self._own_counter or _encoding(self.config.encoding))
 
     @property
     def counter_id(self) -> str:
         """Id of `counter`, without loading its encoding, which takes 0.3 s the first time."""
-        return self.config.counting(
-            counter_for(self.tokenizer_fn) if self.tokenizer_fn else TokenCounter(list, id=self.config.encoding)
-        ).id
+        return self.config.counting(self._own_counter or TokenCounter(list, id=self.config.encoding)).id
+
+    @cached_property
+    def _own_counter(self) -> TokenCounter | None:
+        """Counter of the caller's own tokenizer; made once, as its id takes some calls of it."""
+        return counter_for(self.tokenizer_fn) if self.tokenizer_fn else None
 
     def adopt(self, blocks: Sequence[Block], *, initial: Mapping[str, str] | None = None) -> None:
         """Use a program's block objects as the live ones; `initial`: JSON fields of custom blocks by name."""
