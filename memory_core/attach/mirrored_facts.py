@@ -1,6 +1,7 @@
 """Mirror another store's facts and relations into a session; each change there is recorded here.
 
-The store's ids are unrelated to the session's: facts are matched by the newest of their texts that exists here.
+The store's ids are unrelated to the session's: a fact is matched by the newest of its texts that exists here, or else
+by the store's id in its metadata.
 """
 
 import logging
@@ -19,12 +20,14 @@ from memory_core.engine.session import Session
 from memory_core.messages import storable
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet, FactStep, New, Step
-from memory_core.planning.fact_merging import Fact, same_words
+from memory_core.planning.fact_merging import Fact, metadata_text, same_words
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_rules import normal_name, normal_predicate
 
 FACTS, GRAPH = "Memories", "Graph"
 """Names of the mirrored blocks."""
+ID = "memory_id"
+"""Field of a fact's metadata with the id that its store has for it."""
 GONE = "no longer in the store"
 _log = logging.getLogger(__name__)
 _MAX_FACTS = 10_000
@@ -40,12 +43,15 @@ class MirroredFact:
     active: bool = True
     topics: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    id: str = ""
+    """Id in the store; empty where the store has none that lasts."""
 
 
 def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
     """Update a session's facts to match a store; return whether anything changed.
 
-    Changed texts become edits of one fact. Facts that the store deleted or lost are retired.
+    Changed texts become edits of one fact. Facts that the store deleted or lost are retired, and restored when they
+    are back.
 
     Raises:
         StoreError: The database cannot be reached.
@@ -57,7 +63,10 @@ def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
     for _ in range(max((len(fact.texts) for fact in wanted), default=0) + 1):
         if not (steps := plan_facts(desk.facts(), wanted)):
             return changed
-        desk.apply(ChangeSet("import", tuple(steps), GONE), actor="agent")
+        # The reason is recorded with every step of its change set, and holds for what is retired alone.
+        for retired, reason in ((False, ""), (True, GONE)):
+            if part := tuple(step for step in steps if (step.state == "retired") == retired):
+                desk.apply(ChangeSet("import", part, reason), actor="agent")
         changed = True
     if plan_facts(desk.facts(), wanted):
         _log.warning("%r: some facts are stored otherwise than their store has them", session.id)
@@ -92,21 +101,34 @@ def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list
     """Return the next step of each fact towards `wanted` (see `distinct`); up-to-date facts need none."""
     # Active facts last, so that of two with the same words the active one is matched.
     free = {same_words(fact.text): fact for fact in sorted(existing, key=lambda fact: fact.state == "active")}
+    numbers = [next((n for n in range(len(m.texts) - 1, -1, -1) if same_words(m.texts[n]) in free), -1) for m in wanted]
+    matched = {same_words(mirrored.texts[n]) for mirrored, n in zip(wanted, numbers, strict=True) if n >= 0}
+    by_id = {
+        id: words
+        for words, fact in free.items()
+        if words not in matched and (id := fact.metadata.get(ID)) and isinstance(id, str)
+    }
     steps: list[Step] = []
-    for mirrored in wanted:
-        number = next((n for n in range(len(mirrored.texts) - 1, -1, -1) if same_words(mirrored.texts[n]) in free), -1)
-        if number < 0:
+    for mirrored, number in zip(wanted, numbers, strict=True):
+        metadata = {**mirrored.metadata, ID: mirrored.id} if mirrored.id else mirrored.metadata
+        words = same_words(mirrored.texts[number]) if number >= 0 else by_id.pop(mirrored.id, None)
+        if words is None:
             # A deleted fact goes through its texts first and is retired with the last one.
             state = "active" if mirrored.active or len(mirrored.texts) > 1 else "retired"
-            steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics, metadata=mirrored.metadata))
+            steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics, metadata=metadata))
             continue
-        fact = free.pop(same_words(mirrored.texts[number]))
-        # If only upper and lower case differ, the matched text itself is written again.
-        following = mirrored.texts[number + 1 :] if fact.text == mirrored.texts[number] else mirrored.texts[number:]
+        fact = free.pop(words)
+        # If only upper and lower case differ, the matched text itself is written again; all, if the id was matched.
+        same = number >= 0 and fact.text == mirrored.texts[number]
+        following = mirrored.texts[number + 1 :] if same else mirrored.texts[max(number, 0) :]
         state = "active" if mirrored.active or following else "retired"
         change = None if (fact.state == "active") == (state == "active") else state
-        if following or change is not None:
-            steps.append(FactStep(fact, text=following[0] if following else None, state=change))
+        # Stores without these fields leave those of the fact as they are.
+        topics = mirrored.topics if mirrored.topics not in ((), fact.topics) else None
+        other = metadata if metadata and metadata_text(metadata) != metadata_text(fact.metadata) else None
+        if following or change or topics or other:
+            text = following[0] if following else None
+            steps.append(FactStep(fact, text=text, state=change, topics=topics, metadata=other))
     gone = [fact for fact in free.values() if fact.state == "active"]
     return [*steps, *(plans.retire(gone, GONE).steps if gone else ())]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared_data import shared
 
 from memory_core import Database, FactExtractionMemoryBlock, FormatError, GraphMemoryBlock, Memory, Services
-from memory_core.attach.mirrored_facts import FACTS, GRAPH
+from memory_core.attach.mirrored_facts import FACTS, GONE, GRAPH
 from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.interop.graph_files import import_graph, read_graph_file
 from memory_core.interop.in_place import StoreFollower, open_store
@@ -238,6 +238,44 @@ def test_a_long_term_memory_of_crewai_is_opened_in_place_and_followed(tmp_path):
     assert follower.look() == 1
     memory = Memory.open(session_id, database, services=services)
     assert {fact.text: fact.metadata for fact in memory.facts.read(FACTS)} == CREW_FACTS
+
+
+def test_a_memory_that_a_store_lost_comes_back_as_the_same_fact_as_the_store_has_it_now(tmp_path):
+    path, database, services = tmp_path / "agno.db", Database.open(None), Services()
+
+    def write(*rows):
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS m (memory_id, memory, topics, user_id)")
+            connection.execute("DELETE FROM m")
+            for id, text, *topics in rows:
+                values = (id, json.dumps(text), json.dumps(topics))
+                connection.execute("INSERT INTO m VALUES (?, ?, ?, 'ada')", values)
+
+    write(("m1", "Lives in Ghent", "home"), ("m2", "Likes tea", "drinks"), ("m3", "Has a cat"))
+    [session_id] = open_store(path, database, services=services)
+    follower, memory = StoreFollower(database, services), Memory.open(session_id, database, services=services)
+    first = {fact.text: fact.id for fact in memory.facts.read(FACTS)}
+    write(("m3", "Has a cat"))
+    follower.look()
+    # The first with its id and other words, the second with its words and another id.
+    write(("m1", "Lives in Porto", "home"), ("m9", "Likes tea", "taste"), ("m3", "Has a cat"))
+    assert follower.look() == 1
+    facts = {fact.text: fact for fact in memory.facts.read(FACTS, states=None)}
+    assert {text: fact.state for text, fact in facts.items()} == dict.fromkeys(
+        ("Lives in Porto", "Likes tea", "Has a cat"), "active"
+    )
+    assert (facts["Lives in Porto"].id, facts["Likes tea"].id) == (first["Lives in Ghent"], first["Likes tea"])
+    assert facts["Likes tea"].topics == ("taste",)
+    for fact in facts.values():
+        versions = memory.facts.history(fact)
+        assert [version.reason for version in versions].count(GONE) == (fact.text != "Has a cat")
+        assert versions[-1].reason is None, "what is back is not gone"
+    write(("m3", "Has a cat"), ("m9", "Likes coffee", "taste"), ("m1", "Lives in Porto", "home"))
+    assert follower.look() == 1
+    assert {fact.text for fact in memory.facts.read(FACTS, states=None)} == {
+        "Lives in Porto", "Likes coffee", "Has a cat",
+    }  # fmt: skip
+    assert StoreFollower(database, services).look() == 0
 
 
 BAD_ROWS = {

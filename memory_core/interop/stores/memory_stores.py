@@ -30,6 +30,8 @@ class Row:
     topics: Any = ()
     metadata: Any = field(default_factory=dict)
     """Object with all values that have no field here; times as `_iso_time` returns them."""
+    id: str = ""
+    """Id that lasts while the text changes, if the store has no log of the texts."""
     part: str = "memories"
     """Title of the session that shows the fact if the store is opened in place; one session per user."""
 
@@ -114,7 +116,7 @@ def _mirrored(row: Row) -> MirroredFact | None:
         metadata_text(row.metadata)
     except MessageError:
         return None
-    return MirroredFact(texts, row.state == "active", topics, row.metadata) if texts else None
+    return MirroredFact(texts, row.state == "active", topics, row.metadata, row.id) if texts else None
 
 
 def _iso_time(at: Any) -> Any:
@@ -140,10 +142,10 @@ def _mem0(log: Iterable[Any]) -> Iterator[Row]:
 
 
 def _agno(rows: Iterable[Any]) -> Iterator[Row]:
-    for number, _, memory, topics, user in rows:
+    for number, id, memory, topics, user in rows:
         text = decoded(memory)
         text = text.get("memory") if isinstance(text, dict) else text
-        yield Row(number, [text], topics=decoded(topics) or (), part=f"memories of {user}")
+        yield Row(number, [text], topics=decoded(topics) or (), id=str(id or ""), part=f"memories of {user}")
 
 
 def _crewai(rows: Iterable[Any]) -> Iterator[Row]:
