@@ -757,7 +757,7 @@ class FactAccepted(Event, family="facts", becomes="active", writes=True, operati
 
 
 class FactProposed(Event, family="facts", becomes="proposed", writes=True, operation="update"):
-    """An active fact needs approval again, because its acceptance was undone."""
+    """A fact needs approval again: its acceptance was undone, or an opened store has it again under `approval`."""
 
     fact: FactId
     block: str

@@ -51,24 +51,26 @@ def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
     """Update a session's facts to match a store; return whether anything changed.
 
     Changed texts become edits of one fact. Facts that the store deleted or lost are retired, and restored when they
-    are back.
+    are back. Under `approval`, new and changed texts and facts that are back wait for a person, and the former texts
+    stay until then. What a person rejected stays rejected.
 
     Raises:
         StoreError: The database cannot be reached.
     """
     _with_block(session, FactExtractionMemoryBlock(name=FACTS, accept_short_term_memory=False, max_facts=_MAX_FACTS))
     desk = Curation(session, FACTS)
+    approval = bool(session.block(FACTS).settings.get("approval"))
     changed, wanted = False, distinct(facts)
-    # One text per round: a fact has an id only once its first text is stored.
-    for _ in range(max((len(fact.texts) for fact in wanted), default=0) + 1):
-        if not (steps := plan_facts(desk.facts(), wanted)):
+    # One text per round: a fact has an id only once its first text is stored. At most two more change the state.
+    for _ in range(max((len(fact.texts) for fact in wanted), default=0) + 2):
+        if not (steps := plan_facts(desk.facts(), wanted, approval=approval)):
             return changed
         # The reason is recorded with every step of its change set, and holds for what is retired alone.
         for retired, reason in ((False, ""), (True, GONE)):
             if part := tuple(step for step in steps if (step.state == "retired") == retired):
                 desk.apply(ChangeSet("import", part, reason), actor="agent")
         changed = True
-    if plan_facts(desk.facts(), wanted):
+    if plan_facts(desk.facts(), wanted, approval=approval):
         _log.warning("%r: some facts are stored otherwise than their store has them", session.id)
     return changed
 
@@ -97,10 +99,11 @@ def _as_stored(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text, _ in groupby(filter(None, written)))
 
 
-def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
+def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact], *, approval: bool = False) -> list[Step]:
     """Return the next step of each fact towards `wanted` (see `distinct`); up-to-date facts need none."""
-    # Active facts last, so that of two with the same words the active one is matched.
-    free = {same_words(fact.text): fact for fact in sorted(existing, key=lambda fact: fact.state == "active")}
+    # Of several with the same words the last one is matched: the active one, or what a person has to decide or decided.
+    rank = ("superseded", "retired", "rejected", "proposed", "active").index
+    free = {same_words(fact.text): fact for fact in sorted(existing, key=lambda fact: rank(fact.state))}
     numbers = [next((n for n in range(len(m.texts) - 1, -1, -1) if same_words(m.texts[n]) in free), -1) for m in wanted]
     matched = {same_words(mirrored.texts[n]) for mirrored, n in zip(wanted, numbers, strict=True) if n >= 0}
     by_id = {
@@ -109,6 +112,7 @@ def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list
         if words not in matched and (id := fact.metadata.get(ID)) and isinstance(id, str)
     }
     steps: list[Step] = []
+    undecided: list[MirroredFact] = []
     for mirrored, number in zip(wanted, numbers, strict=True):
         metadata = {**mirrored.metadata, ID: mirrored.id} if mirrored.id else mirrored.metadata
         words = same_words(mirrored.texts[number]) if number >= 0 else by_id.pop(mirrored.id, None)
@@ -122,14 +126,25 @@ def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list
         same = number >= 0 and fact.text == mirrored.texts[number]
         following = mirrored.texts[number + 1 :] if same else mirrored.texts[max(number, 0) :]
         state = "active" if mirrored.active or following else "retired"
-        change = None if (fact.state == "active") == (state == "active") else state
+        # Only a person makes a proposed or rejected fact active, and under `approval` any that is back.
+        if state == "active" and (fact.state in ("proposed", "rejected") or (approval and fact.state != "active")):
+            state = "proposed"
+            undecided.append(mirrored)
+        if fact.state == "rejected":
+            continue
+        change = None if state == (fact.state if fact.state in ("active", "proposed") else "retired") else state
+        # A proposal may be reworded, but not what is put away: first it is proposed.
+        following = () if change == "proposed" else following
         # Stores without these fields leave those of the fact as they are.
         topics = mirrored.topics if mirrored.topics not in ((), fact.topics) else None
         other = metadata if metadata and metadata_text(metadata) != metadata_text(fact.metadata) else None
         if following or change or topics or other:
             text = following[0] if following else None
             steps.append(FactStep(fact, text=text, state=change, topics=topics, metadata=other))
-    gone = [fact for fact in free.values() if fact.state == "active"]
+    # What an undecided fact is instead of stays until a person has decided.
+    texts, ids = {same_words(text) for m in undecided for text in m.texts}, {m.id for m in undecided if m.id}
+    stays = {words for words, fact in free.items() if words in texts or str(fact.metadata.get(ID)) in ids}
+    gone = [fact for words, fact in free.items() if fact.state in ("active", "proposed") and words not in stays]
     return [*steps, *(plans.retire(gone, GONE).steps if gone else ())]
 
 
