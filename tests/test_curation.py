@@ -455,6 +455,25 @@ def test_with_approval_no_way_round_gives_an_agent_other_words():
     ]
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["edited, then accepted", "edited and accepted at once"])
+def test_with_approval_what_an_agent_has_split_waits_for_a_choice_however_a_person_words_its_parts(together):
+    memory, desk = known("likes tea and has a cat")
+    memory.blocks.configure("facts", approval=True)
+    (old,) = desk.facts()
+    desk.apply(wish.split(old, ["likes teas", "has a cat"]), actor="agent")
+    part, words = fact(desk, "likes teas"), "likes tea"  # by the rules no contradiction: it only says less
+    if together:
+        desk.apply(wish.together("edit", wish.edit(part, words), wish.accept([part])))
+    else:
+        desk.apply(wish.edit(part, words))
+        assert old.id in [flag.other for flag in desk.review().flags[part.id]]
+        desk.apply(wish.accept([fact(desk, words)]))
+    assert ("contradiction", old.id) in [(flag.kind, flag.other) for flag in desk.review().flags[part.id]]
+    desk.apply(wish.supersede(old, fact(desk, words)))
+    assert part.id not in desk.review().flags
+    assert fact(desk, old.text).state == "superseded"
+
+
 def test_with_approval_a_program_keeps_and_rewords_facts_under_its_keys():
     memory = make(approval=True)
     desk = memory.facts.desk()

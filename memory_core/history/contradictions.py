@@ -39,8 +39,10 @@ def open_contradictions(
     for id, fact in past.by_id.items():
         if id not in by_id:
             continue
-        # An agent's proposed rewording of a fact waits until a person chooses, even if it is reworded meanwhile.
-        waits = by_id[id].state == fact.added.state == "proposed" and fact.added.origin == "written"
+        # What an agent proposes instead of a fact waits until a person chooses, even if it is reworded or accepted
+        # meanwhile: nothing else would take the old fact's place. Parts of a split have the origin of the whole.
+        by_agent = fact.added.origin == "written" or fact.record.actor == "agent"
+        waits = fact.added.state == "proposed" and by_agent
         others = tuple(
             other
             for other in fact.added.conflicts_with
