@@ -391,6 +391,66 @@ def test_a_persons_change_has_the_prompt_that_was_foretold_and_its_undo_the_form
     assert memory.build_context(QUESTION, record=False).messages == before
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        curation.add("The user lives in Faro"),
+        curation.add("I like pears"),
+        curation.together("add", curation.add("The user lives in Faro"), curation.add("The user lives in Braga")),
+    ],
+    ids=["another value", "something else", "two values"],
+)
+@pytest.mark.parametrize("treatment", ["mark", "leave_out"])
+def test_a_fact_added_by_hand_has_the_marks_that_were_foretold(change, treatment):
+    memory = memory_of("I live in Porto.", "I live in Lisbon now.", "I like figs.")
+    desk = memory.facts.desk("Facts")
+    # A value that was put away, and was the last to get an id.
+    memory.facts.add("The user lives in Sines")
+    desk.apply(curation.retire([fact for fact in desk.facts(("active",)) if "Sines" in fact.text], "Wrong"))
+    memory.blocks.configure("Facts", former_values=treatment)
+    say(memory, "Good morning.")
+    foretold = memory.preview.context(facts={"Facts": desk.after(change)}, input=QUESTION).messages
+    message = ChatMessage(role="user", content=QUESTION)
+    coming = memory.preview.next_prompt(message=message, facts={"Facts": desk.after(change)}).context.messages
+    desk.apply(change)
+    assert memory.build_context(QUESTION, record=False).messages == foretold
+    memory.put(message)
+    assert memory.build_context().messages == coming
+
+
+@pytest.mark.parametrize("change", ["accept", "restore", "split", "merge"])
+def test_a_fact_that_a_person_brings_into_the_prompt_has_the_marks_that_were_foretold(change):
+    memory = memory_of("I live in Porto.", "I like figs.")
+    desk = memory.facts.desk("Facts")
+    memory.facts.add("The user lives in Sines")
+    *old, sines = desk.facts()
+    desk.apply(curation.retire([sines], "Private"))
+    memory.blocks.configure("Facts", approval=True)
+    desk.apply(curation.add("The user lives in Faro"), actor="agent")
+    say(memory, "Good morning.")
+    wanted = {
+        "accept": lambda: curation.accept(desk.facts(("proposed",))),
+        "restore": lambda: curation.restore(desk.facts(("retired",))),
+        "split": lambda: curation.split(old[0], ["The user lives in Faro", "The user likes the sea"]),
+        "merge": lambda: curation.merge(old, "The user lives in Faro and likes figs"),
+    }[change]()
+    before = memory.build_context(QUESTION, record=False).messages
+    foretold = memory.preview.context(facts={"Facts": desk.after(wanted)}, input=QUESTION).messages
+    assert ("<former>" in str(foretold)) == (change != "split"), "a part of a split fact contradicts nothing"
+    assert "<former>" not in str(before)
+    desk.apply(wanted)
+    assert memory.build_context(QUESTION, record=False).messages == foretold
+
+
+def test_a_fact_added_by_hand_marks_what_it_contradicts():
+    memory = memory_of("I live in Porto.")
+    desk = memory.facts.desk("Facts")
+    after = desk.after(curation.add("The user lives in Faro"))
+    foretold = memory.preview.context(facts={"Facts": after}, input=QUESTION).messages
+    assert "<former>later, in turn" in str(foretold), "the message, beside which the new value is named"
+    assert "<former>said otherwise" in str(foretold), "the older fact"
+
+
 @pytest.mark.parametrize("reason", ["Wrong", "Outdated", "wrong", "outdated"])
 def test_the_preview_of_a_retirement_has_the_mark_that_follows(reason):
     memory = memory_of("I live in Porto.", "I like figs.")

@@ -206,9 +206,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 after.turn or fact.turn,
                 fact.sources,
                 confirmed_at=fact.confirmed_at,
+                reviewed=fact.id in after.added,
                 version=fact.version,
                 block="" if self._statements else self.name,
                 slot=single_slot(fact.slot),
+                contradicts=tuple(Ref.of("fact", other) for other in after.added.get(fact.id, ())),
             )
             for fact, ref in refs
             if ref not in learned

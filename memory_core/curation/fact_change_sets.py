@@ -79,6 +79,34 @@ def tell(event: Curated) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
+def with_slot(new: New) -> New:
+    """Return a new fact with its slot: people name none, so it is read by the rules."""
+    named = new.origin != "written" or new.slot is not None or new.key is not None
+    return new if named else replace(new, slot=slot_in(new.text))
+
+
+def add_each(held: Iterable[Fact], added: Iterable[New], add: Callable[[New, tuple[int, ...]], int]) -> list[int]:
+    """Call `add` for each new fact, with the ids of the facts it contradicts, so that the contradiction shows.
+
+    `held` are the block's facts before the change; `add` returns the new fact's id. All ids are returned.
+    """
+    values: dict[str, list[tuple[int, str]]] = {}
+    for fact in held:
+        if fact.slot is not None and fact.state in ("active", "proposed"):
+            values.setdefault(fact.slot, []).append((fact.id, fact.text))
+    ids = []
+    for new in map(with_slot, added):
+        same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
+        single = excludes(new.slot, new.slot)
+        conflicts = [id for id, text in same_slot_facts if bearing(new.text, text, same_slot=single) in CONTRADICTING]
+        shown = tuple(dict.fromkeys((*new.instead_of, *conflicts))) if new.state in ("active", "proposed") else ()
+        ids.append(add(new, shown))
+        # Facts added together may contradict each other, too.
+        if new.state in ("active", "proposed"):
+            same_slot_facts.append((ids[-1], new.text))
+    return ids
+
+
 @dataclass(slots=True)
 class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
     count_tokens: Callable[[str], int]
@@ -251,27 +279,12 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     def _add_all(self, held: Known, added: Sequence[New]) -> list[int]:
         """Store new facts, each marked with the facts it contradicts; return their ids."""
-        values: dict[str, list[tuple[int, str]]] = {}
-        for fact in held.values():
-            if fact.slot is not None and fact.state in ("active", "proposed"):
-                values.setdefault(fact.slot, []).append((fact.id, fact.text))
-        ids = []
-        for new in added:
-            # People name no slot: it is found by the rules, so that a contradiction shows.
-            if new.origin == "written" and new.slot is None and new.key is None:
-                new = replace(new, slot=slot_in(new.text))
-            same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
-            single = excludes(new.slot, new.slot)
-            conflicts = [
-                id for id, text in same_slot_facts if bearing(new.text, text, same_slot=single) in CONTRADICTING
-            ]
+
+        def store(new: New, conflicts: tuple[int, ...]) -> int:
             tokens = self.count_tokens(new.text)
-            shown = tuple(dict.fromkeys((*new.instead_of, *conflicts))) if new.state in ("active", "proposed") else ()
-            ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))
-            # Facts added together may contradict each other, too.
-            if new.state in ("active", "proposed"):
-                same_slot_facts.append((ids[-1], new.text))
-        return ids
+            return add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=conflicts, actor=self.actor)
+
+        return add_each(held.values(), added, store)
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:
         fact = after.before

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock, with_doubts
 from memory_core.curation.change_sets import Change, ChangeSetDesk
-from memory_core.curation.fact_change_sets import FactChangeSetTransaction, read_fact_log, tell
+from memory_core.curation.fact_change_sets import FactChangeSetTransaction, add_each, read_fact_log, tell, with_slot
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
@@ -25,6 +25,7 @@ from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.fact_slice import CONDENSING, rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import (
+    FIRST_ADDED,
     ChangeSet,
     FactsAfter,
     Kept,
@@ -34,6 +35,7 @@ from memory_core.planning.curation import (
     ended_by,
     restore,
     retire,
+    settle,
     together,
 )
 from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
@@ -134,8 +136,18 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """Return the active facts after a change set, for previews. Changes nothing."""
         with self._session.database.read() as connection:
             turn = read_existing(connection, self._session.id).turns
-        active = active_after(self.facts(("active",)), change, self._session.counter.text)
-        return FactsAfter(active, ended_by(change), turn)
+        facts = self.facts()
+        change = replace(change, steps=tuple(with_slot(s) if isinstance(s, New) else s for s in change.steps))
+        active = active_after([f for f in facts if f.state == "active"], change, self._session.counter.text)
+        added: dict[int, tuple[int, ...]] = {}
+
+        def note(new: New, conflicts: tuple[int, ...]) -> int:
+            id = FIRST_ADDED + len(added)
+            added[id] = conflicts
+            return id
+
+        add_each(facts, settle(change).added, note)
+        return FactsAfter(active, ended_by(change), turn, added)
 
     def apply(self, change: ChangeSet, *, preview: bool = False, actor: Actor = "user") -> Change:
         """Apply a change set in one transaction, all or nothing; with `preview`, store nothing and return its effect.

@@ -532,10 +532,14 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
     return None
 
 
+FIRST_ADDED = 2**39
+"""Id of the first fact that a previewed change adds: above those of all stored facts, which a mark may name."""
+
+
 def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callable[[str], int]) -> list[Fact]:
     """Return the active facts after the change, oldest first; `facts` are those that are active now.
 
-    New ones have ids above all others, and dates like the newest.
+    New ones have ids from `FIRST_ADDED` on, and dates like the newest.
     """
     plan = settle(change)
     active_facts = {fact.id: fact for fact in facts if fact.state == "active"}
@@ -556,15 +560,14 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
         )
     everything = [*facts, *(after.before for after in plan.changed)]
     active = sorted((fact for fact in active_facts.values() if fact.state == "active"), key=lambda fact: fact.id)
-    last = max((fact.id for fact in everything), default=0)
     now = max((fact.confirmed_at for fact in everything), default=0.0)
     scope, block = (everything[0].scope, everything[0].block) if everything else ("", "")
     turn = max((fact.turn for fact in everything), default=0)
-    for place, new in enumerate(plan.added, start=1):
+    for id, new in enumerate(plan.added, start=FIRST_ADDED):
         if new.state == "active":
             active.append(
                 Fact(
-                    id=last + place,
+                    id=id,
                     scope=scope,
                     block=block,
                     text=new.text,
@@ -596,6 +599,8 @@ class FactsAfter(Sequence[Fact]):
     ended: Sequence[Fact] = ()
     turn: int = 0
     """Turn of the change."""
+    added: Mapping[int, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    """Ids of the facts that each added fact contradicts, by its id."""
 
     @overload
     def __getitem__(self, index: int) -> Fact: ...

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from memory_core.events import Ref
 from memory_core.planning.former_values import ENDED, Source, Statement, says_false
@@ -53,7 +53,7 @@ def read_statements(
     changed = {scope: _changed(connection, scope, also) for scope in scopes}
     rows = [row for of_scope, _ in changed.values() for row in of_scope.values()]
     slots = ({one.slot for one in (*imagined, *relations)} | {single_slot(row.slot) for row in rows}) - {None}
-    statements = [one for scope in scopes for one in _facts(connection, scope, changed[scope], slots)]
+    statements = [one for scope in scopes for one in _facts(connection, scope, changed[scope], slots, also)]
     holding = [one for scope in scopes for one in _relations(connection, scope, _holding(connection, scope, slots))]
     by_ref = {one.ref: one for one in [*statements, *(one for one in holding if one.slot in slots), *relations]}
     return list(by_ref.values())
@@ -63,13 +63,18 @@ def _changed(connection: Connection, scope: str, also: Collection[int]) -> _Chan
     """Return the rows of the facts that can have a former value, and the contradicted facts of each."""
     # Only a fact that was changed, or takes part in a contradiction, can have a former value.
     contradicted = read_contradicted(connection, scope)
-    taking_part = {id for new, others in contradicted.items() for id in (new, *others)}.union(also)
-    query = select(fact_table).where(_f.scope == scope, _f.state.in_(("active", "superseded", "retired")))
-    wheres = [_f.version > 1, *(_f.id.in_(some) for some in chunks(sorted(taking_part)))]
+    taking_part = {id for new, others in contradicted.items() for id in (new, *others)}
+    query, stated = select(fact_table).where(_f.scope == scope), _f.state.in_(("active", "superseded", "retired"))
+    wheres: list[ColumnElement[bool]] = [stated & (_f.version > 1)]
+    wheres += [stated & _f.id.in_(some) for some in chunks(sorted(taking_part))]
+    # A preview may bring back or accept a fact, so those are read in any state.
+    wheres += [_f.id.in_(some) for some in chunks(sorted(also))]
     return {row.id: row for where in wheres for row in connection.execute(query.where(where))}, contradicted
 
 
-def _facts(connection: Connection, scope: str, changed: _Changed, slots: _Slots) -> list[Statement]:
+def _facts(
+    connection: Connection, scope: str, changed: _Changed, slots: _Slots, also: Collection[int]
+) -> list[Statement]:
     rows, contradicted = changed
     # 1. Another fact of a slot may still state what a changed one no longer does.
     if slots:
@@ -94,7 +99,9 @@ def _facts(connection: Connection, scope: str, changed: _Changed, slots: _Slots)
             wordings=wordings,
             turn=_changed_in(versions[id]),
             sources=sources.get(id, ()),
-            ended=(versions[id][-1].reason == ENDED or says_false(versions[id][-1].reason)) and row.state != "active",
+            # A fact that a preview brings back or accepts counts as ended before, so that it changes in that turn.
+            ended=row.state != "active"
+            and (versions[id][-1].reason == ENDED or says_false(versions[id][-1].reason) or id in also),
             confirmed_at=row.confirmed_at,
             reviewed=id in reviewed,
             decided=row.state == "superseded" and versions[id][-1].actor == "user",
@@ -105,7 +112,7 @@ def _facts(connection: Connection, scope: str, changed: _Changed, slots: _Slots)
         )
         for id, row in rows.items()
         if (wordings := tuple(words[version.content] for version in versions[id] if version.content in words))
-        and (row.state != "retired" or says_false(versions[id][-1].reason))
+        and (row.state != "retired" or says_false(versions[id][-1].reason) or id in also)
     ]
 
 

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.interop.stores.memory_stores import PROGRAMS
+from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
 from memory_core.store.tables import fact_table
@@ -709,6 +710,20 @@ def test_a_fact_is_added_with_its_effect_shown_first(demo_home):
     assert len(desk().facts()) == 6
     press(app, "Add fact")
     assert fact("Rui sails").origin == "written"
+
+
+def test_a_fact_to_add_says_that_another_will_be_marked_because_of_it(demo_home):
+    session = learned(extractor=RuleExtractor())
+    session.put(ChatMessage(role="user", content="I live in Porto."))
+    session.put(ChatMessage(role="assistant", content="I see."))
+    session.flush(all=True)
+    app = opened_dialog("fact_dialogs", "add_dialog", session=session.session_id)
+    app.text_area[0].set_value("The user likes pears").run()
+    assert "marked" not in words(app)
+    app.text_area[0].set_value("The user lives in Faro").run()
+    assert "1 more item is marked" in words(app)
+    press(app, "Add fact")
+    assert str(session.get("Where?")).count("<former>") == 1
 
 
 def test_a_fact_is_split_one_a_line(demo_home):

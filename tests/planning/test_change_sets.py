@@ -127,8 +127,8 @@ def test_the_parts_of_a_split_fact_keep_its_support_and_its_pin():
     assert settle(change).changed[0].by == -1
     assert [row[:2] for row in after([whole, fact(9, "x")], change)] == [
         (9, "x"),
-        (10, "likes tea"),
-        (11, "likes jazz"),
+        (curation.FIRST_ADDED, "likes tea"),
+        (curation.FIRST_ADDED + 1, "likes jazz"),
     ]
 
 

@@ -296,7 +296,7 @@ def prompt(total, facts, *, asked=None, free=None, cuts=(), over_by=0):
         granted=(SimpleNamespace(pieces=(SimpleNamespace(ref="sabc"),)), SimpleNamespace(pieces=pieces)),
         cuts=tuple(SimpleNamespace(part=part, tokens=size) for part, size in cuts),
     )
-    return SimpleNamespace(plan=plan, words={f"f{id}": "" for id in (asked or facts)} | {"sabc": ""})
+    return SimpleNamespace(plan=plan, words={f"f{id}": "" for id in (asked or facts)} | {"sabc": ""}, messages=())
 
 
 def test_a_saved_fact_says_what_the_next_prompt_makes_of_it():

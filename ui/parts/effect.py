@@ -12,6 +12,7 @@ import streamlit as st
 from memory_core import ChatMessage, ConfigError, Context, Memory, MemoryInspectorError
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import numbers
+from memory_core.messages import message_text
 from memory_core.planning.context_plan import QUEUE
 from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import count, plain, short, tokens
@@ -172,13 +173,22 @@ def foreseen(before: NextPrompt, after: NextPrompt) -> str:
     size = _signed(change) if change else "stays the same size"
     over = [f"{tokens(new.plan.over_by)} over the limit"] if new.plan.over_by else []
     sentence = "; ".join([*_lost(old, new), *over]) or "nothing more cut"
+    sentence = f"Next prompt {size}, {sentence}.{_marked(old, new)}"
     if not after.flush:
-        return f"Next prompt {size}, {sentence}."
+        return sentence
     leave = count(len(after.flush.leave), "message")
     unknown = (
         f" What {listed([short(name) for name in after.unknown])} will learn is not counted." if after.unknown else ""
     )
-    return f"Next prompt {size}, {sentence}. Before it {leave} are flushed.{unknown}"
+    return f"{sentence} Before it {leave} are flushed.{unknown}"
+
+
+def _marked(before: Context, after: Context) -> str:
+    """Return a sentence on how many more items are marked as former values; empty for none."""
+    # No text in the memory section can imitate the element, and what the queue holds is the same in both.
+    old, new = (sum(message_text(m).count("<former>") for m in context.messages) for context in (before, after))
+    more = count(new - old, "more item")
+    return f" {more} {'is' if new - old == 1 else 'are'} marked as contradicted or former." if new > old else ""
 
 
 def _numbers(before: Context, after: Context) -> str:
