@@ -27,7 +27,7 @@ KINDS = {
 
 
 def impact_rows(impact: Impact) -> list[dict[str, Any]]:
-    """Return a table row per affected item, all ticked. Texts are plain; a column names the session if there are several."""
+    """Return a table row per affected item, all ticked, with its session if there are several. Texts are plain."""
     titles = {other.session: short(other.title, TITLE_SHOWN) for other in impact.others}
     return [
         {
