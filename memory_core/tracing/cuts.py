@@ -1,4 +1,4 @@
-"""A cut in the log: the prompt, the rule with its numbers, and what was cut. Pure."""
+"""Find a recorded cut in the log: its prompt, its rule with the numbers, and its items. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
