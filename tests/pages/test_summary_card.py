@@ -214,7 +214,7 @@ def test_the_timeline_and_the_prompt_tell_of_it(talk):
     app = opened(page="timeline", session=talk.session_id)
     assert not app.exception
     told = app.dataframe[0].value["What happened"].tolist()
-    assert any("into Summary: " in sentence and "went" in sentence for sentence in told)
+    assert any("into Summary: " in sentence and "left out to stay" in sentence for sentence in told)
     context = opened(page="context", session=talk.session_id)
     assert not context.exception
     part = next(each for each in context.expander if "Summary" in each.label)
