@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from memory_core.events import Actor, EventRecord, QuarantineChanged, ranges
 from memory_core.planning.quarantine import Quarantine, QuarantinedSet, quarantine_of, sets_in_force
 from memory_core.store.log_rows import RECORD_COLUMNS, as_records
 from memory_core.store.tables import event_table, session_table
 from memory_core.store.writing import Writing
+
+_e, _s = event_table.c, session_table.c
+# Built once, as every prompt reads them. Two statements, not one with OR, for which SQLite would read the whole log.
+_CHANGES = select(*RECORD_COLUMNS).where(_e.kind == QuarantineChanged.kind).order_by(_e.id)
+_OF_SESSION = _CHANGES.where(_e.session_id == bindparam("session"))
+_OF_USER = _CHANGES.where(_e.session_id.in_(select(_s.id).where(_s.user_id == bindparam("user"))))
 
 
 def read_sets(connection: Connection, session_id: str) -> list[QuarantinedSet]:
@@ -65,10 +71,6 @@ def end_set(w: Writing, number: int, *, actor: Actor) -> None:
 
 
 def _changes(connection: Connection, session_id: str, user_id: str | None = None) -> list[EventRecord]:
-    events, sessions = event_table.c, session_table.c
-    # One condition, not two joined by OR, for which SQLite would read the whole log of all sessions.
-    of_session: ColumnElement[bool] = events.session_id == session_id
-    if user_id is not None:
-        of_session = events.session_id.in_(select(sessions.id).where(sessions.user_id == user_id))
-    query = select(*RECORD_COLUMNS).where(of_session, events.kind == QuarantineChanged.kind).order_by(events.id)
-    return as_records(connection.execute(query).all())
+    if user_id is None:
+        return as_records(connection.execute(_OF_SESSION, {"session": session_id}).all())
+    return as_records(connection.execute(_OF_USER, {"user": user_id}).all())
