@@ -32,7 +32,7 @@ SHOWN = {
     "4-compare-recipes.ipynb": ["Context", "Context", "Memory"],
     "5-watch-an-agent.ipynb": ["Memory", "Trace"],
 }
-"""What each notebook draws, in order."""
+"""Outputs of each notebook, in order."""
 
 SIGNS = {
     "Memory": "Queue now",

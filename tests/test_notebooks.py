@@ -1,4 +1,4 @@
-"""What notebooks show of the engine's objects: who draws them, and that no words of a conversation become markup."""
+"""Objects of the engine in notebooks: who draws them, and that no words of a conversation become markup."""
 
 import gc
 import re

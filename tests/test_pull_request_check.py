@@ -44,6 +44,19 @@ def test_a_worse_configuration_is_explained_beside_the_one_before(tmp_path, caps
     assert report.read_text(encoding="utf-8").count("<iframe") == 2
 
 
+def test_probe_files_of_subfolders_are_compared_with_those_of_the_same_path(tmp_path):
+    write(tmp_path / "before" / "a")
+    write(tmp_path / "now" / "a", enabled=False)
+    write(tmp_path / "now" / "b")
+    comment = tmp_path / "comment.md"
+    assert main(["check", str(tmp_path / "now"), "--before", str(tmp_path / "before"), "--markdown", str(comment)]) == 1
+    text = comment.read_text(encoding="utf-8")
+    assert (text.count("| probes that hold | 2 of 2 | 0 of 2 |"), text.count("| probes that hold | 2 of 2 |\n")) == (
+        1,
+        1,
+    )
+
+
 def test_without_an_earlier_configuration_the_first_bad_turn_is_named(tmp_path):
     now = write(tmp_path / "now", enabled=False)
     comment = tmp_path / "comment.md"

@@ -1,13 +1,12 @@
 """Explain failed probes: the rule that decided, the smallest change that would mend it, and what broke it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 
 from memory_core.errors import ConfigError, MemoryInspectorError
 from memory_core.events import Ref
-from memory_core.lab.bisecting import first_bad_turn, responsible_changes
+from memory_core.lab.bisecting import first_bad_turn, responsible_changes, smallest_limit
 from memory_core.lab.checking import Checked, check_variant
 from memory_core.lab.playing import Player
 from memory_core.lab.probes import (
@@ -24,6 +23,7 @@ from memory_core.lab.script import Script, script_of
 from memory_core.lab.variants import Change, Variant, block_values, variant_of
 from memory_core.memory import Memory
 from memory_core.services import Services
+from memory_core.tracing.fixes import Fix
 from memory_core.tracing.showing.page import Page
 
 TURNS_AROUND = 5
@@ -41,14 +41,11 @@ class Failure:
     """A failed probe with its explanation. All texts are plain; they may quote the conversation."""
 
     verdict: Verdict
-    remedies: tuple[str, ...]
-    """Changes after which the next prompt has what is missing, smallest first; empty if none is known."""
+    remedy: str
+    """Sentence that names the smallest change known to mend it; empty if none is known."""
 
     def __str__(self) -> str:
-        lines = [_statement(self.verdict), self.verdict.why]
-        if self.remedies:
-            lines.append(f"Smallest change that mends it: {self.remedies[0]}.")
-        return "\n".join(lines)
+        return "\n".join(filter(None, (_statement(self.verdict), self.verdict.why, self.remedy)))
 
 
 def _statement(verdict: Verdict) -> str:
@@ -70,47 +67,55 @@ def _statement(verdict: Verdict) -> str:
 def explain_failure(memory: Memory, verdict: Verdict, *, player: Player | None = None) -> Failure:
     """Explain a failed verdict on a session; changes nothing.
 
-    Remedies are changes that bring what is missing into the next prompt or, where none does, changes of settings under
-    which the probe holds when the conversation is replayed by `player` (default: one with the local models).
+    The remedy is a change of settings under which the probe holds when the conversation is replayed by `player`
+    (default: one with the local models). If none is found, it is a change that brings what is missing into the next
+    prompt.
     """
-    target, labels = _target(memory, verdict), []
-    if target is not None:
+    target, fixes = _target(memory, verdict), tuple[Fix, ...]()
+    if target is not None and not isinstance(verdict.probe, NeverInPrompt):
         # Not found if it was erased or is of another session: the verdict's own sentence says so.
         with suppress(MemoryInspectorError):
-            labels = [fix.label for fix in memory.trace.fixes(memory.trace(target, turn=verdict.turn)).offered]
-    if not labels and not isinstance(verdict.probe, NeverInPrompt):
-        labels = [change.words for change in islice(_mending_changes(memory, verdict.probe, player), 1)]
-    return Failure(verdict, tuple(labels))
+            fixes = memory.trace.fixes(memory.trace(target, turn=verdict.turn)).offered
+    mending = next(_mending_changes(memory, verdict.probe, fixes, player), None)
+    if mending is not None:
+        return Failure(verdict, f"Smallest change that mends it: {'; '.join(change.words for change in mending)}.")
+    return Failure(verdict, f"It is in the next prompt after this change: {fixes[0].label}." if fixes else "")
 
 
-def _mending_changes(memory: Memory, probe: Probe, player: Player | None) -> Iterator[Change]:
-    """Yield changes of one setting under which a probe holds in a replay: blocks enabled, then the smallest limit."""
+def _mending_changes(
+    memory: Memory, probe: Probe, fixes: Sequence[Fix], player: Player | None
+) -> Iterator[tuple[Change, ...]]:
+    """Yield changes under which a probe holds in a replay: settings of these fixes, a block enabled, a larger limit."""
     script, variant = script_of(memory), variant_of(memory)
-    if script.turns > MAX_REPLAYED_TURNS:
+    if script.turns > MAX_REPLAYED_TURNS or isinstance(probe, NeverInPrompt):
         return
     player = player or Player(Services())
+    blocks = {block.name: block_values(block) for block in variant.blocks}
 
-    def holds(change: Change) -> bool:
+    def holds(changes: Sequence[Change]) -> bool:
         try:
-            checked = check_variant(player, script, variant.with_changes(variant.name, [change]), [probe])
-        except ConfigError:  # a single change may be invalid beside the other settings
+            checked = check_variant(player, script, variant.with_changes(variant.name, changes), [probe])
+        except ConfigError:  # a change may be invalid beside the other settings
             return False
         checked.memory.session.database.close()
         return checked.passed
 
-    for block in variant.blocks:
-        change = Change(f"{block.name}.enabled", False, True)
-        if not block_values(block)["enabled"] and holds(change):
-            yield change
+    # A fix of facts or texts is no change of settings, and a limit is searched for below.
+    candidates = [
+        tuple(Change(f"{fix.block}.{name}", blocks[fix.block].get(name), value) for name, value in fix.settings.items())
+        for fix in fixes
+        if fix.block in blocks and fix.settings
+    ]
+    candidates += [
+        (Change(f"{name}.enabled", False, True),) for name, values in blocks.items() if not values["enabled"]
+    ]
+    yield from filter(holds, candidates)
     limit = variant.config.token_limit
-    changes = [Change("token_limit", limit, limit * factor) for factor in LIMIT_FACTORS]
-    enough = next((change for change in changes if holds(change)), None)
-    if enough is not None:
-        low, high = limit, enough.after
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if holds(Change("token_limit", limit, middle)) else (middle, high)
-        yield Change("token_limit", limit, high)
+    for factor in LIMIT_FACTORS:
+        larger = variant.changed(variant.name, token_limit=limit * factor)
+        if (enough := smallest_limit(player, script, larger, [probe])) is not None:
+            yield (Change("token_limit", limit, enough),)
+            return
 
 
 def failure_page(memory: Memory, verdict: Verdict) -> Page:
@@ -132,11 +137,10 @@ def cause(player: Player, script: Script, before: Variant | None, checked: Check
     since; otherwise it is the first bad turn, with the event that decided.
     """
     if before is not None:
-        try:
+        # No setting changed the outcome if it failed under the earlier configuration too.
+        with suppress(ConfigError):
             minimal = responsible_changes(player, script, before, checked.variant, probe)
             return "; ".join(change.words for change in minimal.changes)
-        except ConfigError:  # it failed under the earlier configuration too, or only without its texts
-            pass
     try:
         bad = first_bad_turn(checked.memory, probe)
     except ConfigError:  # it never held, or is about a single turn

@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentPar
 
 
 def _check(options: argparse.Namespace) -> int:
-    paths = find_probe_files(Path(options.conversation))
+    root = Path(options.conversation)
+    paths = find_probe_files(root)
     services = Services()
     player = Player(services)
     runs: list[tuple[Path, Prepared, Checked]] = []
@@ -70,7 +71,8 @@ def _check(options: argparse.Namespace) -> int:
     if options.junit is not None:
         _write(options.junit, junit([checked for _, _, checked in runs]))
     if options.markdown is not None or options.html is not None:
-        before = [_before(options.before, path, len(paths), prepared, services) for path, prepared, _ in runs]
+        names = [path.relative_to(root) if root.is_dir() else Path(path.name) for path in paths]
+        before = [_before(options.before, name, services) for name in names]
         reports = [_report(player, run, earlier) for run, earlier in zip(runs, before, strict=True)]
         if options.markdown is not None:
             _write(options.markdown, markdown_comment(reports, page_url=options.page_url))
@@ -79,14 +81,14 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if all(checked.passed for _, _, checked in runs) else 1
 
 
-def _before(place: str | None, path: Path, files: int, prepared: Prepared, services: Services) -> Variant | None:
-    """Read the configuration to compare with: a file, or a folder's probe file named as `path`; None if missing."""
+def _before(place: str | None, name: Path, services: Services) -> Variant | None:
+    """Read the configuration to compare with: a file, or a folder's probe file of this name; None if missing."""
     if place is None:
         return None
     other = Path(place)
     if other.is_dir():
         # A probe file that is new has nothing to be compared with.
-        return prepare(other / path.name, services=services).variant if (other / path.name).is_file() else None
+        return prepare(other / name, services=services).variant if (other / name).is_file() else None
     if is_probe_file(other):
         return prepare(other, services=services).variant
     return read_variant(other)

@@ -66,7 +66,7 @@ def totals(checked: Checked) -> Totals:
 def _evidence(memory: Memory, probe: object) -> tuple[int, int]:
     """Return the number of prompts that have the evidence a probe requires, and the number that should have it."""
     if isinstance(probe, EvidenceInPrompt):
-        return len(probe.messages) - len(missing_messages(memory, probe)), len(probe.messages)
+        return int(not missing_messages(memory, probe)), 1
     if not isinstance(probe, InPrompt):
         return 0, 0
     last = probe.to_turn or max(memory.log.history().turns, default=0)
@@ -103,8 +103,8 @@ def _file_lines(report: FileReport) -> list[str]:
         )
     for failure, _ in report.failures:
         lines += ["", f"> {_literal(str(failure.verdict.probe))}  ", f"> {_literal(failure.verdict.why)}"]
-        if failure.remedies:
-            lines.append(f">  \n> Smallest change: {_literal(failure.remedies[0])}")
+        if failure.remedy:
+            lines.append(f">  \n> {_literal(failure.remedy)}")
     before = report.before
     columns = [_sizes(now)] if before is None else [_sizes(before), _sizes(now)]
     lines += ["", f"| {'| before ' * (before is not None)}| now |", f"|---|{'--:|' * len(columns)}"]

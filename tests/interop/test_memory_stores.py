@@ -1,4 +1,4 @@
-"""What other programs and MCP's reference memory know, as facts and graphs; their files stay as they are."""
+"""Facts and graphs of other programs and of MCP's reference memory are read; their files stay as they are."""
 
 import itertools
 import json

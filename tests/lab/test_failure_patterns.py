@@ -1,4 +1,4 @@
-"""What distinguishes probes that fail: one planted cause among many properties is listed first."""
+"""Failed probes compared with others: one planted cause among many properties is listed first."""
 
 import random
 

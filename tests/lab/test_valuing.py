@@ -8,8 +8,10 @@ from models.scripted_server import ScriptedServer, streamed
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.errors import ConfigError
+from memory_core.history.slices.contexts import context_of
 from memory_core.interop.bundle import write_bundle
 from memory_core.lab.cache_price import cache_price
+from memory_core.lab.comparing import stable_share
 from memory_core.lab.playing import Player
 from memory_core.lab.questions import Question
 from memory_core.lab.script import script_of
@@ -153,6 +155,25 @@ def test_a_block_that_changes_in_front_of_the_queue_pays_for_all_behind_it(servi
     assert price.move.block is None  # behind the queue, nothing but the section itself is read again
     assert 0.4 < price.move.saving < 0.5
     assert cache_price(memory, upto=1).uncached == 0
+
+
+def test_a_move_that_is_proposed_saves_what_it_says(services):
+    """Measured by tokens of the prompts as sent, markup included, when the conversation is played with the move."""
+    facts = FactExtractionMemoryBlock(name="facts", deliver_on="turn")
+    memory = Memory.from_defaults(token_limit=4_000, memory_blocks=[facts], services=services)
+    for drink in ("tea", "coffee", "milk", "juice", "water", "wine", "beer", "cocoa"):
+        memory.put(user(f"I like {drink}. {CHATTER}"))
+        memory.build_context()
+        memory.put(assistant("Noted, it rains."))
+    move = cache_price(memory).move
+    assert move.block is None
+
+    def uncached(method):
+        played = Player(services).play(script_of(memory), variant_of(memory).changed(method, insert_method=method))
+        built = [turn.built for _, turn in sorted(played.memory.log.history().turns.items())]
+        return (1 - stable_share(played.memory)) * sum(context_of(record).billed for record in built[1:])
+
+    assert 1 - uncached("user") / uncached("system") == pytest.approx(move.saving, abs=0.1)
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ class _Request:
 def draw(view: View, position: int, variant: Variant) -> None:
     """Draw the value of a configuration on the conversation up to a log position."""
     if variant.struck:
-        st.markdown(":small[:gray[Value is measured without struck events: put them back first.]]")
+        st.markdown(":small[:gray[Value cannot leave out events: put the struck events back first.]]")
         return
     request = _Request(view.memory, position, variant, draw_questions(view.memory.session_id))
     value = _cache(view.memory).get(request.key)
