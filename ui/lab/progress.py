@@ -21,8 +21,9 @@ def follow(
         if problem is None or not holds:
             st.rerun()
         st.warning(plain(problem))
-        # The click alone redraws the page, which begins the job once more.
-        st.button("Play", key="lab__play_again", icon=":material/science:")
+        # A click in a fragment redraws only that, and it is the page that begins the job once more.
+        if st.button("Play", key="lab__play_again", icon=":material/science:"):
+            st.rerun()
         return
     draw(jobs, key, stopped)
 
