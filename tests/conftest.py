@@ -7,6 +7,7 @@ from collections import Counter
 import own_data
 import pytest
 from hypothesis import settings
+from postgres_kit import own_server, server, shared_server, url  # noqa: F401 - fixtures for tests of every folder
 from shared_data import missing_data, shared
 
 settings.register_profile("suite", settings.default, deadline=None)  # no test may fail because the machine was busy

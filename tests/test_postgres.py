@@ -1,16 +1,8 @@
-"""The core scenarios on a real PostgreSQL, which the tests start on loopback and stop again."""
+"""The core scenarios on a real PostgreSQL, started by `postgres_kit`."""
 
-import glob
 import os
-import shutil
 import signal
-import socket
-import subprocess
-import tempfile
 import threading
-import time
-from itertools import count
-from pathlib import Path
 
 import pytest
 from engine_fakes import (
@@ -30,6 +22,7 @@ from engine_fakes import (
     user,
 )
 from graph_fakes import graph_memory, lines, say
+from postgres_kit import free_port
 from session_script import NoteRelations
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
@@ -52,73 +45,6 @@ from memory_core.verification.receipts import receipt_of
 from memory_inspector.__main__ import main as command
 
 pytestmark = pytest.mark.postgres
-
-PROGRAMS = max(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[-2]), default=None)
-
-
-@pytest.fixture(scope="module")
-def server():
-    """The URL of a server, without the database."""
-    if PROGRAMS is None:
-        assert "CI" not in os.environ, "PostgreSQL must be installed where CI runs"
-        pytest.skip("PostgreSQL is not installed")
-    if "CI" not in os.environ:
-        pytest.importorskip("psycopg")
-    import psycopg
-
-    folder = Path(tempfile.mkdtemp(prefix="mi-postgres-"))
-    # PostgreSQL refuses to run as root.
-    other = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
-    if other:
-        shutil.chown(folder, "postgres", "postgres")
-    data = str(folder / "data")
-    made = subprocess.run(
-        [f"{PROGRAMS}/initdb", "-D", data, "-A", "trust", "-U", "ana", "-E", "UTF8", "--locale=C", "--no-sync"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        **other,
-    )
-    assert made.returncode == 0, made.stderr
-    port = free_port()
-    command = [f"{PROGRAMS}/postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", str(folder), "-F"]
-    with open(folder / "log", "w") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **other)
-    try:
-        url = f"postgresql://ana:secret-word@127.0.0.1:{port}"
-        for _ in range(200):
-            try:
-                psycopg.connect(f"{url}/postgres").close()
-                break
-            except psycopg.OperationalError:
-                assert process.poll() is None, (folder / "log").read_text()
-                time.sleep(0.05)
-        yield url
-    finally:
-        process.send_signal(signal.SIGINT)  # its fast shutdown: open connections are cut
-        process.wait(20)
-        shutil.rmtree(folder)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-numbers = count(1)
-
-
-@pytest.fixture
-def url(server):
-    """A new, empty database."""
-    import psycopg
-
-    name = f"memory{next(numbers)}"
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield f"{server}/{name}"
-    Database.open(f"{server}/{name}").close()
 
 
 def test_the_documented_example_ends_as_documented(url):
