@@ -133,6 +133,7 @@ class Memory:
         engine: Any = None,
         async_engine: Any = None,
         db_schema: str | None = None,
+        tenant: str = "",
         database: Database | None = None,
         title: str = "",
         services: Services | None = None,
@@ -142,9 +143,10 @@ class Memory:
         """Make a session's memory, or join the session if it exists in the database.
 
         `database` is an open database. Without any database the memory is kept in this process, unless
-        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` name a database. Any other setting
-        of `MemoryConfig` may be passed too. Stored values of an existing session win over arguments
-        that are unchanged since the last call for this session; see `memory_core.engine.reconcile`.
+        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` name a database. `tenant` keeps the sessions of
+        several teams apart in it. Any other setting of `MemoryConfig` may be passed too. Stored values of an existing
+        session win over arguments that are unchanged since the last call for this session; see
+        `memory_core.engine.reconcile`.
 
         Raises:
             ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is
@@ -177,7 +179,8 @@ class Memory:
                 uri = database_uri or async_database_uri
                 # An engine stands for its own database: the environment must not name another one.
                 where = uri if uri or engine or async_engine else environment.database
-                database = owned.enter_context(Database.open(where, engine=engine or async_engine, schema=db_schema))
+                opened = Database.open(where, engine=engine or async_engine, schema=db_schema, tenant=tenant)
+                database = owned.enter_context(opened)
             session = Session(
                 database,
                 session_id or str(uuid.uuid4()),

@@ -42,7 +42,7 @@ from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_source_table, 
 def test_a_database_of_a_newer_version_is_refused_in_one_sentence(tmp_path):
     memory = open_memory(database_uri=on_file(tmp_path))
     with memory.session.database.write() as connection:
-        connection.execute(update(schema_table).values(version=SCHEMA_VERSION + 1))
+        connection.execute(update(schema_table).values(version=SCHEMA_VERSION + 1, compatible_from=SCHEMA_VERSION + 1))
     engine = create_engine(on_file(tmp_path))
     with pytest.raises(StoreError, match=rf"schema version {SCHEMA_VERSION + 1}.*up to {SCHEMA_VERSION}\. Update"):
         Database(engine)

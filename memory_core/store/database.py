@@ -10,6 +10,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,7 @@ from sqlalchemy import (
     event,
     insert,
     inspect,
+    literal_column,
     select,
     text,
     update,
@@ -38,13 +40,31 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
-from sqlalchemy.schema import CreateColumn, CreateSchema
+from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
+from memory_core.store import migrations
 from memory_core.store.postgresql import CONNECT_TIMEOUT_SECONDS, TOO_LONG, limit_waiting
-from memory_core.store.tables import NEW_COLUMNS, SCHEMA_VERSION, SINCE_3, TABLES, prepare_for_postgresql, schema_table
+from memory_core.store.tables import (
+    COMPATIBLE_FROM,
+    SCHEMA_VERSION,
+    TABLES,
+    prepare_for_postgresql,
+    schema_table,
+    tenant_table,
+)
+from memory_core.store.tenants import (
+    SETTING,
+    add_tenants,
+    check_account,
+    check_tenant,
+    delete_tenant,
+    sqlite_file,
+    sqlite_tenants,
+    tenants,
+)
 
 BUSY_TIMEOUT_SECONDS = 30
 """Maximum seconds that a write waits for another process's write on SQLite."""
@@ -58,8 +78,12 @@ _SYNC_DRIVERS = {
     "postgresql+psycopg2": "postgresql+psycopg",
 }
 
-_open: "weakref.WeakValueDictionary[tuple[str, str | None], Database]" = weakref.WeakValueDictionary()
-_open_lock = threading.Lock()
+_open: "weakref.WeakValueDictionary[tuple[str, str | None, str], Database]" = weakref.WeakValueDictionary()
+"""Open databases by URL, schema and tenant."""
+_open_lock = threading.RLock()
+
+_SET_TENANT = text(f"SELECT set_config('{SETTING}', :tenant, true)")
+"""Statement that sets the tenant until the end of the transaction."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,9 +93,13 @@ Item = TypeVar("Item")
 class Database:
     """An open database, and a context manager that closes it. Thread-safe; create it with `Database.open`."""
 
-    def __init__(self, engine: Engine, *, schema: str | None = None, shared_connection: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, *, schema: str | None = None, tenant: str = "", shared_connection: bool = False
+    ) -> None:
         self.engine = engine.execution_options(schema_translate_map={None: schema}) if schema else engine
         self._schema = schema
+        self.tenant = tenant
+        """Tenant whose rows are read and written; empty: the default one. See `store.tenants`."""
         # An in-memory SQLite database is one connection: its transactions take turns.
         self._turns = threading.RLock() if shared_connection else None
         self.for_agents = not shared_connection
@@ -87,6 +115,8 @@ class Database:
         # Device and inode of the file, noted by the first write.
         self._opened_file: tuple[int, int] | None = None
         self._owns_engine = True
+        self._root: Database | None = None
+        """On PostgreSQL, the default tenant's database, whose engine all other tenants share."""
         self._openers = 1
         self._closed: str | None = None
         """Noun for what was closed, for the error on later use; None while the database is open."""
@@ -98,18 +128,23 @@ class Database:
         renewed(self._after_fork)
 
     @classmethod
-    def open(cls, url: str | None = None, *, engine: Any = None, schema: str | None = None) -> "Database":
+    def open(
+        cls, url: str | None = None, *, engine: Any = None, schema: str | None = None, tenant: str = ""
+    ) -> "Database":
         """Open the database at `url` (None: a new one in memory), or that of the caller's `engine`.
 
         URLs written for async drivers (`sqlite+aiosqlite`, `postgresql+asyncpg`) are accepted, as
-        is an async engine: its URL is opened again with a synchronous driver.
+        is an async engine: its URL is opened again with a synchronous driver. A `tenant` is created when it is opened
+        for the first time; on SQLite it has a file of its own.
 
         Raises:
-            ConfigError: `url` is no database URL, or threads cannot share the engine.
+            ConfigError: `url` is no database URL, threads cannot share the engine, `tenant` is no name, or the account
+                could read other tenants' rows.
             StoreError: the database cannot be reached, or was written by a newer version.
         """
+        check_tenant(tenant)
         if isinstance(engine, Engine):
-            return cls._behind(engine, schema)
+            return cls._behind(engine, schema)._for_tenant(tenant)
         if engine is not None:
             url = engine.url.render_as_string(hide_password=False)
         if url is None or _in_memory(url):
@@ -120,13 +155,39 @@ class Database:
             if not str(parsed.database).startswith("file:"):
                 # A relative path is another file once the working directory changes.
                 parsed = parsed.set(database=os.path.abspath(str(parsed.database)))
-        key = (parsed.render_as_string(hide_password=False), schema)
+                parsed, tenant = sqlite_file(parsed, tenant), ""
+        key = (parsed.render_as_string(hide_password=False), schema, "")
         with _open_lock:
             # Under the lock, so that threads that open one URL at the same time get the same database.
-            return cls._joined(key) or _open.setdefault(key, cls._on(_create(parsed), schema))
+            database = cls._joined(key) or _open.setdefault(key, cls._on(_create(parsed), schema))
+        return database._for_tenant(tenant)
+
+    def _for_tenant(self, tenant: str) -> "Database":
+        """Return the database of a tenant on this database's engine: itself for the default tenant.
+
+        Raises:
+            ConfigError: this is a caller's engine on SQLite, whose file is one tenant's.
+        """
+        if not tenant:
+            return self
+        try:
+            if self.is_sqlite:
+                raise ConfigError("on SQLite a tenant has a file of its own: give the database's URL, not an engine")
+            with _open_lock:
+                key = (f"engine {id(self.engine)}", self._schema, tenant)
+                database = self._joined(key)
+                if database is None:
+                    database = _open[key] = Database(self.engine, schema=self._schema, tenant=tenant)
+                    database._owns_engine, database._root = False, self
+                    return database
+        except BaseException:
+            self.close()
+            raise
+        self.close()  # opened once already by the tenant's database
+        return database
 
     @classmethod
-    def _joined(cls, key: tuple[str, str | None]) -> "Database | None":
+    def _joined(cls, key: tuple[str, str | None, str]) -> "Database | None":
         """Return the database that is already open under a key, counting one more opener; None if there is none."""
         database = _open.get(key)
         if database is None or database._closed:
@@ -156,7 +217,7 @@ class Database:
                 'connect_args={"check_same_thread": False})'
             )
         schema = None if engine.dialect.name == "sqlite" else schema
-        key = (f"engine {id(engine)}", schema)  # the database keeps the engine, so no other object gets its id
+        key = (f"engine {id(engine)}", schema, "")  # the database keeps the engine, so no other object gets its id
         with _open_lock:
             database = cls._joined(key)
             if database is None:
@@ -192,6 +253,7 @@ class Database:
 
     def _begin_soon(self, connection: Connection, milliseconds: int) -> None:
         if not self.is_sqlite:
+            self._begin(connection, "")
             # LOCAL ends with the transaction; SQLite's setting belongs to the connection and is reset below.
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
             return
@@ -215,6 +277,8 @@ class Database:
         """
         if self.is_sqlite:
             connection.exec_driver_sql(begin)
+        elif self.tenant:
+            connection.execute(_SET_TENANT, {"tenant": self.tenant})
 
     def _check_file(self) -> None:
         """Check that a SQLite file still exists.
@@ -239,6 +303,24 @@ class Database:
         """Insert rows whose primary key is new; leave existing rows unchanged."""
         if rows:
             connection.execute(_insert_if_new(table, self.is_sqlite), rows)
+
+    def tenants(self) -> list[str]:
+        """Return the names of all tenants, sorted; the default one, whose name is empty, first."""
+        if self.is_sqlite:
+            return [self.tenant, *(sqlite_tenants(self._file) if self._file is not None else ())]
+        with self.read() as connection:
+            return tenants(connection, self._schema)
+
+    def delete_tenant(self) -> int:
+        """Delete this database's tenant with everything in it; return the number of its sessions.
+
+        Raises:
+            ConfigError: this is the default tenant.
+        """
+        if not self.tenant:
+            raise ConfigError("the default tenant cannot be deleted; delete its sessions")
+        with self.write() as connection:
+            return delete_tenant(connection, self.tenant, self._schema)
 
     def check(self) -> None:
         """Raise `StoreError` unless the database answers."""
@@ -286,6 +368,8 @@ class Database:
             # The one connection of a shared database may be at work in another thread.
             with self._turns or nullcontext():
                 self.engine.dispose()
+        if self._root is not None:
+            self._root.close()
 
     def closed_for(self, owner: str) -> "Database":
         """Return a closed handle, for an owner that closed its access: every use raises `StoreError`."""
@@ -323,46 +407,66 @@ class Database:
                     pool.dispose()
 
     def _prepare(self) -> None:
+        if self._file is not None and (self._version() or SCHEMA_VERSION) < SCHEMA_VERSION:
+            self._back_up()
         with self.write() as connection:
             if not self.is_sqlite:
                 # Two processes may open a new database at once: one creates, the other waits.
                 # The number is arbitrary, but the same in every version of this program.
                 connection.execute(text("SELECT pg_advisory_xact_lock(7034921)"))
-                if self._schema:
-                    connection.execute(CreateSchema(self._schema, if_not_exists=True))
+                if self._schema and not inspect(connection).has_schema(self._schema):
+                    connection.execute(CreateSchema(self._schema))
                 prepare_for_postgresql()
             # Tables and version are written in one transaction: if the version's table exists, all do.
             if not inspect(connection).has_table(schema_table.name, schema=self._schema):
                 self._create_tables(connection)
-                connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
-            version, self.id = connection.execute(select(schema_table.c.version, schema_table.c.database_id)).one()
-            if version < SCHEMA_VERSION:
-                self._upgrade(connection, version)
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"The database at {self.url} has schema version {version}; this program knows versions up to "
-                f"{SCHEMA_VERSION}. Update Memory Inspector, or use another database."
-            )
+                values = {"version": SCHEMA_VERSION, "database_id": uuid.uuid4().hex}
+                connection.execute(insert(schema_table).values(values))
+            row = connection.execute(select(literal_column("*")).select_from(schema_table)).mappings().one()
+            if row["version"] < SCHEMA_VERSION:
+                migrations.upgrade(connection, self._schema)
+                connection.execute(update(schema_table).values(version=SCHEMA_VERSION, compatible_from=COMPATIBLE_FROM))
+            elif row.get("compatible_from", row["version"]) > SCHEMA_VERSION:
+                raise StoreError(
+                    f"The database at {self.url} has schema version {row['version']}; this program knows versions up "
+                    f"to {SCHEMA_VERSION}. Update Memory Inspector, or use another database."
+                )
+            self.id: str = row["database_id"]
+            if not self.is_sqlite:
+                check_account(connection, self.tenant, self._schema)
+            if self.tenant:
+                self.id += f"-{self.tenant}"
+                self.insert_if_new(connection, tenant_table, [{"id": self.tenant, "created_at": time.time()}])
 
     def _create_tables(self, connection: Connection) -> None:
-        if not self.is_sqlite:
+        if self.is_sqlite:
+            for statement in _statements_for_tables():
+                connection.exec_driver_sql(statement)
+        else:
             SQLModel.metadata.create_all(connection, tables=TABLES)
-            return
-        for statement in _statements_for_tables():
-            connection.exec_driver_sql(statement)
+            add_tenants(connection, self._schema)
+        migrations.stamp(connection, self._schema)
 
-    def _upgrade(self, connection: Connection, found: int) -> None:
-        """Upgrade from an earlier schema version: add new columns, tables and indexes, rewrite nothing."""
-        place = f'"{self._schema}".' if self._schema else ""
-        # New columns are nullable or have a server default: databases add no others to rows that exist.
-        for column in [column for version, added in NEW_COLUMNS.items() if found < version for column in added]:
-            added = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {place}{column.table.name} ADD COLUMN {added}")
-        # Creates only the tables that are missing; these come with their indexes.
-        SQLModel.metadata.create_all(connection, tables=TABLES)
-        for index in SINCE_3:
-            index.create(connection, checkfirst=True)
-        connection.execute(update(schema_table).values(version=SCHEMA_VERSION))
+    def _version(self) -> int | None:
+        """Return the schema version of an SQLite file; None for a new one."""
+        with self.read() as connection:
+            if not inspect(connection).has_table(schema_table.name):
+                return None
+            return int(connection.execute(select(schema_table.c.version)).scalar_one())
+
+    def _back_up(self) -> None:
+        """Copy an SQLite file of another schema version, as it is before its upgrade, unless a copy exists."""
+        assert self._file is not None
+        copy = self._file.with_name(f"{self._file.name}.before-version-{SCHEMA_VERSION}")
+        if copy.exists():
+            return
+        _private_file(copy)
+        try:
+            with _our_errors(self.url), self.engine.connect() as connection:
+                connection.exec_driver_sql("VACUUM INTO ?", (str(copy),))
+        except BaseException:
+            copy.unlink(missing_ok=True)
+            raise
 
 
 @cache

@@ -24,8 +24,11 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-# To be raised with every new column, table or index; columns and indexes are also listed at the end of this file.
-SCHEMA_VERSION = 7
+# To be raised with every new column, table or index, each with a revision in `store/migrations/versions`.
+SCHEMA_VERSION = 8
+
+COMPATIBLE_FROM = 7
+"""Lowest schema version whose programs lose nothing when they use a database of `SCHEMA_VERSION`."""
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite assigns ids only to INTEGER keys
 
@@ -53,6 +56,16 @@ class SchemaRow(SQLModel, table=True):
     version: int = Field(primary_key=True)
     database_id: str
     """Random id assigned when the tables are created; identifies the database in an index shared by several."""
+    compatible_from: int = Field(sa_column=Column(Integer, nullable=False, server_default=str(COMPATIBLE_FROM)))
+    """Lowest schema version whose programs may use this database."""
+
+
+class TenantRow(SQLModel, table=True):
+    """Tenant of a PostgreSQL database; the default one has an empty id. See `store.tenants`."""
+
+    __tablename__ = "mi_tenant"
+    id: str = Field(primary_key=True)
+    created_at: float
 
 
 class SessionRow(SQLModel, table=True):
@@ -149,6 +162,8 @@ class EventRow(SQLModel, table=True):
     kind: str
     block: str | None = None
     data: str = Field(sa_column=Column(Text, nullable=False))
+    person: str | None = None
+    """Person who made the change, as the sign-in names them; None without a sign-in, and for what nobody asked for."""
 
 
 class DeliveryRow(SQLModel, table=True):
@@ -412,6 +427,7 @@ span_table = _table(SpanRow)
 vector_table = _table(VectorRow)
 model_output_table = _table(ModelOutputRow)
 schema_table = _table(SchemaRow)
+tenant_table = _table(TenantRow)
 
 
 def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> None:
@@ -460,7 +476,7 @@ NEW_COLUMNS = {
     6: (session_table.c.probes,),
     7: (fact_table.c.key, fact_table.c.metadata, fact_revision_table.c.metadata, session_table.c.opened_from),
 }
-"""Columns added by each schema version to existing tables."""
+"""Columns added by each schema version to existing tables, before Alembic."""
 
 SINCE_3 = (_vectors_of_a_block,)
 """Indexes that version 3 added to existing tables."""

@@ -1,0 +1,254 @@
+"""Tenants on one PostgreSQL database see nothing of each other; on SQLite each has a file of its own."""
+
+import os
+import threading
+from random import Random
+
+import psycopg
+import pytest
+from engine_fakes import HashEmbedder, NoteExtractor, blocks, note, on_file, until, user
+from session_script import NoteRelations
+from sqlalchemy import event, inspect
+
+from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.errors import ConfigError, NotFoundError, StoreError
+from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
+from memory_core.memory import Memory
+from memory_core.services import Services
+from memory_core.sessions.forget_user import forget_user
+from memory_core.sessions.overview import delete_session, list_sessions
+from memory_core.store.database import Database
+from memory_core.store.tables import TABLES
+from memory_core.store.tenants import PROTECTED, grant
+
+SERVICES = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
+OPERATIONS = int(os.environ.get("MEMORY_INSPECTOR_TENANT_OPERATIONS", "200"))
+"""Random operations on tenants; a long run has 100,000."""
+
+
+@pytest.mark.parametrize("name", ["Acme", "a b", "../up", "a" * 64, "a'b", "-a", "ü"])
+def test_a_tenants_name_is_checked(name):
+    with pytest.raises(ConfigError):
+        Database.open(None, tenant=name)
+
+
+def test_on_sqlite_a_tenant_has_a_file_of_its_own(tmp_path):
+    uri = on_file(tmp_path)
+    for tenant in ("", "acme", "globex"):
+        memory = Memory.from_defaults("s", database_uri=uri, tenant=tenant, services=SERVICES)
+        memory.put(user(f"This is {tenant or 'nobody'}."))
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.db"))
+    assert files == ["memory.db", "tenants/acme/memory.db", "tenants/globex/memory.db"]
+    assert Database.open(uri).tenants() == ["", "acme", "globex"]
+    again = Memory.from_defaults("s", database_uri=uri, tenant="acme", services=SERVICES)
+    assert [message.content for message in again.get_all()] == ["This is acme."]
+
+
+@pytest.mark.postgres
+class TestOnPostgreSQL:
+    def test_tenants_with_the_same_ids_share_nothing(self, url):
+        one, two = (
+            Memory.from_defaults("s", database_uri=url, tenant=name, services=SERVICES) for name in ("acme", "globex")
+        )
+        one.put_messages([user("The code word is heron.")])
+        assert two.get_all() == []
+        two.put_messages([user("The code word is otter.")])
+        assert [message.content for message in one.get_all()] == ["The code word is heron."]
+        assert [message.content for message in two.get_all()] == ["The code word is otter."]
+        assert list_sessions(Database.open(url)) == []
+        delete_session(one.session.database, "s")
+        assert len(two.get_all()) == 1
+
+    def test_every_table_hides_other_tenants_from_its_owner_too(self, url):
+        database = Database.open(url)
+        with database.read() as connection:
+            security = dict(
+                connection.exec_driver_sql(
+                    "SELECT relname, relrowsecurity AND relforcerowsecurity FROM pg_class "
+                    "WHERE relname LIKE 'mi_%%' AND relkind = 'r'"
+                ).all()
+            )
+            keys = {t.name: inspect(connection).get_pk_constraint(t.name)["constrained_columns"] for t in PROTECTED}
+        open_to_all = {"mi_schema", "mi_tenant", "mi_revision"}
+        assert security == {
+            name: name not in open_to_all for name in {table.name for table in TABLES} | {"mi_revision"}
+        }
+        assert all("tenant" in columns for columns in keys.values())
+
+    def test_no_statement_of_this_package_names_the_tenant(self, url):
+        """So none can forget to: what keeps tenants apart is in the database alone."""
+        database = Database.open(url, tenant="acme")
+        statements = []
+        event.listen(database.engine, "before_cursor_execute", lambda _c, _cursor, sql, *_: statements.append(sql))
+        memory = filled(database, "heron")
+        memory.get("What was note 3?")
+        delete_session(database, "s")
+        assert len(statements) > 100
+        assert {sql for sql in statements if "tenant" in sql.lower() and "set_config" not in sql} == set()
+
+    def test_a_superuser_is_refused_where_there_are_tenants(self, shared_server):
+        url = shared_server.new_database()
+        name = url.rsplit("/", 1)[1]
+        Database.open(f"{shared_server.administrator_url}/{name}").close()
+        Database.open(f"{shared_server.administrator_url}/{name}").close()  # one tenant: nothing to protect
+        shared_server.execute(
+            "GRANT ALL ON SCHEMA public TO ana; GRANT ALL ON ALL TABLES IN SCHEMA public TO ana", name
+        )
+        Database.open(url, tenant="acme").close()
+        for tenant in ("", "acme"):
+            with pytest.raises(ConfigError, match="superuser"):
+                Database.open(f"{shared_server.administrator_url}/{name}", tenant=tenant)
+
+    def test_a_role_that_owns_no_table_can_do_everything_a_session_needs(self, url, shared_server):
+        database = Database.open(url)
+        shared_server.execute("DROP ROLE IF EXISTS app")
+        shared_server.execute("CREATE ROLE app LOGIN")
+        grant(database.engine, "app")
+        database.close()
+        other = Database.open(url.replace("ana:secret-word", "app"), tenant="acme")
+        memory = filled(other, "heron")
+        assert "heron" in str(memory.get_all())
+        delete_session(other, "s")
+        with pytest.raises(StoreError), other.write() as connection:
+            connection.exec_driver_sql("ALTER TABLE mi_message DISABLE ROW LEVEL SECURITY")
+        other.close()
+
+    def test_a_tenant_is_deleted_while_it_is_written_to(self, url):
+        database, other = Database.open(url, tenant="acme"), Database.open(url, tenant="globex")
+        filled(other, "otter")
+        before = counts(url, "globex")
+        stop, refused = threading.Event(), []
+
+        def write(number):
+            session = 0
+            while not stop.is_set():
+                session += 1
+                try:
+                    memory = Memory.from_defaults(f"s{number}-{session}", database=database, services=SERVICES)
+                    for turn in range(3):
+                        memory.put(user(f"heron {turn}"))
+                except (StoreError, NotFoundError) as error:
+                    refused.append(error)
+                    return
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(list_sessions(database)) >= 8)
+        database.delete_tenant()
+        for thread in threads:
+            thread.join(20)
+        stop.set()
+        assert len(refused) == 4
+        assert sum(counts(url, "acme").values()) == 0
+        assert counts(url, "globex") == before
+        assert Database.open(url).tenants() == ["", "globex"]
+        # Opened again, the name is a new tenant, which is empty.
+        assert list_sessions(Database.open(url, tenant="acme")) == []
+
+    def test_the_default_tenant_cannot_be_deleted(self, url):
+        with pytest.raises(ConfigError):
+            Database.open(url).delete_tenant()
+
+    @pytest.mark.slow
+    def test_random_operations_of_three_tenants_show_nothing_of_another(self, url):
+        random = Random(33)
+        tenants = {name: Tenant(url, name, word) for name, word in WORDS.items()}
+        for _ in range(OPERATIONS):
+            tenant = tenants[random.choice(sorted(tenants))]
+            text = tenant.step(random)
+            for name, word in WORDS.items():
+                assert name == tenant.name or word not in text, f"{tenant.name} saw {name}'s {word}"
+        assert all(tenant.own > 0 for tenant in tenants.values())
+
+
+WORDS = {"acme": "heron", "globex": "otter", "initech": "badger"}
+"""A word by tenant that only its own texts hold. Ids of sessions, users and messages are the same in all."""
+
+
+def opened(session, database):
+    return Memory.from_defaults(
+        session,
+        database=database,
+        services=SERVICES,
+        token_limit=60,
+        memory_blocks=[*blocks(), GraphMemoryBlock(name="graph", llm=NoteRelations())],
+        user_id="ana",
+    )
+
+
+def filled(database, word):
+    memory = opened("s", database)
+    for number in range(8):
+        memory.put(user(f"{note(number).content} {word}"))
+    return memory
+
+
+def counts(url, tenant):
+    """Rows by table, read as the tenant, past this package."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SELECT set_config('memory.tenant', %s, false)", [tenant])
+        return {
+            table.name: connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0] for table in PROTECTED
+        }
+
+
+class Tenant:
+    """A tenant that does random things and returns everything that it then sees."""
+
+    def __init__(self, url, name, word):
+        self.name, self.word, self.own = name, word, 0
+        self.database = Database.open(url, tenant=name)
+        self.sessions = ["s1", "s2"]
+
+    def step(self, random):
+        session = random.choice(self.sessions)
+        steps = [self.put, self.put, self.put, self.read, self.facts, self.graph, self.search, self.bundle, self.list]
+        rare = [self.delete, self.forget, self.branch]
+        step = random.choice(rare if random.random() < 0.03 else steps)
+        text = str(step(session, random))
+        self.own += self.word in text
+        return text
+
+    def memory(self, session):
+        return opened(session, self.database)
+
+    def put(self, session, random):
+        memory = self.memory(session)
+        memory.put(user(f"{note(random.randrange(50)).content} {self.word}"))
+        return memory.get_all()
+
+    def read(self, session, random):
+        memory = self.memory(session)
+        return memory.build_context(f"What was note {random.randrange(50)}?"), memory.log.history()
+
+    def facts(self, session, _):
+        return self.memory(session).facts.read("facts", states=None)
+
+    def graph(self, session, _):
+        return self.memory(session).blocks.graph("graph").relations()
+
+    def search(self, session, random):
+        question = f"note {random.randrange(50)} {' '.join(WORDS.values())}"
+        return str(self.memory(session).retrieval.search(question)).replace(question, "")
+
+    def bundle(self, session, _):
+        self.memory(session)
+        return read_bundle(write_bundle(self.database, session), "s.zip")
+
+    def list(self, *_):
+        return list_sessions(self.database)
+
+    def delete(self, session, _):
+        self.memory(session)
+        delete_session(self.database, session, reusable=True)
+
+    def forget(self, *_):
+        forget_user(self.database, "ana")
+        self.sessions = [f"{session} again" for session in self.sessions[:2]]  # a deleted session's id is not free
+
+    def branch(self, session, _):
+        memory = self.memory(session)
+        bundle = read_bundle(write_bundle(self.database, session), "s.zip")
+        self.sessions.append(import_bundle(self.database, bundle))
+        return memory.get_all()
