@@ -3,7 +3,7 @@
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_inspector.commands`), `memory-inspector mcp`
 answers a coding agent's questions, `memory-inspector mcp-memory` serves as its memory, and `memory-inspector open
 notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words, and
-`memory-inspector value` compares a memory with none.
+`memory-inspector value` compares a memory with none. `memory-inspector upgrade` and `tenants` look after a database.
 """
 
 import argparse
@@ -14,23 +14,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from socket import socket
 
-from sqlalchemy import URL
-
 from memory_core.adapters.inspecting import InspectingTools
 from memory_core.config import Settings
 from memory_core.errors import ConfigError, FormatError
 from memory_core.services import Services
-from memory_core.store.database import Database, parse_url
+from memory_core.store.database import Database
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
-from memory_inspector.commands import probe_commands, value_command
+from memory_inspector.commands import database_commands, probe_commands, value_command
+from memory_inspector.commands.database_commands import DATABASE, as_url, database_url
 
 HERE = Path(__file__).resolve().parent
 # An installed package contains the app's files; in the repository they are one folder above.
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 """Folder that contains the app's `serve.py`."""
-
-_DATABASE = "an agent's database: a URL or an SQLite file"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,15 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
     )
-    parser.add_argument("--database", metavar="URL", help=_DATABASE)
+    parser.add_argument("--database", metavar="URL", help=DATABASE)
     parser.add_argument("--upstream", metavar="URL", help="endpoint of calls below /record/, /v1 included (OpenAI's)")
     parser.add_argument("--port", type=int, default=8501, help="port of the app, on this machine only (8501)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.set_defaults(run=_app)
     commands = probe_commands.add_commands(parser, required=False)
     value_command.add_command(commands)
+    database_commands.add_commands(commands)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
-    serving.add_argument("--database", metavar="URL", required=True, help=_DATABASE)
+    serving.add_argument("--database", metavar="URL", required=True, help=DATABASE)
     serving.set_defaults(run=_mcp)
     keeping = commands.add_parser("mcp-memory", help="an MCP server with the tools of the reference memory server")
     keeping.add_argument("--database", metavar="URL", required=True, help="a URL or an SQLite file; created if missing")
@@ -85,7 +83,7 @@ def _app(arguments: argparse.Namespace) -> int:
     if find_spec("streamlit") is None:
         raise ConfigError("The app is not installed. Run: pip install 'memory-inspector[app]'")
     if arguments.database is not None:
-        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
+        os.environ["MEMORY_INSPECTORDATABASE_URL"] = database_url(arguments.database)
     if arguments.upstream is not None:
         # Passed in the environment, as Streamlit runs the app's script without these arguments.
         os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(arguments.upstream)
@@ -101,7 +99,7 @@ def _open(arguments: argparse.Namespace) -> int:
     from memory_core.interop.in_place import open_store
 
     if arguments.database is not None:
-        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
+        os.environ["MEMORY_INSPECTORDATABASE_URL"] = database_url(arguments.database)
     database = Database.open(Settings.of_the_app().database)
     opened = open_store(Path(arguments.store), database, services=Services(), only=arguments.only)
     database.close()
@@ -131,7 +129,7 @@ def _mcp_memory(arguments: argparse.Namespace) -> int:
     from memory_core.adapters.mcp_server import graph_server, serve
     from memory_core.systems.knowledge_graph import KnowledgeGraph
 
-    url = _url(arguments.database).render_as_string(hide_password=False)
+    url = as_url(arguments.database).render_as_string(hide_password=False)
     tools = GraphTools(KnowledgeGraph(arguments.session, database_uri=url))
     if arguments.bring is not None:
         tools.import_jsonl(_content(arguments.bring), filename=Path(arguments.bring).name)
@@ -165,25 +163,6 @@ def _content(file: str) -> bytes:
         return Path(file).read_bytes()
     except OSError as error:
         raise FormatError(f"{Path(file).name} cannot be read: {error.strerror or error}.") from error
-
-
-def database_url(text: str) -> str:
-    """Return the URL of an existing database; the app opens an agent's database and never creates one.
-
-    Raises:
-        ConfigError: the URL is invalid or of an unsupported database, or its file does not exist.
-    """
-    url = _url(text)
-    file = Path(str(url.database))
-    # SQLite would create the file, and the app would show an empty database instead of a typing error.
-    if url.drivername.startswith("sqlite") and not file.is_file():
-        raise ConfigError(f"There is no database {file.name}: give the file that the agent writes to.")
-    return url.render_as_string(hide_password=False)
-
-
-def _url(text: str) -> URL:
-    # Set as a field of the URL, as a file's path may contain characters that are special in a URL.
-    return parse_url(text) if "://" in text else parse_url("sqlite://").set(database=str(Path(text).resolve()))
 
 
 def upstream_url(text: str) -> str:

@@ -19,7 +19,7 @@ from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_core.store.tables import TABLES
-from memory_core.store.tenants import PROTECTED, grant
+from memory_core.store.tenants import PROTECTED
 
 SERVICES = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
 OPERATIONS = int(os.environ.get("MEMORY_INSPECTOR_TENANT_OPERATIONS", "200"))
@@ -103,7 +103,7 @@ class TestOnPostgreSQL:
         database = Database.open(url)
         shared_server.execute("DROP ROLE IF EXISTS app")
         shared_server.execute("CREATE ROLE app LOGIN")
-        grant(database.engine, "app")
+        database.grant("app")
         database.close()
         other = Database.open(url.replace("ana:secret-word", "app"), tenant="acme")
         memory = filled(other, "heron")

@@ -61,6 +61,7 @@ from memory_core.store.tenants import (
     check_account,
     check_tenant,
     delete_tenant,
+    grant,
     sqlite_file,
     sqlite_tenants,
     tenants,
@@ -81,6 +82,9 @@ _SYNC_DRIVERS = {
 _open: "weakref.WeakValueDictionary[tuple[str, str | None, str], Database]" = weakref.WeakValueDictionary()
 """Open databases by URL, schema and tenant."""
 _open_lock = threading.RLock()
+
+_NOT_ALLOWED = "42501"
+"""PostgreSQL error code: insufficient privilege."""
 
 _SET_TENANT = text(f"SELECT set_config('{SETTING}', :tenant, true)")
 """Statement that sets the tenant until the end of the transaction."""
@@ -311,6 +315,18 @@ class Database:
         with self.read() as connection:
             return tenants(connection, self._schema)
 
+    def grant(self, role: str) -> None:
+        """Let a PostgreSQL role, which owns no table, read and write the rows.
+
+        Raises:
+            ConfigError: this is SQLite, which knows no roles.
+            StoreError: there is no such role, or this account may not grant it anything.
+        """
+        if self.is_sqlite:
+            raise ConfigError("SQLite knows no roles: who may read the file may read everything in it")
+        with _our_errors(self.url):
+            grant(self.engine, role, self._schema)
+
     def delete_tenant(self) -> int:
         """Delete this database's tenant with everything in it; return the number of its sessions.
 
@@ -407,8 +423,11 @@ class Database:
                     pool.dispose()
 
     def _prepare(self) -> None:
-        if self._file is not None and (self._version() or SCHEMA_VERSION) < SCHEMA_VERSION:
-            self._back_up()
+        if self._file is not None:
+            with self.read() as connection:
+                version = _stored_version(connection, None)
+            if version is not None and version < SCHEMA_VERSION:
+                self._back_up()
         with self.write() as connection:
             if not self.is_sqlite:
                 # Two processes may open a new database at once: one creates, the other waits.
@@ -447,13 +466,6 @@ class Database:
             add_tenants(connection, self._schema)
         migrations.stamp(connection, self._schema)
 
-    def _version(self) -> int | None:
-        """Return the schema version of an SQLite file; None for a new one."""
-        with self.read() as connection:
-            if not inspect(connection).has_table(schema_table.name):
-                return None
-            return int(connection.execute(select(schema_table.c.version)).scalar_one())
-
     def _back_up(self) -> None:
         """Copy an SQLite file of another schema version, as it is before its upgrade, unless a copy exists."""
         assert self._file is not None
@@ -467,6 +479,27 @@ class Database:
         except BaseException:
             copy.unlink(missing_ok=True)
             raise
+
+
+def schema_version(url: str, *, schema: str | None = None) -> int | None:
+    """Return the schema version of the database at a URL, which is not upgraded; None without our tables.
+
+    Raises:
+        ConfigError: `url` is no database URL.
+        StoreError: the database cannot be reached.
+    """
+    engine = _create(parse_url(url))
+    try:
+        with _our_errors(engine.url.render_as_string(hide_password=True)), engine.connect() as connection:
+            return _stored_version(connection, schema)
+    finally:
+        engine.dispose()
+
+
+def _stored_version(connection: Connection, schema: str | None) -> int | None:
+    if not inspect(connection).has_table(schema_table.name, schema=schema):
+        return None
+    return int(connection.execute(select(schema_table.c.version)).scalar_one())
 
 
 @cache
@@ -628,7 +661,10 @@ def _our_errors(url: str) -> Iterator[None]:
         # A value of a wrong type or size. SQLite's driver says so only in its message.
         if isinstance(error, DataError) or "binding parameter" in reason:
             raise MessageError(f"a value cannot be stored: {reason}") from error
-        raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error
+        hint = ""
+        if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
+            hint = " If this is an upgrade, run `memory-inspector upgrade` as the tables' owner."
+        raise StoreError(f"The database at {url} did not do what was asked: {reason}.{hint}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"The database at {url} cannot be used: {' '.join(str(error).split())[:300]}.") from error
 

@@ -1,0 +1,85 @@
+"""Command lines of `memory-inspector upgrade` and `tenants`: a database's schema, and its tenants."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL
+
+from memory_core.errors import ConfigError
+from memory_core.store.database import Database, parse_url, schema_version
+from memory_core.store.migrations import pending
+from memory_core.store.tables import SCHEMA_VERSION
+
+DATABASE = "an agent's database: a URL or an SQLite file"
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the subparsers of a parser."""
+    upgrading = commands.add_parser("upgrade", help="bring a database's tables up to this version")
+    upgrading.add_argument("--database", metavar="URL", required=True, help=DATABASE)
+    upgrading.add_argument("--dry-run", action="store_true", help="list what would be done, and change nothing")
+    upgrading.add_argument(
+        "--grant", metavar="ROLE", help="then let this PostgreSQL role, which owns no table, read and write the rows"
+    )
+    upgrading.set_defaults(run=_upgrade)
+    listing = commands.add_parser("tenants", help="list the tenants of a database, or delete one")
+    listing.add_argument("--database", metavar="URL", required=True, help=DATABASE)
+    listing.add_argument("--delete", metavar="NAME", help="delete this tenant with everything in it; there is no undo")
+    listing.set_defaults(run=_tenants)
+
+
+def _upgrade(arguments: argparse.Namespace) -> int:
+    url = database_url(arguments.database)
+    before = schema_version(url)
+    if before is None:
+        raise ConfigError("This database holds no tables of Memory Inspector: they are created when it is first used.")
+    if arguments.dry_run:
+        for number, description in pending(before):
+            print(f"{number}: {description}")
+        print(f"Schema version {before}; this program has {SCHEMA_VERSION}. Nothing was changed.")
+        return 0
+    with Database.open(url) as database:
+        print(f"Schema version {before} → {SCHEMA_VERSION}." if before < SCHEMA_VERSION else "Nothing to upgrade.")
+        if arguments.grant is not None:
+            database.grant(arguments.grant)
+            print(f"{arguments.grant} may read and write the rows.")
+    return 0
+
+
+def _tenants(arguments: argparse.Namespace) -> int:
+    url = database_url(arguments.database)
+    with Database.open(url) as database:
+        names = database.tenants()
+    if arguments.delete is None:
+        print("\n".join(name or "(default)" for name in names))
+        return 0
+    if arguments.delete not in names:
+        raise ConfigError(f"There is no tenant {arguments.delete!r}; there are: {', '.join(filter(None, names))}.")
+    with Database.open(url, tenant=arguments.delete) as database:
+        print(f"Deleted {arguments.delete} with {database.delete_tenant()} sessions.")
+    return 0
+
+
+def database_url(text: str) -> str:
+    """Return the URL of an existing database; the app opens an agent's database and never creates one.
+
+    Raises:
+        ConfigError: the URL is invalid or of an unsupported database, or its file does not exist.
+    """
+    url = as_url(text)
+    file = Path(str(url.database))
+    # SQLite would create the file, and the app would show an empty database instead of a typing error.
+    if url.drivername.startswith("sqlite") and not file.is_file():
+        raise ConfigError(f"There is no database {file.name}: give the file that the agent writes to.")
+    return url.render_as_string(hide_password=False)
+
+
+def as_url(text: str) -> URL:
+    """Return the URL of a database that is given as a URL or as an SQLite file.
+
+    Raises:
+        ConfigError: the URL is invalid, or of a kind of database that is not supported.
+    """
+    # Set as a field of the URL, as a file's path may contain characters that are special in a URL.
+    return parse_url(text) if "://" in text else parse_url("sqlite://").set(database=str(Path(text).resolve()))
