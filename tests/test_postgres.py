@@ -31,11 +31,12 @@ from test_schema_upgrade import as_it_was, back_to_version_1, check_upgraded, pl
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.errors import StoreError
+from memory_core.errors import MemoryInspectorError, StoreError
 from memory_core.events import Ref
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.models.relating import RuleRelations
+from memory_core.sessions import forget_user as forget_user_module
 from memory_core.sessions.forget_user import forget_user, outliving_users
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
@@ -350,6 +351,52 @@ def test_a_shared_fact_is_forgotten_in_all_sessions_while_another_one_learns(url
     assert outliving_users(database) == ["ana"]
     forget_user(database, "ana")
     assert outliving_users(database) == []
+
+
+def test_calls_that_forget_one_user_at_the_same_time_wait_for_each_other(url, monkeypatch):
+    def say(session, words):
+        block = FactExtractionMemoryBlock(name="Facts", scope="user")
+        memory = Memory.from_defaults(session, "ana", database_uri=url, memory_blocks=[block])
+        memory.put(user(words))
+        memory.flush(all=True)
+        memory.deliver()
+        return memory.session.database
+
+    # Both calls have read which sessions there are before one of them locks any.
+    both, begun, texts = threading.Barrier(2), threading.Event(), forget_user_module._telling_texts
+
+    def pausing(*values):
+        read = texts(*values)
+        begun.set()
+        both.wait(30)
+        return read
+
+    monkeypatch.setattr(forget_user_module, "_telling_texts", pausing)
+    outcomes = []
+
+    def forgetting():
+        try:
+            outcomes.append(len(forget_user(database, "ana").sessions))
+        except MemoryInspectorError as error:
+            outcomes.append(str(error))
+
+    rounds = 6
+    for number in range(rounds):
+        begun.clear()
+        database = say(f"m{number}", f"My dentist is Doctor Vantongeren {number}.")
+        first, second = threading.Thread(target=forgetting), threading.Thread(target=forgetting)
+        first.start()
+        assert begun.wait(30)
+        # Sorted before the first, which the second call would lock first.
+        say(f"a{number}", "I live in Porto.")
+        second.start()
+        first.join()
+        second.join()
+        assert list_sessions(database, user_id="ana") == []
+        assert outliving_users(database) == []
+    done = [outcome for outcome in outcomes if isinstance(outcome, int)]
+    assert (len(done), outcomes.count('Nothing is stored of the user "ana".')) == (rounds, rounds), outcomes
+    assert receipt_of(url, wanted(["Vantongeren"])).clean
 
 
 def test_a_relation_is_marked_whose_value_a_fact_replaced(url):

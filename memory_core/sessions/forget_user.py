@@ -28,10 +28,12 @@ from memory_core.store.tables import (
 )
 from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.word_vectors import drop_lonely_vectors
-from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope, writing
+from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope
 
 MOST_SEARCHED = 200
 """Maximum number of a user's texts to search for in files after erasing, longest first; more would take longer."""
+
+_NOTHING = 'Nothing is stored of the user "{}".'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def data_of_user(database: Database, user_id: str) -> UserData:
     with database.read() as connection:
         facts = tuple(fact.text for fact in read_by_ids(connection, _fact_ids(connection, user_id)))
     if not sessions and not facts:
-        raise NotFoundError(f'Nothing is stored of the user "{user_id}".')
+        raise NotFoundError(_NOTHING.format(user_id))
     return UserData(user_id, sessions, facts)
 
 
@@ -77,37 +79,41 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
     """Erase all sessions of a user and the facts that these share; return what was erased. No undo.
 
     All in one transaction: if it fails, nothing was erased. A process that works in one of these sessions gets an error
-    at its next call, as the session was deleted.
+    at its next call, as the session was deleted. Calls for one user wait for each other: the later one finds nothing.
 
     Raises:
         NotFoundError: nothing is stored of this user.
     """
     data, scope = data_of_user(database, user_id), user_scope(user_id)
     data = replace(data, searched=_telling_texts(database, data))
-    if not data.sessions:
-        with database.write() as connection:
+    with database.write() as connection:
+        # Before any row: calls that lock different sessions first could otherwise wait for each other in a circle.
+        database.lock_name(connection, f"forget {scope}")
+        sessions = [
+            Writing(database, connection, state, clock()) for state in _lock_sessions(database, connection, user_id)
+        ]
+        facts = _fact_ids(connection, user_id)
+        # Another call has erased all while this one waited.
+        if not sessions and not facts:
+            raise NotFoundError(_NOTHING.format(user_id))
+        if sessions:
+            # The facts first: their events are in the sessions' logs, and no session is theirs once all are deleted.
+            _erase_tombstones(connection, facts)
+            erase_facts(sessions[0], read_by_ids(connection, facts), actor="user")
+            erase_unneeded(sessions[0], scope)
+            _erase_leases(connection, scope)
+            for w in sessions:
+                _erase_session(w)
+        else:
             _erase_outliving(connection, user_id)
-        database.forget_log()
-        return data
-    with writing(database, min(status.session_id for status in data.sessions), clock=clock) as w:
-        others = _lock_others(w, user_id)
-        # The facts first: their events are in the sessions' logs, and no session is theirs once all are deleted.
-        _erase_tombstones(w.connection, _fact_ids(w.connection, user_id))
-        erase_facts(w, read_by_ids(w.connection, _fact_ids(w.connection, user_id)), actor="user")
-        erase_unneeded(w, scope)
-        _erase_leases(w.connection, scope)
-        _erase_session(w)
-        for session in others:
-            _erase_session(Writing(database, w.connection, session, w.now))
     database.forget_log()
     return data
 
 
-def _lock_others(w: Writing, user_id: str) -> list[SessionState]:
-    """Lock and return a user's other sessions, new ones included; every writer locks a session before its rows."""
-    # In order of id: of two processes that forget the same user, one then waits for the other.
-    ids = sorted(state.id for state in read_sessions(w.connection, user_id=user_id) if state.id != w.session.id)
-    locked = (read_session(w.connection, id, lock=not w.database.is_sqlite) for id in ids)
+def _lock_sessions(database: Database, connection: Connection, user_id: str) -> list[SessionState]:
+    """Lock and return a user's sessions, new ones included; every writer locks a session before its rows."""
+    ids = sorted(state.id for state in read_sessions(connection, user_id=user_id))
+    locked = (read_session(connection, id, lock=not database.is_sqlite) for id in ids)
     return [session for session in locked if session is not None and session.deleted_at is None]
 
 

@@ -338,6 +338,13 @@ class Database:
         with self.write() as connection:
             return delete_tenant(connection, self.tenant, self._schema)
 
+    def lock_name(self, connection: Connection, name: str) -> None:
+        """Keep other transactions that lock this name out until this writing one ends, as SQLite does anyway."""
+        if not self.is_sqlite:
+            # Two numbers are another space of keys than the one number of `_prepare`.
+            key = text("SELECT pg_advisory_xact_lock(7034922, hashtext(:name))")
+            connection.execute(key, {"name": name})
+
     def check(self) -> None:
         """Raise `StoreError` unless the database answers."""
         with self.read() as connection:
