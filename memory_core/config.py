@@ -167,6 +167,8 @@ class Settings:
     """Folder for the database file and the embedded vector index; None: keep everything in memory."""
     database_url: str | None
     chroma_url: str | None
+    chroma_tenants: tuple[str, ...] = ()
+    """Tenants of the Chroma server to search for forgotten words, next to the one that the index is in."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -176,6 +178,7 @@ class Settings:
             home=Path(home).expanduser() if home else None,
             database_url=environment.get("MEMORY_INSPECTOR_DATABASE_URL") or None,
             chroma_url=environment.get("MEMORY_INSPECTOR_CHROMA_URL") or None,
+            chroma_tenants=tuple(environment.get("MEMORY_INSPECTOR_CHROMA_TENANTS", "").replace(",", " ").split()),
         )
 
     @classmethod

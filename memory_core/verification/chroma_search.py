@@ -4,28 +4,34 @@ It has its own client, and shares no code with the modules that erase.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from memory_core.verification.fingerprints import Wanted, count
 from memory_core.verification.searching import Searched, search_values
 
 _AT_ONCE, _SECONDS = 1_000, 30
 
+TENANT = "list of collections, tenant "
+"""Beginning of the part that stands for a tenant, before its name."""
 
-def search_chroma(url: str, wanted: Wanted) -> list[Searched]:
-    """Search the server at `http://host:port`. What cannot be read is reported with the reason, never a password."""
+
+def search_chroma(url: str, wanted: Wanted, *, tenants: Collection[str] = ()) -> list[Searched]:
+    """Search the server at `http://host:port`. What cannot be read is reported with the reason, never a password.
+
+    A server does not list its tenants. Searched are its default one, that of the client's credentials, and those named
+    in `tenants` or in the URL: `http://host:port?tenant=one&tenant=other`.
+    """
     searched, name = list[Searched](), "Chroma"
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 8000)
         name = f"Chroma at {parts.hostname}:{port}"
-        for database, collection in _collections(parts, port):
-            searched += _collection(name, database, collection, wanted)
-        # So that a server without collections stands on the receipt, too.
-        searched.append(Searched(name, "list of collections", 0, 0))
+        with _connected(parts, port) as client:
+            for tenant in dict.fromkeys([client.tenant, *parse_qs(parts.query).get("tenant", ()), *tenants]):
+                searched += _tenant(name, client, tenant, wanted)
     # Of any kind, as its client raises what it likes. The text of an error may hold the address, and so a password.
     except Exception as error:
         missing = isinstance(error, ImportError)
@@ -34,8 +40,9 @@ def search_chroma(url: str, wanted: Wanted) -> list[Searched]:
     return searched
 
 
-def _collections(server: SplitResult, port: int) -> Iterator[tuple[str, Any]]:
-    """Yield the collections of all databases, each with the name of its database."""
+@contextmanager
+def _connected(server: SplitResult, port: int) -> Iterator[Any]:
+    """Open a client in the tenant of its credentials; without any, in the default one."""
     import chromadb
     import httpx
 
@@ -48,15 +55,28 @@ def _collections(server: SplitResult, port: int) -> Iterator[tuple[str, Any]]:
     # Its own `close` leaves the connections open.
     with closing(sessions[0]), closing(sessions[1]):
         sessions[0].timeout = sessions[1].timeout = _SECONDS
-        for database in client._admin_client.list_databases():
-            client.set_database(database["name"])
+        yield client
+
+
+def _tenant(server: str, client: Any, tenant: str, wanted: Wanted) -> Iterator[Searched]:
+    """Search the collections of all databases of a tenant."""
+    name = "(a tenant with the words in its name)" if sum(count([tenant.encode()], wanted)) else tenant
+    problem = None
+    try:
+        # The databases of a tenant that does not exist are an empty list, as if there were nothing in it.
+        client._admin_client.get_tenant(tenant)
+        for database in client._admin_client.list_databases(tenant=tenant):
+            client.set_tenant(tenant, database["name"])
             for offset in range(0, client.count_collections(), _AT_ONCE):
                 for collection in client.list_collections(limit=_AT_ONCE, offset=offset):
-                    yield database["name"], collection
+                    yield from _collection(server, f"{tenant}/{database['name']}/{collection.name}", collection, wanted)
+    except Exception as error:
+        problem = f"cannot be read: {type(error).__name__}"
+    # So that a tenant without collections stands on the receipt, too.
+    yield Searched(server, f"{TENANT}{name}", 0, int(name != tenant), problem)
 
 
-def _collection(server: str, database: str, collection: Any, wanted: Wanted) -> Iterator[Searched]:
-    part = f"{database}/{collection.name}"
+def _collection(server: str, part: str, collection: Any, wanted: Wanted) -> Iterator[Searched]:
     if in_name := sum(count([part.encode()], wanted)):
         part = "(a collection with the words in its name)"
         yield Searched(server, part, 0, in_name)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.errors import FormatError
-from memory_core.verification.chroma_search import search_chroma
+from memory_core.verification.chroma_search import TENANT, search_chroma
 from memory_core.verification.fingerprints import MODULI, Fingerprint, Wanted
 from memory_core.verification.searching import Searched, search
 from memory_core.verification.server_search import is_server, search_server
@@ -22,11 +22,11 @@ ELSEWHERE = (
     "bundles and reports that were exported to other folders",
     "the provider of a model that was sent these words",
     "servers and databases that are not named above",
-    "a Chroma server's files, where deleted rows may stay, and its tenants other than default_tenant",
+    "a Chroma server's files, where deleted rows may stay",
     "a PostgreSQL server's files: deleted rows until VACUUM FULL, its write-ahead log, its replicas",
     "other wordings: a summary may say the same in other words",
 )
-"""Places that no search of a folder or a database can reach."""
+"""Places that no search of a folder or a database can reach; those of one search are in `Receipt.elsewhere`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,19 @@ class Receipt:
         """True if everything could be searched and nothing was found."""
         return not self.hits and not self.problems
 
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """Places that this search cannot have reached."""
+        servers: dict[str, list[str]] = {}
+        for part in self.searched:
+            if part.part.startswith(TENANT) and part.problem is None:
+                servers.setdefault(part.file, []).append(part.part.removeprefix(TENANT))
+        tenants = (
+            f"tenants of {server} other than {', '.join(names)}: only these were searched, as a server lists none"
+            for server, names in servers.items()
+        )
+        return (*ELSEWHERE, *tenants)
+
     def to_json(self) -> str:
         content = {
             "receipt": VERSION,
@@ -60,7 +73,7 @@ class Receipt:
             "bases": self.wanted.bases,
             "texts": [[[form.bytes, *form.hashes] for form in forms] for forms in self.wanted.texts],
             "searched": [asdict(part) for part in self.searched],
-            "elsewhere": ELSEWHERE,
+            "elsewhere": self.elsewhere,
         }
         return json.dumps(content, indent=1)
 
@@ -80,7 +93,7 @@ class Receipt:
             *(f"  {part.file}, {part.part}: {part.hits:,}" for part in self.searched if part.hits),
             *(f"Not searched: {part.file}, {part.part} {part.problem}" for part in self.problems),
             "What may remain elsewhere:",
-            *(f"  {place}" for place in ELSEWHERE),
+            *(f"  {place}" for place in self.elsewhere),
         ]
         return "\n".join(lines)
 

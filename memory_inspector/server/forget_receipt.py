@@ -31,7 +31,7 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
     if not database.is_sqlite:
         parts += search_server(database.engine.url.render_as_string(hide_password=False), texts)
     if app.chroma_url is not None:
-        parts += search_chroma(app.chroma_url, texts)
+        parts += search_chroma(app.chroma_url, texts, tenants=app.chroma_tenants)
     return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, tuple(parts))
 
 

@@ -139,6 +139,51 @@ def test_the_app_searches_the_server_that_its_vectors_are_in(server, collection,
     assert problem.file.startswith("Chroma at 127.0.0.1:")
 
 
+@pytest.fixture
+def tenant(client, collection):
+    """A tenant with a word in one of its two databases."""
+    name = f"tenant-{uuid4().hex[:8]}"
+    client._admin_client.create_tenant(name)
+    for database in ("empty", "full"):
+        client._admin_client.create_database(database, tenant=name)
+    client.set_tenant(name, "full")
+    put(client.create_collection("patients", embedding_function=None), document=f"My dentist is {SECRET}.")
+    yield name
+    client.delete_collection("patients")
+    client.set_tenant("default_tenant", "default_database")
+
+
+@pytest.mark.slow
+def test_tenants_that_the_address_names_are_searched_and_the_receipt_says_that_others_may_exist(server, tenant):
+    without = receipt_of(server, wanted([SECRET]))
+    assert without.clean
+    assert f"{server.removeprefix('http://')} other than default_tenant: only these were searched" in without.page()
+    receipt = receipt_of(f"{server}?tenant={tenant}&tenant=default_tenant", wanted([SECRET]))
+    assert hits(f"{server}?tenant={tenant}") == {"patients.documents": 1}
+    assert f"other than default_tenant, {tenant}: only these were searched" in receipt.page()
+    assert f"other than default_tenant, {tenant}: only these were searched" in receipt.to_json()
+
+
+@pytest.mark.slow
+def test_a_tenant_that_does_not_exist_is_a_problem_and_no_empty_one(server, collection):
+    put(collection, document=SECRET)
+    receipt = receipt_of(f"{server}?tenant=no-such-one", wanted([SECRET]))
+    assert ([part.part for part in receipt.problems], receipt.hits) == (["list of collections, tenant no-such-one"], 1)
+    assert "other than default_tenant: only these" in receipt.page()
+    named = receipt_of(f"{server}?tenant=Vantongeren", wanted(["Vantongeren"]))
+    assert "Vantongeren" not in named.to_json() + named.page()
+
+
+@pytest.mark.slow
+def test_the_app_searches_the_tenants_of_its_settings(server, tenant, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path))
+    monkeypatch.setenv("MEMORY_INSPECTOR_CHROMA_URL", server)
+    monkeypatch.setenv("MEMORY_INSPECTOR_CHROMA_TENANTS", f"default_tenant, {tenant}")
+    memory = Memory.from_defaults("s", database=Database.open(f"sqlite:///{tmp_path / 'memory.db'}"))
+    receipt = receipt_for(memory.session.database, [SECRET])
+    assert [part.part for part in receipt.searched if part.hits] == [f"{tenant}/full/patients.documents"]
+
+
 @pytest.mark.parametrize("url", ["http://ana:secret-word@127.0.0.1:{port}", "https://ana:secret-word@[", "http://"])
 def test_a_server_that_cannot_be_reached_stands_on_the_receipt_without_its_password(url):
     receipt = receipt_of(url.format(port=free_port()), wanted([SECRET]))
