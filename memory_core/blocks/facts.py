@@ -34,6 +34,7 @@ from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import ChatMessage, MessageRole, message_text, recites_memory
 from memory_core.models.learners import RuleBased
+from memory_core.models.offline.slot_reading import slots_of
 from memory_core.models.protocols import (
     Categorising,
     ChatModel,
@@ -450,7 +451,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """
         if self.on_change == "add":
             return _compared(compare(known, found), found)
-        facts = [_to_known_fact(fact, protected) for fact in known]
+        facts = _to_known_facts(known, found, protected)
         news = [FoundFact(fact.text, fact.slot) for fact in found]
         cosines = self._cosines(facts, news, database, services, scope)
         prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
@@ -524,7 +525,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
         # A fact with a key is never condensed: a program reads it by that key.
         loose = [fact for fact in learned.active_before_condensing if fact.key is None]
-        known_facts = [_to_known_fact(fact, learned.place.protected) for fact in loose]
+        known_facts = _to_known_facts(loose, (), learned.place.protected)
         if len(known_facts) <= self.max_facts or _refused_lately(refused, len(known_facts), self.max_facts):
             return
         fixed = [index for index, fact in enumerate(known_facts) if fact.protected]
@@ -553,7 +554,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
     """Compare the found facts with the known ones, which are active, proposed or rejected."""
     return plan_additions(
-        [_to_known_fact(fact) for fact in known],
+        _to_known_facts(known, found),
         [FoundFact(fact.text, fact.slot) for fact in found],
     )
 
@@ -571,8 +572,11 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
     return Finding((*confirm, *add), plan.held_back)
 
 
-def _to_known_fact(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
-    return KnownFact(fact.id, fact.text, fact.slot, fact.pinned or fact.id in protected, fact.state == "rejected")
+def _to_known_facts(
+    known: Sequence[Fact], found: Sequence[ExtractedFact], protected: Collection[int] = ()
+) -> list[KnownFact]:
+    slots = slots_of(known, ((fact.text, fact.slot) for fact in found))
+    return [KnownFact(f.id, f.text, slots[f.id], f.pinned or f.id in protected, f.state == "rejected") for f in known]
 
 
 def with_doubts(facts: Iterable[ExtractedFact], read: Sequence[ChatMessage]) -> list[ExtractedFact]:

@@ -20,7 +20,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash
 from memory_core.models.offline.doubts import doubt
-from memory_core.models.offline.slot_reading import sole_statement
+from memory_core.models.offline.slot_reading import sole_slot
 from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.curation import New
@@ -490,12 +490,11 @@ class LearnedFacts(PendingWrite):
         """Add a fact from the condensed list, with the sources of the facts it replaces; return its id."""
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
-        stated = sole_statement(sentence.text)
         topics_of = dict.fromkeys(topic for fact in sources for topic in fact.topics) if topics else {}
         new = New(
             sentence.text,
             category=category_among(sentence.category, sentence.text, self.place.categories),
-            slot=str(stated.slot) if stated is not None and stated.slot is not None and not stated.negated else None,
+            slot=sole_slot(sentence.text),
             origin="condensed",
             sources=tuple({source for fact in sources for source in fact.sources}),
             topics=tuple(topics_of)[:MAX_TOPICS],

@@ -13,7 +13,7 @@ from memory_core.curation.change_sets import ChangeSetTransaction
 from memory_core.errors import ConfigError, ConflictError, MessageError
 from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.models.offline.slot_reading import slot_in
+from memory_core.models.offline.slot_reading import slot_in, slots_of
 from memory_core.planning.curation import (
     After,
     ChangeSet,
@@ -91,11 +91,14 @@ def add_each(held: Iterable[Fact], added: Iterable[New], add: Callable[[New, tup
     `held` are the block's facts before the change; `add` returns the new fact's id. All ids are returned.
     """
     values: dict[str, list[tuple[int, str]]] = {}
-    for fact in held:
-        if fact.slot is not None and fact.state in ("active", "proposed"):
-            values.setdefault(fact.slot, []).append((fact.id, fact.text))
+    present = [fact for fact in held if fact.state in ("active", "proposed")]
+    news = [with_slot(new) for new in added]
+    slots = slots_of(present, ((new.text, new.slot) for new in news))
+    for fact in present:
+        if (slot := slots[fact.id]) is not None:
+            values.setdefault(slot, []).append((fact.id, fact.text))
     ids = []
-    for new in map(with_slot, added):
+    for new in news:
         same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
         single = excludes(new.slot, new.slot)
         conflicts = [id for id, text in same_slot_facts if bearing(new.text, text, same_slot=single) in CONTRADICTING]
