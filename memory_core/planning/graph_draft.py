@@ -237,9 +237,10 @@ class Draft:
         ends = (new.subject, new.object) if predicate in SYMMETRIC else (new.subject,)
         for id in dict.fromkeys(id for end in ends for id in self._single.get((end, attribute), ())):
             old = self.relations[id]
+            before = normal_predicate(old.predicate)
             # The index has a relation under both of its ends; of a directed one only the subject is single.
-            touches = {old.subject, old.object} & set(ends) if predicate in SYMMETRIC else old.subject == new.subject
-            same_attribute = ATTRIBUTES.get(normal_predicate(old.predicate)) == attribute
+            touches = set(ends) & ({old.subject, old.object} if before in SYMMETRIC else {old.subject})
+            same_attribute = ATTRIBUTES.get(before) == attribute
             if id != by and touches and old.state == "active" and same_attribute:
                 self.change_relation(id, state="ended", ended_turn=None, ended_by=by)
 
@@ -330,8 +331,9 @@ def changed_elsewhere(graph: Graph, relation: Relation) -> ConflictError:
 
 def _key(subject: int, predicate: str, object: int) -> tuple[int, str, int]:
     """Return the key under which relations of one meaning compare equal; `predicate` is normalised."""
-    if predicate in SYMMETRIC and object < subject:
-        return object, predicate, subject
+    # Being engaged to somebody does not say the same as being married to them, though both are a marital status.
+    if predicate in SYMMETRIC:
+        return min(subject, object), predicate, max(subject, object)
     # "Starts on 1 May" says the same again as "start date 1 May".
     return subject, ATTRIBUTES.get(predicate, predicate), object
 

@@ -13,20 +13,22 @@ from memory_core.text import stems
 
 ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET = "address", "age", "anniversary", "birthday", "budget"
 DATE, EMPLOYER, HOME, JOB, NAME = "date", "employer", "home", "job", "name"
-ORIGIN, PLACE, PRICE, STATUS, TIME = "origin", "place", "price", "status", "time"
+MARITAL, ORIGIN, PLACE, PRICE = "marital status", "origin", "place", "price"
+STATUS, TIME = "status", "time"
 """Attributes that rules recognise in every language; others are named by the words of the speaker."""
 
 _OF_SEVERAL = "allergy child children dislike friend hobby language like pet sibling skill"
 """Attributes that hold several values at a time, in singular or plural; all others hold one."""
 
 _NAMED_ALIKE = (
-    ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET, DATE, NAME, STATUS, "boss", "capital", "ceo", "coordinator", "cto",
-    "date of birth", "deadline", "director", "email", "end date", "engaged to", "favourite colour", "head",
-    "headquarters", "kick-off", "launch date", "lead", "leader", "located in", "location", "manager", "married to",
+    ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET, DATE, MARITAL, NAME, STATUS, "boss", "capital", "ceo",
+    "coordinator", "cto", "date of birth", "deadline", "director", "email", "end date", "favourite colour", "head",
+    "headquarters", "kick-off", "launch date", "lead", "leader", "located in", "location", "manager",
     "native language", "office", "owner", "phone number", "release date", "start date",
 )  # fmt: skip
 """Predicates of the same name as their attribute."""
 ATTRIBUTES: Mapping[str, str] = {attribute: attribute for attribute in _NAMED_ALIKE} | {
+    "married to": MARITAL, "engaged to": MARITAL,
     "lives in": HOME, "works at": EMPLOYER, "works as": JOB, "located at": PLACE, "venue": PLACE, "reports to": "boss",
     "starts on": "start date", "ends on": "end date", "launch": "launch date", "head office": "headquarters",
 }  # fmt: skip

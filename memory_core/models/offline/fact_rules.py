@@ -9,6 +9,7 @@ from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.sense import specific
 from memory_core.models.offline.vocabulary import (
     AIMS,
+    BECAME,
     CAPITAL,
     CONDITION,
     DATE,
@@ -21,6 +22,7 @@ from memory_core.models.offline.vocabulary import (
     HABITS,
     ILLNESS,
     LIMIT,
+    MARITAL,
     MONEY,
     NATIONALITY,
     NUMBER,
@@ -79,6 +81,10 @@ def being(statement: Statement) -> StatedFact | None:
     possession = re.fullmatch(rf"{USER}'s (.+)", statement.subject)
     if possession and FAVOURITE.fullmatch(possession[1]):
         return fact(statement, "preference", named_slot(statement))
+    if statement.subject.endswith(whose := f"'s {slots.MARITAL}"):
+        owner = replace(statement, subject=statement.subject.removesuffix(whose))
+        is_so = fact(replace(statement, said="is"), "personal", slot_of(owner, slots.MARITAL))
+        return is_so if MARITAL.match(rest) else None
     # "My point is ..." and the like own nothing; what can be owned is listed.
     if possession and not OWN_NOUN.fullmatch(possession[1]):
         return None
@@ -98,7 +104,7 @@ def being(statement: Statement) -> StatedFact | None:
     if FONDNESS.match(rest):
         return fact(statement, "preference")
     if STATUS.match(rest):
-        return fact(statement, "personal", slot_of(statement, slots.STATUS))
+        return fact(statement, "personal", slot_of(statement, slots.MARITAL if MARITAL.match(rest) else slots.STATUS))
     if NATIONALITY.match(rest):
         return fact(statement, "personal")
     if re.match(rf"(?:originally )?from {NAME}", rest):
@@ -311,7 +317,8 @@ def doing(statement: Statement) -> StatedFact | None:
     if judge is None or not statement.rest:
         return None
     category = judge(statement)
-    return fact(statement, category) if category else None
+    became = statement.kind in ("past", "perfect") and BECAME.fullmatch(f"{statement.verb} {statement.rest}")
+    return fact(statement, category, slot_of(statement, slots.MARITAL) if became else None) if category else None
 
 
 def _is_thing(statement: Statement) -> bool:

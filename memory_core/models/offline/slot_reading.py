@@ -12,7 +12,7 @@ from memory_core.models.offline.languages.readers import rules_for
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.wording import StatedFact
 from memory_core.planning.fact_merging import Fact, relevance
-from memory_core.planning.slots import single_slot
+from memory_core.planning.slots import STATUS, Slot, single_slot
 from memory_core.text import stems
 
 _MOST_READ = 200
@@ -66,16 +66,22 @@ def sole_slot(line: str) -> str | None:
 def slots_of(known: Sequence[Fact], found: Iterable[tuple[str, str | None]]) -> dict[int, str | None]:
     """Return the slots of known facts by id, to compare them with found facts, which are pairs of text and slot.
 
-    Facts were once stored without a slot: it is read from their words, if a found fact has one to compare it with, and
-    only for those nearest in wording. What a program stores under a key has none.
+    Facts were once stored without a slot, and a marital status as any status: it is read from their words, if a found
+    fact has one to compare it with, and only for those nearest in wording. What a program stores under a key has none.
     """
     slots = {fact.id: fact.slot for fact in known}
-    without = [fact for fact in known if fact.slot is None and fact.key is None and fact.state != "rejected"]
+    without = [
+        fact
+        for fact in known
+        if fact.key is None
+        and fact.state != "rejected"
+        and (fact.slot is None or Slot.read(fact.slot).attribute == STATUS)
+    ]
     words = [stems(text) for text, slot in found if single_slot(slot) is not None] if without else []
     query = frozenset(chain(*words))
     # Of equally near ones the oldest, which come first in `known`.
     for fact in nlargest(_MOST_READ * len(words), without, key=lambda fact: relevance(fact.text, query)):
-        slots[fact.id] = sole_slot(fact.text)
+        slots[fact.id] = sole_slot(fact.text) or fact.slot
     return slots
 
 

@@ -113,6 +113,14 @@ FONDNESS = pattern(
 STATUS = pattern(
     r"(?:not )?(?:married|single|engaged|divorced|widowed|separated|retired|unemployed|self-employed)\b", re.I
 )
+MARITAL = pattern(
+    r"(?:not )?(?:married|single|engaged(?! (?:in|with)\b)|divorced|widowed|separated)(?![\w-])", re.IGNORECASE
+)
+BECAME = pattern(
+    rf"(?:get (?:married|engaged|divorced|separated)(?: (?:to|from) {NAME}(?: {NAME})?)?|marry {NAME})"
+    r"(?: (?:again|now|recently|just|yesterday|today|(?:last|this) (?:week|month|year)))?"
+)
+"""Verb in its base form, and words after it, that give a new marital status; one of an earlier year may be over."""
 NATIONALITY = pattern(
     r"(?:half )?(?:American|Argentinian|Australian|Austrian|Belgian|Brazilian|British|Bulgarian|Canadian|"
     r"Chilean|Chinese|Colombian|"

@@ -102,7 +102,13 @@ _FOR_USER = tuple(
             "other",
             None,
         ),
-        (r"(?P<v>(?:结婚|离婚|订婚|退休|单身|未婚|已婚)了?)", "{v}", "personal", slots.STATUS),
+        (
+            r"(?P<v>(?:[和跟与][^，了]{1,12}?)?(?:结婚|离婚|订婚)了?|是?单身了?|未婚|已婚)",
+            "{v}",
+            "personal",
+            slots.MARITAL,
+        ),
+        (r"(?P<v>退休了?)", "{v}", "personal", slots.STATUS),
     )
 )
 _IS = r"(?!.*(?:[的很说想在来去你他她它这那]|真心|第一次|认真))[\u4e00-\u9fffA-Za-z]{2,10}"

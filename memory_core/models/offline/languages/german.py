@@ -173,11 +173,29 @@ _RULES: tuple[Rule, ...] = (
         f"{_USER} ist {{how}}",
         "health",
     ),
-    _rule(
-        rf"{_I}(?:[Bb]in|[Ss]ind) (?P<how>verheiratet|ledig|geschieden|verlobt|verwitwet|im Ruhestand|arbeitslos)\b.*",
-        f"{_USER} ist {{how}}",
-        "personal",
-        slots.STATUS,
+    *(
+        _rule(
+            rf"{_I}(?:[Bb]in|[Ss]ind) (?:jetzt |nun |wieder )*(?P<how>{how})\b.*",
+            f"{_USER} ist {{how}}",
+            "personal",
+            attribute,
+        )
+        for how, attribute in (
+            (rf"(?:mit {_NAME} )?(?:verheiratet|verlobt)|ledig|geschieden|verwitwet|[Ss]ingle", slots.MARITAL),
+            ("im Ruhestand|arbeitslos", slots.STATUS),
+        )
+    ),
+    *(
+        _rule(
+            rf"{_I}[Hh]aben? {whom}(?P<what>{what})",
+            f"{_USER} hat {third}{{what}}",
+            "personal",
+            slots.MARITAL,
+        )
+        for whom, third, what in (
+            ("", "", rf"{_NAME} geheiratet"),
+            ("(?:mich|uns|sich) ", "sich ", rf"(?:von {_NAME} )?(?:scheiden lassen|getrennt)"),
+        )
     ),
     _rule(rf"{_I}[Bb]in (?P<what>(?:(?i:{_TRADE}))\b.*)", f"{_USER} ist {{what}}", "work", slots.JOB),
     _rule(rf"{_I}(?:[Hh]abe|[Ll]eide an|[Ll]eide unter) (?P<ill>{_ILLNESS})", f"{_USER} hat {{ill}}", "health"),

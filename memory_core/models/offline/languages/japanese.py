@@ -138,11 +138,12 @@ _ABOUT_USER = tuple(
             None,
         ),
         (
-            rf"(?P<v>結婚して{_DOING}|独身|離婚しました|退職しました|婚約して{_DOING}){_END}",
+            rf"(?P<v>(?:[^はがを]{{1,14}}と)?(?:結婚して{_DOING}|結婚しました|離婚しました|婚約して{_DOING})|独身){_END}",
             "{v}",
             "personal",
-            slots.STATUS,
+            slots.MARITAL,
         ),
+        (rf"(?P<v>退職しました){_END}", "{v}", "personal", slots.STATUS),
     )
 )
 _RULES: tuple[Rule, ...] = (

@@ -151,7 +151,12 @@ _MOMENT = (
     r"(?:pregunta|duda|problema|idea|momento|rato|minuto|mal día|buen día|hambre|sed|frío|calor|"
     r"sueño|razón|ganas|miedo)"
 )
-_STATUS = r"(?:casad|solter|divorciad|comprometid|viud|jubilad|separad|retirad)[oa]s?"
+_STATUSES = (
+    (r"(?:casad|solter|divorciad|comprometid|viud|separad)[oa]s?", slots.MARITAL),
+    (r"(?:jubilad|retirad)[oa]s?", slots.STATUS),
+)
+_BECAME = {"divorcié": "divorció", "casé": "casó", "separé": "separó"}
+"""Verbs that give a new marital status, in the first and third person."""
 _TRADE = (
     r"(?!mayor|mejor|peor|menor|consciente|paciente|feliz|capaz)\w+(?:dora?|tora?|sora?|ista|eros?|era|logo|loga|iatra|"
     r"ario|aria)|médic[oa]|abogad[oa]|arquitect[oa]|ingenier[oa]|músic[oa]|estudiante|periodista|químic[oa]|físic[oa]|"
@@ -194,8 +199,21 @@ _RULES: tuple[Rule, ...] = (
         f"{_USER} tiene {{what}}",
         "personal",
     ),
-    _rule(rf"{_I}(?:[Ee]stoy|[Ee]stamos) (?P<how>{_STATUS})\b.*", f"{_USER} está {{how}}", "personal", slots.STATUS),
-    _rule(rf"{_I}[Ss]oy (?P<how>{_STATUS})\b.*", f"{_USER} es {{how}}", "personal", slots.STATUS),
+    *(
+        _rule(rf"{_I}{verb} (?P<how>{how})\b.*", f"{_USER} {third} {{how}}", "personal", attribute)
+        for verb, third in (("(?:[Ee]stoy|[Ee]stamos)", "está"), ("[Ss]oy", "es"))
+        for how, attribute in _STATUSES
+    ),
+    *(
+        _rule(
+            rf"(?:[Yy]o |[Yy]a )?(?:[Mm]e (?:{said}|he {said[:-1]}ado)|[Nn]os (?:{said[:-1]}amos|hemos {said[:-1]}ado))"
+            rf"(?: (?P<whom>(?:con|de) {_NAME}))?(?: (?:ayer|hace poco|este año|el (?:año|mes) pasado))?",
+            f"{_USER} se {third} {{whom}}",
+            "personal",
+            slots.MARITAL,
+        )
+        for said, third in _BECAME.items()
+    ),
     _rule(
         rf"{_I}(?:[Ee]stoy|[Ee]stamos) (?P<what>(?:buscando|planeando|preparando|organizando|"
         rf"planificando) (?!que\b).+)",
@@ -243,6 +261,7 @@ _RULES: tuple[Rule, ...] = (
 
 _FIRST = {third: first for first, (third, _) in reversed(_VERBS.items())} | {
     **{"es": "soy", "está": "estoy", "tiene": "tengo", "se llama": "me llamo", "se mudó": "me mudé"},
+    **{f"se {third}": f"me {said}" for said, third in _BECAME.items()},
 }
 _THE_USER = pattern(r"\bEl usuario (?P<not>(?:ya )?no |nunca )?(?P<verb>se \w+|[\wáéíóúñ]+)")
 _OF_THE_USER = pattern(r"\b(?P<the>El|La|Los|Las) (?P<noun>[\wáéíóúñ ]{2,40}?) del usuario\b")
