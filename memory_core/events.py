@@ -480,7 +480,7 @@ class SessionReset(Event, family="session", forgets=True, rewrites_log=True):
         return self.status is None and self.seqs is None
 
 
-class QuarantineChanged(Event, family="session"):
+class QuarantineChanged(Event, family="session", free_text=("phrase",)):
     """Items were taken out of all prompts, or released again; nothing stored was changed."""
 
     number: int
@@ -491,6 +491,14 @@ class QuarantineChanged(Event, family="session"):
     sentences: tuple[str, ...] = ()
     """Hashes of sentences of static texts and summaries."""
     released: bool = False
+    joined: bool = False
+    """True if the items were stored after the set was made, and joined it because they say the same."""
+    phrase: str = ""
+    """Phrase that was chosen, or the names of the chosen entity, one per line; empty for a message or a fact."""
+    whole_words: bool = False
+    """True if the phrase counts only as whole words, as names do."""
+    spared: tuple[str, ...] = ()
+    """Custom blocks that may say it nevertheless; `queue`: what is stored later may, such as messages."""
 
 
 class SessionImported(Event, family="session", free_text=("source",)):

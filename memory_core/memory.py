@@ -46,7 +46,7 @@ from memory_core.sessions.session_log import SessionLog
 from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import reset_messages
 from memory_core.store.log_rows import read_events
-from memory_core.store.message_rows import add_messages, known_ids, read_messages
+from memory_core.store.message_rows import known_ids, read_messages
 from memory_core.store.split_writes import Step
 from memory_core.store.vector_rows import collections_of
 from memory_core.store.writing import Clock
@@ -366,7 +366,7 @@ class Memory:
             seqs = [message.seq for message in current[:same]]
             # Where only pinned messages are kept, system messages at the front of the new ones are instructions again.
             opening = all(message.pinned for message in current[:same])
-            seqs += add_messages(w, prepared[same:], counter=self._session.counter.id, opening=opening)
+            seqs += queue.add(self._session, w, prepared[same:], opening=opening)
             plan = queue.flush_queue(self._session, w, "over_budget")
             queue.queue_turns(self._session, w)
             queue_tokens = w.session.queue(self._session.config.accounting).tokens

@@ -16,9 +16,11 @@ from memory_core.engine import queue
 from memory_core.engine.session import Session
 from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, content_hash
+from memory_core.planning.running_summary import sentences
 from memory_core.store.block_rows import TextRevision, Written, read_revisions
 from memory_core.store.erasing.session_erasing import message_seqs
-from memory_core.store.message_rows import add_messages, archive, hashes_by_seq, sizes_between
+from memory_core.store.message_rows import archive, hashes_by_seq, sizes_between
+from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing
 
 
@@ -79,7 +81,7 @@ def mirror(
         fresh = [n for n, seq in enumerate(seqs) if seq is None]
         # Leading system messages are the agent's instructions, which stay pinned.
         opening = all(message.role is MessageRole.SYSTEM for message in messages[: fresh[0]]) if fresh else False
-        added = add_messages(w, [prepared[n] for n in fresh], counter=session.counter.id, opening=opening)
+        added = queue.add(session, w, [prepared[n] for n in fresh], opening=opening)
         for n, new in zip(fresh, added, strict=True):
             seqs[n] = new
         # 4. After adding, as a new message may be archived in the store already. Messages archived here before are not
@@ -146,7 +148,9 @@ def _archive(session: Session, w: Writing, seqs: Collection[int]) -> None:
 def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
     """Write a block's new versions and its settings."""
     versions: Sequence[TextVersion] = block.versions
+    former: tuple[str, ...] = ()
     if any(attached.name == block.name for attached in session.blocks):
+        former = sentences(session.block(block.name).state or "")
         # Changed settings make a new block object, whose text the next lines write.
         if editing.write_settings(session, w, block.name, block.settings, "user"):
             editing.take_over(session, w)
@@ -157,6 +161,9 @@ def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
         editing.add_block(session, w, made, "user", first.written)
     for version in versions:
         editing.write_block_text(session, w, session.block(block.name), version.text, "user", written=version.written)
+    # Sentences that it had before are in quarantine already, or were left out of it.
+    new = "\n".join(s for s in sentences(block.versions[-1].text) if s not in former)
+    join_sets(w, session.services.messages, text=new)
 
 
 def _after(versions: Sequence[TextVersion], revisions: Sequence[TextRevision]) -> Sequence[TextVersion]:

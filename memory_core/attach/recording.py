@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from memory_core.attach.wire import Exchange
 from memory_core.config import MAX_TOKENS
+from memory_core.engine import queue
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError
@@ -24,7 +25,7 @@ from memory_core.history.slices.contexts import is_context, places_of
 from memory_core.history.slices.message_slice import adds_message
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart, content_hash
 from memory_core.store.log_rows import read_events
-from memory_core.store.message_rows import NewMessage, add_messages, hashes_by_seq
+from memory_core.store.message_rows import NewMessage, hashes_by_seq
 from memory_core.store.writing import Writing, read_session
 from memory_core.tokens import MessageTokens, total_tokens
 
@@ -206,7 +207,7 @@ class Recording:
         return [seq for seq in places if seq is not None], front
 
     def _add(self, messages: Sequence[NewMessage], *, opening: bool = False) -> list[int]:
-        seqs = add_messages(self.w, messages, counter=self._session.counter.id, opening=opening)
+        seqs = queue.add(self._session, self.w, messages, opening=opening)
         if messages:
             self._past().hashes.update((seq, content_hash(new.json)) for seq, new in zip(seqs, messages, strict=True))
         return seqs

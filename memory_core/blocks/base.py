@@ -34,12 +34,13 @@ from memory_core.messages import ChatMessage, Part, TextPart, content_hash, inde
 from memory_core.models.protocols import ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.former_values import Statement, StoredMark
-from memory_core.planning.quarantine import NOTHING_IN_QUARANTINE, Quarantine
+from memory_core.planning.quarantine import NOTHING_IN_QUARANTINE, Quarantine, removing, shown_content
 from memory_core.planning.rendering import neutralise
 from memory_core.services import Services
 from memory_core.store.block_rows import update_block
 from memory_core.store.database import Database
 from memory_core.store.message_rows import StoredMessage
+from memory_core.store.quarantine_rows import read_targets
 from memory_core.store.writing import Writing, session_scope, user_scope
 from memory_core.text import whole_characters
 from memory_core.tokens import Accounting, TokenCounter
@@ -375,7 +376,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             session_id=reading.session_id,
             **reading.arguments,
         )
-        return as_content(content, reading)
+        return as_content(content, reading, self.name)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         """Learn from a batch without storing anything. Slow; may raise any error."""
@@ -439,7 +440,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Shorten content by at least `tokens` with the block's own truncation; empty if the block drops it."""
         original = from_content(content)
         shorter = self._with_state(state)._call("atruncate", "truncate", original, tokens)
-        return Content() if shorter is None else as_content(shorter, reading)
+        return Content() if shorter is None else as_content(shorter, reading, self.name)
 
     def _hook(self, asynchronous: str, plain: str) -> Callable[..., Any]:
         """Return the hook that the block's class defines; the async one if it defines both."""
@@ -549,8 +550,8 @@ class _LearnedState(PendingWrite):
         self._original.take_state(self._state)
 
 
-def as_content(value: Any, reading: ReadContext) -> Content:
-    """Convert what a custom block returned into content: one item that is cut as a whole.
+def as_content(value: Any, reading: ReadContext, block: str) -> Content:
+    """Convert what a custom block returned into content: one item, cut as a whole, without what is in quarantine.
 
     Raises:
         ConfigError: the value is neither text nor a list of parts nor a list of messages.
@@ -570,6 +571,18 @@ def as_content(value: Any, reading: ReadContext) -> Content:
         raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
     if problem := unstorable(stored):
         raise MessageError(f"what the block returned {problem}")
+    return content_out_of_quarantine(stored, reading, block)
+
+
+def content_out_of_quarantine(stored: str, reading: ReadContext, block: str) -> Content:
+    """Return a custom block's content, in its stored form, without the sentences that say what is in quarantine."""
+    if sets := reading.quarantine.sets_without(block, reading.session_id):
+        with reading.database.read() as connection:
+            cache = reading.services.messages
+            targets = read_targets(connection, reading.session_id, cache, sets, parts=True)
+        stored = shown_content(stored, removing(targets))
+        if not stored:
+            return Content()
     # Named by its hash and kept, so that a past prompt can be laid out again after the block's content has changed.
     return Content(items=(stored_item(Ref.of("content", content_hash(stored)), stored, reading.safe),), keep=(stored,))
 

@@ -40,8 +40,9 @@ from memory_core.planning.curation import (
 )
 from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
 from memory_core.services import Services
-from memory_core.store.fact_rows import read_facts, read_protected, read_scope_events
+from memory_core.store.fact_rows import read_by_ids, read_facts, read_protected, read_scope_events
 from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing, read_existing, read_texts
 
 TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
@@ -159,6 +160,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         with self._changing(actor, preview=preview) as transaction:
             stored = transaction.allowed(change)
             done = transaction.apply(change)
+            if change.action == "import":
+                self._join_quarantine(transaction.w, change, [id for (_, id), _, version in done.event.rows if version])
             if change.action == "refuse":
                 self._note_refusal(transaction.w, actor)
         prompt = self.preview(stored) if preview else None
@@ -195,6 +198,12 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
     def _log(self, connection: Connection) -> ChangeLog:
         facts = read_facts(connection, self.scope, self.block, states=None)
         return read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
+
+    def _join_quarantine(self, w: Writing, change: ChangeSet, ids: Sequence[int]) -> None:
+        """Keep facts that an import added or reworded out of prompts if they say what is in quarantine."""
+        texts = {step.text for step in change.steps}
+        facts = {fact.id: (fact.text,) for fact in read_by_ids(w.connection, ids) if fact.text in texts}
+        join_sets(w, self._session.services.messages, facts=facts)
 
     def _note_refusal(self, w: Writing, actor: Actor) -> None:
         """Record a person's refusal, so that condensing pauses until the list has grown, as after the engine's own."""

@@ -37,6 +37,7 @@ from memory_core.planning.graph_rules import (
     neighbourhood,
     normal_predicate,
 )
+from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing
 
 MAX_STEPS = 6
@@ -248,6 +249,11 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             if not plan:
                 return None
             done = transaction.store(before, plan, action)
+            if action == "import":
+                after = transaction.read()
+                new = [id for (kind, id), old, _ in done.event.rows if kind == "relation" and not old]
+                sentences = {id: (after.sentence(after.relations[id]),) for id in new}
+                join_sets(transaction.w, self._session.services.messages, relations=sentences)
         # In the order of the event, entities before relations, as `applied_to` takes them.
         added = (id for (_, id), old, _ in done.event.rows if not old)
         sentence = tell(done.event, plan.applied_to(before, added), before.name)

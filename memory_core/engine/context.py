@@ -10,7 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext, frame_tokens, item_tokens, stored_item
+from memory_core.blocks.base import (
+    BaseMemoryBlock,
+    Content,
+    Item,
+    ReadContext,
+    content_out_of_quarantine,
+    frame_tokens,
+    item_tokens,
+)
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
@@ -408,8 +416,13 @@ def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
                 break
         hashes = {ref: ref.hash for ref in map(Ref, refs) if ref.kind == "content"}
         words = read_texts(connection, session_scope(reading.session_id), hashes.values())
-    items = [stored_item(ref, words[key], reading.safe) for ref, key in hashes.items() if key in words]
-    return Content(items=tuple(items))
+    contents = [
+        content_out_of_quarantine(words[key], reading, attached.name) for key in hashes.values() if key in words
+    ]
+    return Content(
+        items=tuple(item for content in contents for item in content.items),
+        keep=tuple(text for content in contents for text in content.keep),
+    )
 
 
 def _laid_out(

@@ -18,9 +18,12 @@ from memory_core.engine.queue import plan_under
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.formats.notebooks import repr_html
 from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns
+from memory_core.planning.impact import texts_in
 from memory_core.store.delivery_rows import last_turn_heard, pending_by_block
 from memory_core.store.message_rows import QueueRow, plain_message, read_messages, sizes_between
+from memory_core.store.quarantine_rows import read_targets
 from memory_core.store.writing import SessionState, read_session
 
 MAX_LEARNED = 200
@@ -68,6 +71,8 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
     plan = _planned(session, queued, "over_budget")
     flushed = {gone.seq for gone in plan.leave}
     after = session.with_queue([row for row in rows if row.sized.seq not in flushed])
+    if message is not None:
+        after = _joined(after, message, place)
     unknown: tuple[str, ...] = ()
     if state is not None:
         after, unknown = _learned(after, state, newest, flushed)
@@ -81,6 +86,17 @@ def flush_now(session: Session) -> FlushPlan:
     with session.database.read() as connection:
         rows = session.queue(connection)
     return _planned(session, [row.sized for row in rows if not row.pinned], "asked")
+
+
+def _joined(session: Session, message: ChatMessage, seq: int) -> Session:
+    """Return the session with the message in quarantine if it says what is in it, as when it is put."""
+    with session.database.read() as connection:
+        quarantine = session.quarantine(connection)
+        sets = quarantine.sets_without(QUEUE, session.id)
+        targets = read_targets(connection, session.id, session.services.messages, sets)
+    if not any(target.said_in(text) for target in targets for text in texts_in(message.to_json())):
+        return session
+    return session.with_quarantine(replace(quarantine, messages=quarantine.messages | {(session.id, seq)}))
 
 
 def _learned(

@@ -14,11 +14,13 @@ from memory_core.events import FlushPlanned, QueueReplaced, ranges
 from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import MessageStatus, unstorable
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
+from memory_core.planning.impact import texts_in
 from memory_core.planning.rendering import strip_memory
 from memory_core.store.delivery_rows import given_seqs, last_turn_heard, queue_delivery, read_deliveries
 from memory_core.store.erasing.session_erasing import message_seqs, remove_messages
 from memory_core.store.log_rows import section_went_out
 from memory_core.store.message_rows import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
+from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing
 
 
@@ -44,10 +46,21 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
 def append(session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_id: dict[str, int]) -> list[int]:
     """Store the messages whose ids are new; return the sequence numbers of all, known ones included."""
     fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in seq_by_id])
-    added = add_messages(w, fresh, counter=session.counter.id)
+    added = add(session, w, fresh)
     places = seq_by_id | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
     # A message that was nothing but a memory section was dropped and has no number.
     return [places[new.id] for new in prepared if new.id in places]
+
+
+def add(session: Session, w: Writing, prepared: Sequence[NewMessage], *, opening: bool = False) -> list[int]:
+    """Store messages, those that say what is in quarantine within it; return their sequence numbers.
+
+    `opening`: see `add_messages`.
+    """
+    seqs = add_messages(w, prepared, counter=session.counter.id, opening=opening)
+    texts = {seq: tuple(texts_in(new.json)) for seq, new in zip(seqs, prepared, strict=True)}
+    join_sets(w, session.services.messages, messages=texts)
+    return seqs
 
 
 def without_sections(session: Session, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:

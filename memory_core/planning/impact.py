@@ -15,6 +15,9 @@ Kind = Literal[
 Why = Literal["chosen", "says it", "said it before", "states it", "learned from it alone", "in another session"]
 
 
+ERASED = "(erased)"
+"""Replacement for a sentence in the log that may have quoted erased text."""
+
 TELLING = 20
 """Minimum characters of a text that identifies a message; shorter texts such as "Yes, please." occur in many."""
 
@@ -87,11 +90,19 @@ class Impact:
     session: str = ""
     title: str = ""
     """Id and title of the session, if it is one of `others`."""
+    spared: tuple[str, ...] = ()
+    """Custom blocks that were left out; `queue` if the recording was."""
 
     def without(self, kept: Collection[Affected]) -> "Impact":
         """Return the impact without these rows, which are not to be erased."""
         others = tuple(other.without(kept) for other in self.others)
         return replace(self, rows=tuple(row for row in self.rows if row not in kept), others=others)
+
+    def sparing(self, kept: Collection[Affected]) -> "Impact":
+        """Return the impact without these rows, with the parts of prompts in `spared` that they are about."""
+        left_out = [row for row in self.rows if row in kept and row.kind in ("fields", "recording")]
+        spared = tuple("queue" if row.kind == "recording" else str(row.id) for row in left_out)
+        return replace(self.without(kept), spared=spared)
 
     def ids(self, kind: Kind) -> list[int]:
         """Return the numeric ids of the rows of one kind."""

@@ -12,7 +12,7 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, SessionImported, SessionRenamed
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.planning.impact import Affected, Impact
-from memory_core.planning.quarantine import PROMPT_KINDS, Quarantine, QuarantinedSet
+from memory_core.planning.quarantine import Quarantine, QuarantinedSet
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
 from memory_core.sessions import agents, erase_phrase, quarantining, switch_recipe
@@ -233,14 +233,15 @@ class SessionHandle:
 
         `what` is as for `forget`. Nothing is erased: `release` gives back exactly what was there. Nothing is
         learned from these messages while they are in quarantine. Returns what was put into quarantine; with
-        `preview=True` what would be, without any change. Fields of custom blocks and past prompts are not covered.
+        `preview=True` what would be, without any change. What is put or mirrored later and says the same joins the set,
+        and custom blocks lose the sentences that say it in prompts alone. Past prompts, and the memory of another
+        program that the session shows, are not covered.
 
         Raises:
             MessageError: the phrase or a name has under 3 characters.
             NotFoundError: the session has no such message or fact.
         """
-        impact = erase_phrase.impact_of(self._session, what, keep)
-        impact = replace(impact, rows=tuple(row for row in impact.rows if row.kind in PROMPT_KINDS))
+        impact = quarantining.impact_on_prompts(self._session, what, keep)
         if not preview:
             quarantining.quarantine(self._session, impact, actor)
         return impact

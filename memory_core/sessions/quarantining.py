@@ -1,7 +1,7 @@
 """Put the rows of an impact into quarantine, and release them again."""
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Collection
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -12,47 +12,48 @@ from memory_core.engine.session import Session
 from memory_core.errors import NotFoundError
 from memory_core.events import Actor
 from memory_core.messages import content_hash, message_text
-from memory_core.planning.impact import Affected, Impact, Kind
-from memory_core.planning.quarantine import Quarantine, QuarantinedSet, quarantine_of
+from memory_core.planning.impact import Affected, Impact, Kind, texts_in
+from memory_core.planning.quarantine import PROMPT_KINDS, Quarantine, QuarantinedSet, quarantine_of
 from memory_core.planning.running_summary import sentences
-from memory_core.sessions.erase_phrase import stale_sentences
+from memory_core.sessions.erase_phrase import Forgettable, impact_of, stale_sentences
+from memory_core.sessions.recorded_conversation import recording_of
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.fact_rows import read_facts
 from memory_core.store.graph_rows import read_graph
 from memory_core.store.message_rows import read_messages
-from memory_core.store.quarantine_rows import add_set, end_set, read_all_sets, read_sets
+from memory_core.store.quarantine_rows import add_set, end_set, read_all_sets, read_sets, read_targets
 from memory_core.store.writing import read_texts, session_scope
 
 
-class _Items(TypedDict):
-    """Items of a set: messages by sequence number, facts and relations by id, sentences by hash."""
+def impact_on_prompts(session: Session, what: Forgettable, keep: Collection[Affected]) -> Impact:
+    """Return what prompts may hold of something, now or when a recording is played on, without the rows in `keep`.
 
-    seqs: Sequence[int]
-    facts: Sequence[int]
-    relations: Sequence[int]
-    sentences: Sequence[str]
+    Raises: as `impact_of`.
+    """
+    impact = impact_of(session, what, [row for row in keep if row.kind not in ("fields", "recording")])
+    recording = recording_of(session)
+    said_in = impact.target.said_in
+    coming = recording.messages[recording.played :] if recording is not None else ()
+    ahead = sum(any(map(said_in, texts_in(message.to_json()))) for message in coming)
+    words = "1 message that is still to be played" if ahead == 1 else f"{ahead:,} messages that are still to be played"
+    rows = [replace(row, words=words) if row.kind == "recording" else row for row in impact.rows]
+    shown = (row for row in rows if row.kind in PROMPT_KINDS and (row.kind != "recording" or ahead))
+    return replace(impact, rows=tuple(shown)).sparing(keep)
 
 
 def quarantine(session: Session, impact: Impact, actor: Actor = "user") -> QuarantinedSet | None:
     """Keep the rows of an impact out of all prompts; return the new set, None if no prompt could hold any."""
     with session.writing() as w:
-        items = _items(session, w.connection, impact)
-        return add_set(w, **items, actor=actor) if any(items.values()) else None
+        planned = _planned(session, w.connection, impact)
+        return add_set(w, planned, actor=actor) if planned is not None else None
 
 
 def session_with(session: Session, impact: Impact) -> Session:
     """Return a copy of the session with the rows of an impact in quarantine. Read-only."""
     with session.database.read() as connection:
-        items = _items(session, connection, impact)
-        now = session.quarantine(connection)
-    return session.with_quarantine(
-        Quarantine(
-            now.messages | {(session.id, seq) for seq in items["seqs"]},
-            now.facts.union(items["facts"]),
-            now.relations.union(items["relations"]),
-            now.sentences.union(items["sentences"]),
-        )
-    )
+        planned = _planned(session, connection, impact)
+        sets = session.quarantine(connection).sets
+    return session.with_quarantine(quarantine_of([*sets, *([planned] if planned is not None else [])]))
 
 
 def session_without(session: Session, number: int) -> Session:
@@ -65,14 +66,7 @@ def session_without(session: Session, number: int) -> Session:
 def quarantine_again(session: Session, released: QuarantinedSet, actor: Actor = "user") -> QuarantinedSet:
     """Put the items of a released set into quarantine again, as another set."""
     with session.writing() as w:
-        return add_set(
-            w,
-            seqs=released.seqs,
-            facts=released.facts,
-            relations=released.relations,
-            sentences=released.sentences,
-            actor=actor,
-        )
+        return add_set(w, released, actor=actor)
 
 
 def release(session: Session, number: int, actor: Actor = "user") -> QuarantinedSet:
@@ -117,13 +111,24 @@ def rows_of(session: Session, withheld: QuarantinedSet) -> list[Affected]:
                 rows += [
                     Affected(kind, attached.name, words, "chosen") for text in texts for words in only.held_back(text)
                 ]
+            elif attached.kind == "custom" and attached.name not in withheld.spared:
+                targets = read_targets(connection, session.id, session.services.messages, [withheld], parts=True)
+                if any(target.said_in(text) for target in targets for text in texts_in(attached.state or "")):
+                    rows.append(Affected("fields", attached.name, f"what {attached.name} says of it", "chosen"))
     return rows
 
 
-def _items(session: Session, connection: Connection, impact: Impact) -> _Items:
-    sentences = [content_hash(sentence) for sentence in _sentences(session, connection, impact)]
-    ids = impact.ids
-    return _Items(seqs=ids("message"), facts=ids("fact"), relations=ids("relation"), sentences=sentences)
+def _planned(session: Session, connection: Connection, impact: Impact) -> QuarantinedSet | None:
+    """Return the set of an impact's rows, not stored yet; None if no prompt could hold any."""
+    target, ids = impact.target, impact.ids
+    # The words of a chosen message or fact are stored with it. A phrase is stored nowhere else.
+    phrases = () if target.seqs or target.facts else target.phrases
+    seqs, facts, relations = (tuple(ids(kind)) for kind in ("message", "fact", "relation"))
+    hashes = tuple(content_hash(sentence) for sentence in _sentences(session, connection, impact))
+    if not (seqs or facts or relations or hashes or impact.names("fields") or impact.names("recording")):
+        return None
+    words = phrases, bool(phrases) and target.whole_words, impact.spared
+    return QuarantinedSet(session.id, 0, 0, 0.0, seqs, facts, relations, hashes, *words)
 
 
 def _sentences(session: Session, connection: Connection, impact: Impact) -> list[str]:

@@ -256,6 +256,8 @@ class Tracing:
                     assert end is not None
                     carrier = Carrier("block", block.name, ref, text, "words", carrier.seq)
                     return Track(carrier, (*before, *self._with_answer(end, carrier)))
+        if withheld := in_quarantine(self.moment, lambda one: carrier.seq in one.seqs and block.name not in one.spared):
+            return Track(carrier, (*before, withheld))
         text = f"{block.name} got the message; what it keeps is unknown. The words are not in {self.moment.prompt}."
         return Track(carrier, (*before, stage("learned", "lost", text, rule="custom", knowledge="observed")))
 

@@ -8,14 +8,12 @@ from sqlalchemy import delete, select, update
 from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack, NothingLearned
 from memory_core.messages import content_hash
 from memory_core.planning.fact_merging import Fact
+from memory_core.planning.impact import ERASED
 from memory_core.store.database import chunks
 from memory_core.store.fact_rows import read_scope_events, scope_sessions
 from memory_core.store.tables import delivery_table, event_table, fact_revision_table, fact_source_table, fact_table
 from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.writing import Writing, read_texts, session_scope
-
-ERASED = "(erased)"
-"""Replacement for a sentence in the log that may have quoted erased text."""
 
 _OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
 _ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")

@@ -9,10 +9,11 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, s
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
 from memory_core.planning.fact_merging import Fact
+from memory_core.planning.impact import ERASED
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.database import chunks
 from memory_core.store.delivery_rows import covers
-from memory_core.store.erasing.fact_erasing import ERASED, erase_facts
+from memory_core.store.erasing.fact_erasing import erase_facts
 from memory_core.store.fact_rows import drop_sources, read_by_ids
 from memory_core.store.graph_rows import erase_all_graphs, forget_sources
 from memory_core.store.leases import forget_agent

@@ -114,7 +114,9 @@ def _(event: QuarantineChanged, words: Words) -> Line:
         )
         if number
     ]
-    return Line("block", f"Put into quarantine as set {event.number:,}: {', '.join(held)}")
+    if event.joined:
+        return Line("block", f"Says what is in quarantine, and joined set {event.number:,}: {', '.join(held)}")
+    return Line("block", f"Put into quarantine as set {event.number:,}: {', '.join(held) or 'what is said later'}")
 
 
 @describe.register
