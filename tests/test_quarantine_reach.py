@@ -1,4 +1,4 @@
-"""Quarantine reaches custom blocks, and what is put or mirrored later."""
+"""Quarantine reaches custom blocks, what is put or mirrored later, and says what it cannot reach."""
 
 import pytest
 from engine_fakes import assistant, user
@@ -10,7 +10,10 @@ from pydantic import Field
 from memory_core import ChatMessage, Database, FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
 from memory_core.attach.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
 from memory_core.attach.mirroring import MirroredBlock, TextVersion, mirror
+from memory_core.attach.recording import attach, record_exchange
+from memory_core.attach.wire import Exchange
 from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.engine.session import Session
 from memory_core.events import Ref
 from memory_core.messages import TextPart
 from memory_core.planning.graph_changes import NamedRelation
@@ -308,6 +311,27 @@ def test_a_text_that_is_mirrored_later_loses_its_new_sentences_that_say_it():
     assert "She has a dog." in shown
     memory.session.release(1)
     assert "She moved away from Tucson." in prompt(memory)
+
+
+def test_an_attached_agent_is_only_reported_and_the_impact_and_the_trace_say_so():
+    memory = opened(id="other")
+    assert not memory.session.quarantine("nothing here", preview=True).program
+    database = memory.session.database
+    session = Session(database, "agent", services=Services(embedder=FakeEmbedder()))
+    attach(session)
+    record_exchange(session, Exchange("reply", "m", (user(FIRST),), assistant("Hello, Clara.")))
+    agent = Memory.open("agent", database, services=Services(embedder=FakeEmbedder()))
+    impact = agent.session.quarantine("Tucson")
+    assert "own memory is not changed" in impact.program
+    assert impact.program in str(impact)
+    record_exchange(session, Exchange("reply", "m", (user(FIRST), assistant("Hello, Clara."), user("And now?"))))
+    [track] = [t for t in agent.trace("Tucson").tracks if t.carrier.kind == "message"]
+    assert "the agent's own program still has it" in track.stages[-1].text
+    assert agent.branch(1).session.quarantine("Clara", preview=True).program == ""
+    store = Session(database, "store", services=Services(embedder=FakeEmbedder()))
+    attach(store, source="file")
+    followed = Memory.open("store", database, services=Services(embedder=FakeEmbedder()))
+    assert "the program that it belongs to still has it" in followed.session.quarantine("Tucson", preview=True).program
 
 
 # -- promises --------------------------------------------------------------------------------------

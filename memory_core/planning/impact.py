@@ -92,6 +92,8 @@ class Impact:
     """Id and title of the session, if it is one of `others`."""
     spared: tuple[str, ...] = ()
     """Custom blocks that were left out; `queue` if the recording was."""
+    program: str = ""
+    """Sentence on the other program whose memory the session shows, which is not changed; empty for other sessions."""
 
     def without(self, kept: Collection[Affected]) -> "Impact":
         """Return the impact without these rows, which are not to be erased."""
@@ -124,7 +126,7 @@ class Impact:
             for row in one.rows
         ]
         beside = f"{self.stored_units:,} stored units, {self.prompts:,} recorded prompts"
-        return "\n".join([f"{len(self.erased):,} things, {beside}", *lines])
+        return "\n".join([f"{len(self.erased):,} things, {beside}", *lines, *filter(None, [self.program])])
 
 
 def says(text: str, phrase: str, *, whole_words: bool = False) -> bool:

@@ -15,6 +15,7 @@ from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import TELLING, Affected, Impact, Target
 from memory_core.planning.running_summary import sentences
 from memory_core.retrieval import recall
+from memory_core.sessions.overview import origin_of
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, read_impact
 from memory_core.store.fact_rows import read_by_ids, read_history
@@ -57,7 +58,18 @@ def impact_of(
         impact = impact.without([row for row in impact.rows if row.kind == "session" and row.id in listed])
         here = counted(connection, session.id, _of_these_alone(session, connection, impact).without(keep))
         units, prompts = (sum(getattr(one, name) for one in (here, *going)) for name in ("stored_units", "prompts"))
-        return replace(here, others=going, stored_units=units, prompts=prompts)
+        program = _program(connection, session.id)
+        return replace(here, others=going, stored_units=units, prompts=prompts, program=program)
+
+
+def _program(connection: Connection, session_id: str) -> str:
+    """Return that the memory of the program that a session shows is not changed; empty for other sessions."""
+    origin = origin_of(connection, session_id)
+    if origin.kind == "opened":
+        return f"{origin.source or 'The file'} is not changed: the program that it belongs to still has it."
+    if origin.kind == "attached":
+        return "The agent's own memory is not changed: its program builds its prompts, which may still have it."
+    return ""
 
 
 def _in_others(session: Session, connection: Connection, target: Target) -> tuple[Impact, ...]:

@@ -142,6 +142,12 @@ def _overview(
     )
 
 
+def origin_of(connection: Connection, session_id: str) -> Origin:
+    """Return where a session is from; that of a branch is the branching."""
+    origin = read_origins(connection).get(session_id)
+    return _origin(*origin) if origin is not None else Origin("new")
+
+
 def _origin(kind: str, data: Mapping[str, Any]) -> Origin:
     if kind == "session_branched":
         return Origin("branch", str(data["source"]), int(data["turn"]))

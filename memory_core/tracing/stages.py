@@ -130,6 +130,8 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if moment.observed and seq in moment.queue:
         text = f"In {moment.prompt}, as one of its messages."
+        if any(seq in one.seqs for one in moment.quarantine):
+            text = f"{text} It is in quarantine here, but the agent's own program still has it."
         return stage("prompt", "passed", text, moment.record, knowledge=moment.seen_by, turn=moment.record.turn)
     if moment.observed:
         text = f"Not in {moment.prompt}: the agent sent the prompt without it. The reason is not known."

@@ -55,7 +55,10 @@ def quarantine_dialog(session_id: str, what: Chosen) -> None:
         going = memory.session.quarantine(chosen, keep=unticked, preview=True) if unticked else impact
         line = effect_sentence(memory.preview.next_prompt().context, memory.preview.quarantine(going).context)
         st.markdown(f":small[{line}]")
-    st.markdown(":small[:gray[Nothing is erased. Release brings it all back.]]")
+    st.markdown(
+        ":small[:gray[Nothing is erased, and what says it later is left out, too. Release brings it all back.]]"
+    )
+    draw_program(impact)
     closing_button(
         f"Quarantine {count(number, 'item')}",
         _quarantine,
@@ -144,6 +147,7 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
     # A second preview: it tells what goes once the unticked rows are kept.
     going = memory.session.forget(chosen, keep=unticked, preview=True) if unticked else impact
     st.markdown(f":small[:gray[{plain(beside(going))}]]")
+    draw_program(impact)
     number = len(going.erased)
     if st.button(
         f"Forget {count(number, 'item')}",
@@ -154,6 +158,12 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
     ):
         st.session_state[_DONE] = _forgotten(memory, chosen, unticked, going)
         st.rerun(scope="fragment")
+
+
+def draw_program(impact: Impact) -> None:
+    """Draw that the memory of the program that the session shows is not changed, if it shows one."""
+    if impact.program:
+        st.markdown(f":small[:orange[:material/warning:] {plain(impact.program)}]")
 
 
 def _chosen(memory: Memory, what: Chosen) -> Chosen:
