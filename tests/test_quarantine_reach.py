@@ -6,6 +6,7 @@ from fakes import FakeEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
+from sqlalchemy import event
 
 from memory_core import ChatMessage, Database, FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
 from memory_core.attach.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
@@ -379,3 +380,17 @@ def test_whatever_is_mirrored_no_prompt_says_the_phrase(before, phrase, after):
     assert phrase not in prompt(memory)
     memory.session.release(1)
     assert prompt(memory) == prompt(twin)
+
+
+def test_a_put_reads_no_log_where_nothing_was_ever_in_quarantine():
+    memory = Memory.from_defaults("s")
+    memory.put(user(FIRST))
+    statements = []
+    event.listen(
+        memory.session.database.engine, "before_cursor_execute", lambda _c, _cur, sql, *_: statements.append(sql)
+    )
+    memory.put(user(SECOND))
+    assert not [sql for sql in statements if "FROM mi_event" in sql]
+    memory.session.quarantine("Tucson")
+    memory.put(user("I am back in Tucson."))
+    assert "Tucson" not in str(memory.get())

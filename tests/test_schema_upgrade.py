@@ -27,6 +27,7 @@ NEW_COLUMNS = (
     ("mi_fact", "topics"), ("mi_fact_revision", "topics"), ("mi_fact_revision", "category"), ("mi_vector", "heard"),
     ("mi_session", "watched"), ("mi_session", "probes"), ("mi_fact", "key"), ("mi_fact", "metadata"),
     ("mi_fact_revision", "metadata"), ("mi_session", "opened_from"), ("mi_event", "person"),
+    ("mi_session", "quarantined"),
     ("mi_schema", "compatible_from"),
 )  # fmt: skip
 FACT_COLUMNS_OF_1 = {
@@ -79,6 +80,7 @@ def back_to_version_7(uri):
         for table in ("mi_tenant", "mi_revision"):
             connection.exec_driver_sql(f"DROP TABLE {table}")
         connection.exec_driver_sql("ALTER TABLE mi_event DROP COLUMN person")
+        connection.exec_driver_sql("ALTER TABLE mi_session DROP COLUMN quarantined")
         connection.exec_driver_sql("ALTER TABLE mi_schema DROP COLUMN compatible_from")
         connection.exec_driver_sql("UPDATE mi_schema SET version = 7")
     engine.dispose()

@@ -64,6 +64,7 @@ def add_set(w: Writing, planned: QuarantinedSet, *, actor: Actor) -> Quarantined
         spared=planned.spared,
     )
     w.record(event, actor=actor)
+    w.session.quarantined = True
     w.save()
     return read_sets(w.connection, w.session.id)[-1]
 
@@ -107,6 +108,10 @@ def join_sets(
     text: str = "",
 ) -> None:
     """Add to the session's sets what was just stored and says the same: items by id with their texts, and sentences."""
+    if w.session.quarantined is None:
+        w.session.quarantined = bool(_changes(w.connection, w.session.id))
+    if not w.session.quarantined:  # nearly always: a put reads no log
+        return
     for one in quarantine_of(read_sets(w.connection, w.session.id)).sets_without(QUEUE, w.session.id):
         targets = read_targets(w.connection, w.session.id, cache, [one])
         event = QuarantineChanged(

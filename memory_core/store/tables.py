@@ -106,6 +106,8 @@ class SessionRow(SQLModel, table=True):
     """Probes (conditions on the session's prompts), as JSON; None: none."""
     opened_from: str | None = Field(default=None, sa_type=Text)
     """Location, as JSON, of the file that the session follows; None: it follows none. Not in bundles and branches."""
+    quarantined: bool | None = None
+    """False if nothing was ever put into quarantine here; None: not looked up yet."""
     revision: int = 1
     """Number that grows with every change of configuration or blocks, and when messages are removed."""
 

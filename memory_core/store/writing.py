@@ -59,6 +59,7 @@ class SessionState:
     watched: str | None = None
     probes: str | None = None
     opened_from: str | None = None
+    quarantined: bool | None = None
     revision: int = 1
 
     @property

@@ -1,4 +1,4 @@
-"""Tenants on PostgreSQL, and the person behind a change."""
+"""Tenants on PostgreSQL, the person behind a change, and whether a session has anything in quarantine."""
 
 import sqlalchemy as sa
 from alembic import context, op
@@ -16,7 +16,8 @@ def upgrade() -> None:
     connection, schema = op.get_bind(), context.config.attributes["schema"]
     person = sa.Column("person", sa.String(), nullable=True)
     oldest = sa.Column("compatible_from", sa.Integer(), nullable=False, server_default=str(COMPATIBLE_FROM))
-    for table, column in (("mi_event", person), ("mi_schema", oldest)):
+    quarantined: sa.Column[bool | None] = sa.Column("quarantined", sa.Boolean(), nullable=True)
+    for table, column in (("mi_event", person), ("mi_schema", oldest), ("mi_session", quarantined)):
         columns = {existing["name"] for existing in sa.inspect(connection).get_columns(table, schema=schema)}
         if column.name not in columns:  # version 7 creates missing tables as they are now
             op.add_column(table, column, schema=schema)
