@@ -295,6 +295,7 @@ def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, mo
             os.kill(server, signal.SIGCONT)
     with memory.session.database.read() as connection:
         server = connection.execute(text("SELECT pg_backend_pid()")).scalar()
+    monkeypatch.setattr("memory_core.store.postgresql.IDLE_SECONDS", 0)
     os.kill(server, signal.SIGSTOP)  # while nobody uses it
     try:
         memory.put(note(1))
@@ -450,7 +451,8 @@ def test_what_an_account_may_not_read_is_named_and_a_server_that_is_away_is_one_
         connection.execute("CREATE ROLE reader LOGIN")
         connection.execute('GRANT USAGE ON SCHEMA "odd schema" TO reader')
         connection.execute('GRANT SELECT ON ALL TABLES IN SCHEMA "odd schema" TO reader')
-    receipt = receipt_of(url.replace("ana:secret-word@", "reader@"), wanted(["Vantongeren"]))
+    reader = url.replace("ana:secret-word@", "reader@") + "?pgbouncer=true&connect_timeout=9"
+    receipt = receipt_of(reader, wanted(["Vantongeren"]))
     assert {(part.part, part.hits) for part in receipt.searched if part.hits} == {
         ('odd schema.odd "table.words', 1),
         ('odd schema.odd "table.listed', 1),

@@ -46,7 +46,7 @@ from sqlmodel import SQLModel
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
-from memory_core.store.postgresql import CONNECT_TIMEOUT_SECONDS, TOO_LONG, limit_waiting
+from memory_core.store.postgresql import TOO_LONG, begin, is_pooled, open_postgresql, time_limits
 from memory_core.store.tables import (
     COMPATIBLE_FROM,
     SCHEMA_VERSION,
@@ -86,9 +86,6 @@ _open_lock = threading.RLock()
 _NOT_ALLOWED = "42501"
 """PostgreSQL error code: insufficient privilege."""
 
-_SET_TENANT = text(f"SELECT set_config('{SETTING}', :tenant, true)")
-"""Statement that sets the tenant until the end of the transaction."""
-
 _log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
@@ -112,9 +109,9 @@ class Database:
         self.noted: dict[str, float] = {}
         """Time of this process's last stored lease by session, in seconds since 1970; see `store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
-        # One consistent view for a whole read: SQLite gives it to any transaction, PostgreSQL only from this level on.
-        view = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
-        self._reading = self.engine.execution_options(**view)
+        self.settings = {SETTING: tenant} if tenant else {}
+        """Settings of PostgreSQL, by name, that each transaction begins with."""
+        self._pooled = not self.is_sqlite and is_pooled(engine.url)
         self._file: Path | None = None
         # Device and inode of the file, noted by the first write.
         self._opened_file: tuple[int, int] | None = None
@@ -248,19 +245,21 @@ class Database:
         `patience`: seconds to wait for other writers; None: the database's own limit.
         """
         with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
-            if patience is None:
-                self._begin(connection, "BEGIN IMMEDIATE")
+            if not self.is_sqlite:
+                limit = {} if patience is None else {"lock_timeout": f"{round(patience * 1000)}ms"}
+                begin(connection, self._transaction_settings() | limit)
+            elif patience is None:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
                 self._begin_soon(connection, round(patience * 1000))
             self._check_file()
             yield connection
 
+    def _transaction_settings(self) -> dict[str, str]:
+        # A pooler's connections have no settings of ours, as the next transaction on them may be another program's.
+        return time_limits() | self.settings if self._pooled else self.settings
+
     def _begin_soon(self, connection: Connection, milliseconds: int) -> None:
-        if not self.is_sqlite:
-            self._begin(connection, "")
-            # LOCAL ends with the transaction; SQLite's setting belongs to the connection and is reset below.
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
-            return
         connection.exec_driver_sql(f"PRAGMA busy_timeout={milliseconds}")
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -270,19 +269,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a reading transaction: a consistent view."""
-        with self._taking_turns(), _our_errors(self.url), self._reading.connect() as connection:
-            self._begin(connection, "BEGIN")
+        with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
+            # Not in an engine event, which adds a dispatch to each statement: a sixth of the time of a put.
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                begin(connection, self._transaction_settings(), reads=True)
             yield connection
-
-    def _begin(self, connection: Connection, begin: str) -> None:
-        """Begin a transaction on SQLite.
-
-        Not in an engine event, which adds a dispatch to each statement: a sixth of the time of a put.
-        """
-        if self.is_sqlite:
-            connection.exec_driver_sql(begin)
-        elif self.tenant:
-            connection.execute(_SET_TENANT, {"tenant": self.tenant})
 
     def _check_file(self) -> None:
         """Check that a SQLite file still exists.
@@ -602,18 +595,12 @@ _compiled: dict[Any, Any] = {}
 def _create(url: URL) -> Engine:
     try:
         if not url.drivername.startswith("sqlite"):
-            # Pinged before each use, as a server closes idle connections. Up to 24 at once for all threads of this
-            # process.
-            arguments = {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
-            engine = create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=8, max_overflow=16)
-            limit_waiting(engine)
-        else:
-            _private_file(Path(str(url.database)))
-            arguments = {"timeout": BUSY_TIMEOUT_SECONDS}
-            return _sharing(open_sqlite(url, connect_args=arguments, pool_size=8, max_overflow=16))
+            return open_postgresql(url)
+        _private_file(Path(str(url.database)))
+        arguments = {"timeout": BUSY_TIMEOUT_SECONDS}
+        return _sharing(open_sqlite(url, connect_args=arguments, pool_size=8, max_overflow=16))
     except (NoSuchModuleError, ImportError) as error:
         raise ConfigError("PostgreSQL needs one more package: pip install 'memory-inspector[postgres]'") from error
-    return engine
 
 
 def _private_file(path: Path) -> None:
@@ -639,7 +626,7 @@ def _listen(engine: Engine) -> None:
 
 
 def _connect(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun explicitly, see `_begin`
+    connection.isolation_level = None  # transactions are begun explicitly, see `Database.write`
     for pragma in (
         f"busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}",
         # Readers do not wait for a writer, nor a writer for readers.

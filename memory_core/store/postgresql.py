@@ -1,12 +1,18 @@
-"""Connections to a PostgreSQL server with a bound on every wait: for locks, for statements, and for a server that was
-frozen or cut off and never answers."""
+"""Connections to a PostgreSQL server: few round trips, and a bound on every wait.
+
+A connection works in pipeline mode: `executemany` only queues its statements, and the next `execute` or commit sends
+them and waits for all results. A transaction that reads once and then only writes thus takes two round trips. Waits end
+for locks, for statements, and for a server that was frozen or cut off and never answers.
+"""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DisconnectionError
 
 CONNECT_TIMEOUT_SECONDS = 10
 """Seconds to wait for a connection."""
@@ -20,6 +26,17 @@ STATEMENT_TIMEOUT_SECONDS = 60
 ANSWER_SECONDS = 70
 """Maximum seconds of silence of a server: longer than its statement timeout."""
 
+IDLE_SECONDS = 30
+"""Seconds without use after which a connection is tested before its next use, as firewalls drop idle ones."""
+
+MAX_QUEUED = 500
+"""Statements of one transaction that are queued before they are sent, to bound the memory for their values."""
+
+POOLER = "pgbouncer"
+"""Parameter of a URL: `?pgbouncer=true` says that a pooler lends a server's connection for one transaction only."""
+
+_ONE_VIEW = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
 TOO_LONG: dict[str, Callable[[], str]] = {
     "55P03": lambda: "waited too long for another program's transaction.",
     "57014": lambda: f"did not finish one statement within {STATEMENT_TIMEOUT_SECONDS} s.",
@@ -27,30 +44,204 @@ TOO_LONG: dict[str, Callable[[], str]] = {
 """Reason by PostgreSQL error code (lock not available, query canceled)."""
 
 
-def limit_waiting(engine: Engine) -> None:
-    """Set the time limits of this module on all connections of an engine."""
+def open_postgresql(url: URL) -> Engine:
+    """Return an engine with up to 24 connections for all threads of this process."""
+    engine = create_engine(url, use_native_hstore=False, pool_size=8, max_overflow=16)
+    engine.dialect.execution_ctx_cls = _queueing(engine.dialect.execution_ctx_cls)
     event.listen(engine, "do_connect", _connect)
-    event.listen(engine, "connect", _set_limits)
+    event.listen(engine, "checkout", _test_if_doubtful)
+    return engine
+
+
+def is_pooled(url: URL) -> bool:
+    """Return whether a URL names a pooler, behind which settings last for one transaction and nobody can LISTEN."""
+    return url.query.get(POOLER) == "true"
+
+
+def time_limits() -> dict[str, str]:
+    """Return the settings that limit waits for locks and statements."""
+    return {"lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s", "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s"}
+
+
+def begin(connection: Connection, settings: Mapping[str, str], *, reads: bool = False) -> None:
+    """Begin a transaction with settings that end with it. Costs no round trip on a connection of this module.
+
+    `reads`: the transaction only reads, and sees one state of the database.
+    """
+    driver = connection.connection.driver_connection
+    if isinstance(driver, _pipelined()):
+        driver.begin(settings, reads=reads)
+        return
+    # The caller's own connection begins transactions by itself.
+    if reads:
+        connection.exec_driver_sql(f"SET TRANSACTION {_ONE_VIEW}")
+    for name, value in settings.items():
+        connection.execute(text("SELECT set_config(:name, :value, true)"), {"name": name, "value": value})
 
 
 def _connect(_dialect: Any, _record: Any, positional: Any, named: Any) -> Any:
-    return _limited().connect(*positional, **named)
+    pooled = named.pop(POOLER, "") == "true"
+    # Behind a pooler the next transaction may get another server connection, which knows none of the prepared ones.
+    named = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "prepare_threshold": None if pooled else 5, **named}
+    connection = _pipelined().connect(*positional, autocommit=True, **named)
+    connection.start(settings={} if pooled else time_limits())
+    return connection
 
 
-def _set_limits(connection: Any, _record: Any) -> None:
-    connection.autocommit = True  # otherwise a rollback would undo the settings
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'")
-        cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'")
-    connection.autocommit = False
+def _test_if_doubtful(connection: Any, _record: Any, _proxy: Any) -> None:
+    """Test a connection that was idle for long, or on which the server said something, such as that it stops."""
+    import psycopg
+
+    try:
+        if connection.doubtful():
+            connection.execute("SELECT 1")
+    except psycopg.Error as error:
+        raise DisconnectionError from error
+
+
+def _queueing(context: Any) -> Any:
+    """Return a class of SQLAlchemy's execution contexts that only queues changes, as they return no rows."""
+
+    class Queueing(context):  # type: ignore[misc]
+        _queued = False
+
+        def create_default_cursor(self) -> Any:
+            cursor = super().create_default_cursor()
+            changes = self.isinsert or self.isupdate or self.isdelete
+            cursor.queues = self._queued = changes and not self.compiled.effective_returning
+            return cursor
+
+        def create_server_side_cursor(self) -> Any:
+            self.root_connection.connection.driver_connection.leave_pipeline()
+            return super().create_server_side_cursor()
+
+        @property
+        def rowcount(self) -> int:
+            if self._queued:
+                self.root_connection.connection.driver_connection.sync()
+                return int(self.cursor.rowcount)
+            return int(super().rowcount)
+
+    return Queueing
 
 
 @cache
-def _limited() -> Any:
-    """Return the driver's connection class with bounded waits. Loaded at the first connection."""
+def _pipelined() -> Any:
+    """Return the driver's connection class in pipeline mode with bounded waits. Loaded at the first connection."""
     import psycopg
+    from psycopg.pq import TransactionStatus
+    from psycopg.waiting import Ready, Wait, wait
 
-    class Limited(psycopg.Connection):  # type: ignore[type-arg,misc,unused-ignore]
+    class Cursor(psycopg.Cursor):  # type: ignore[type-arg,misc,unused-ignore]
+        queues = False
+        """True if the statement returns no rows, so that nobody waits for its result."""
+
+        def execute(self, *arguments: Any, **options: Any) -> Any:
+            super().execute(*arguments, **options)
+            if not self.queues:
+                self.connection.sync()  # type: ignore[attr-defined]
+            return self
+
+        @property
+        def description(self) -> Any:
+            """Return names and types of the columns. The driver's own values have more, and take long to create."""
+            result: Any = self.pgresult
+            if result is None or not result.nfields:
+                return None
+            fields = range(result.nfields)
+            return [(result.fname(i).decode(), result.ftype(i), None, None, None, None, None) for i in fields]
+
+    class Pipeline(psycopg.Pipeline):
+        _complete = False
+
+        def _enqueue_sync(self) -> None:
+            super()._enqueue_sync()
+            self._complete = True
+
+        def _communicate_gen(self) -> Generator[Any, Any, None]:
+            """Send all statements at once before a wait. The driver would send each by itself, and poll in between."""
+            if not self._complete and len(self.command_queue) < MAX_QUEUED:
+                return
+            self._complete = False
+            while self.command_queue:
+                self.command_queue.popleft()()
+            while self.pgconn.flush():
+                if (yield Wait.RW) & Ready.R:
+                    self.pgconn.consume_input()
+
+    class Pipelined(psycopg.Connection):  # type: ignore[type-arg,misc,unused-ignore]
+        def start(self, settings: Mapping[str, str]) -> None:
+            """Enter pipeline mode, and apply settings until the connection is closed."""
+            self.cursor_factory = Cursor
+            self._reads = False
+            self._enter_pipeline()
+            self._control = Cursor(self)
+            self._control.queues = True
+            self._set(settings, local=False)
+            self.sync()
+            self._used = time.monotonic()
+
+        def begin(self, settings: Mapping[str, str], *, reads: bool) -> None:
+            """Queue the beginning of a transaction."""
+            self._enter_pipeline()
+            self._reads = reads
+            self._control.execute(f"BEGIN {_ONE_VIEW}" if reads else "BEGIN")
+            self._set(settings, local=True)
+
+        def _set(self, settings: Mapping[str, str], *, local: bool) -> None:
+            if settings:
+                calls = ", ".join(f"set_config(%s, %s, {local})" for _ in settings)
+                self._control.execute(f"SELECT {calls}", [part for item in settings.items() for part in item])
+
+        def _enter_pipeline(self) -> None:
+            # Not by the driver's context manager, as leaving it waits for the server once more.
+            if self._pipeline is None:
+                self._pipeline = Pipeline(self)
+                self._pipeline.__enter__()
+
+        def leave_pipeline(self) -> None:
+            """Leave pipeline mode until the next transaction, as it allows no cursors on the server's side."""
+            self.sync()
+            self.pgconn.exit_pipeline_mode()
+            self._pipeline = None
+
+        def sync(self) -> None:
+            """Send all queued statements and wait for their results; the first error is raised."""
+            if self._pipeline is not None:
+                self._pipeline.sync()
+
+        def _in_transaction(self) -> bool:
+            # The driver does not count what is queued, as it was not sent.
+            queued = self._pipeline is not None and self._pipeline.command_queue
+            return bool(queued) or self.info.transaction_status != TransactionStatus.IDLE
+
+        def commit(self) -> None:
+            if self._in_transaction():
+                self._control.execute("COMMIT")
+                self.sync()
+            self._used = time.monotonic()
+
+        def rollback(self) -> None:
+            # At a rollback the driver forgets its prepared statements, which is a waste after reading.
+            if self._reads and self.info.transaction_status == TransactionStatus.INTRANS:
+                self.commit()
+            while self._in_transaction():
+                try:
+                    super().rollback()
+                # After an error the statements queued behind it still have to report that they were not executed.
+                except psycopg.Error:
+                    if self.broken:
+                        raise
+            self._used = time.monotonic()
+
+        def doubtful(self) -> bool:
+            """Return whether the server may have gone away while the connection was idle."""
+            return time.monotonic() - self._used > IDLE_SECONDS or bool(wait(_readable(), self.fileno(), 0))
+
+        def close(self) -> None:
+            super().close()
+            self._pipeline = None  # it refers to this connection
+
         def wait(self, gen: Any, *more: Any, **named: Any) -> Any:
             return super().wait(self._ending(gen), *more, **named)
 
@@ -70,4 +261,7 @@ def _limited() -> Any:
             except StopIteration as done:
                 return done.value
 
-    return Limited
+    def _readable() -> Generator[Any, Any, bool]:
+        return bool((yield Wait.R))
+
+    return Pipelined

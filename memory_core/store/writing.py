@@ -98,7 +98,7 @@ _SAVE = (
     .where(session_table.c.id == bindparam("key"))
     .values({name: bindparam(name) for name in _FIELDS if name != "id"})
 )
-_INSERT_EVENTS = insert(event_table)
+_INSERT_EVENTS = insert(event_table).inline()  # nobody waits for the ids
 _CONTENTS = select(content_table.c.hash, content_table.c.data).where(
     content_table.c.scope == bindparam("scope"), content_table.c.hash.in_(bindparam("hashes", expanding=True))
 )

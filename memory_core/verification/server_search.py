@@ -12,6 +12,7 @@ from memory_core.verification.fingerprints import Wanted
 from memory_core.verification.searching import Searched, search_values
 
 _URL = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
+_POOLER = re.compile(r"(?<=[?&])pgbouncer=[^&]*&?")  # a parameter of ours, which the driver does not know
 _ROWS_AT_ONCE = 1_000
 _CONNECT_SECONDS = 10
 # Materialised views keep copies of rows; a partitioned table holds no rows itself, its partitions do.
@@ -45,7 +46,9 @@ def search_server(url: str, wanted: Wanted) -> list[Searched]:
     except ImportError as error:
         raise ConfigError("Searching PostgreSQL needs psycopg: pip install 'memory-inspector[postgres]'.") from error
     try:
-        connection = psycopg.connect(_URL.sub("postgresql://", url, count=1), connect_timeout=_CONNECT_SECONDS)
+        connection = psycopg.connect(
+            _POOLER.sub("", _URL.sub("postgresql://", url, count=1)), connect_timeout=_CONNECT_SECONDS
+        )
     # The text of an error may hold the URL, and so its password.
     except psycopg.Error as error:
         raise StoreError(f"The PostgreSQL database cannot be reached ({type(error).__name__}).") from None

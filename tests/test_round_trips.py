@@ -1,0 +1,302 @@
+"""A put on PostgreSQL in two round trips, and what must hold although statements are only queued."""
+
+import os
+import shutil
+import socket
+import socketserver
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+
+import pytest
+import test_postgres
+from engine_fakes import assistant, blocks, check_whole, note, open_memory, user
+from sqlalchemy import create_engine, delete, insert, text, update
+from test_postgres import free_port
+
+from memory_core.errors import MessageError, StoreError
+from memory_core.memory import Memory
+from memory_core.store.database import Database, parse_url
+from memory_core.store.tables import content_table, event_table, lease_table
+
+pytestmark = pytest.mark.postgres
+server, url = test_postgres.server, test_postgres.url
+
+
+class Proxy:
+    """A server on loopback that passes bytes on, counts the requests that the client waits for, and can cut all off."""
+
+    def __init__(self, url):
+        self.requests = 0
+        self._sockets = []
+        target = parse_url(url)
+        proxy = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self):
+                with socket.create_connection((target.host, target.port)) as upstream:
+                    proxy._sockets.append(upstream)
+                    back = threading.Thread(target=copy, args=(upstream, self.request))
+                    back.start()
+                    copy(self.request, upstream, proxy._count())
+                    back.join()
+
+        def copy(source, sink, counting=None):
+            try:
+                while data := source.recv(65536):
+                    if counting:
+                        counting(data)
+                    sink.sendall(data)
+                sink.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # cut off
+
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        self.url = target.set(port=self._server.server_address[1]).render_as_string(hide_password=False)
+
+    def _count(self):
+        """Return a function that reads a client's bytes: messages of a type byte and a length, after the start."""
+        waiting, started = bytearray(), False
+
+        def read(data):
+            nonlocal started
+            waiting.extend(data)
+            while len(waiting) >= 5:
+                head = 1 if started else 0
+                size = head + int.from_bytes(waiting[head : head + 4], "big")
+                if len(waiting) < size:
+                    return
+                # Sync, Flush and a simple query: each makes the server answer.
+                self.requests += started and waiting[:1] in (b"S", b"H", b"Q")
+                started = started or size != 8  # 8 bytes ask for encryption, before the start
+                del waiting[:size]
+
+        return read
+
+    def cut(self):
+        while self._sockets:
+            with suppress(OSError):  # it is closed already
+                self._sockets.pop().shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.cut()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def proxy(url):
+    proxy = Proxy(url)
+    yield proxy
+    Database.open(proxy.url).close()
+    proxy.close()
+
+
+def requests(proxy, act):
+    before = proxy.requests
+    act()
+    return proxy.requests - before
+
+
+def test_a_put_takes_two_round_trips(proxy):
+    memory = open_memory(database_uri=proxy.url, token_limit=10_000)
+    memory.put(note(0))
+    for number in range(1, 9):  # before and after statements are prepared
+        assert requests(proxy, partial(memory.put, note(number))) == 2
+    messages = [user("one"), assistant("two"), user("three")]
+    assert requests(proxy, lambda: memory.put_messages(messages)) == 2
+    assert len(memory.get_all()) == 12
+
+
+def test_a_put_with_a_setting_for_each_transaction_takes_two_round_trips(proxy):
+    memory = open_memory(database_uri=proxy.url, token_limit=10_000)
+    database = memory.session.database
+    database.settings["memory.test"] = "acme"
+    memory.put(note(0))
+    assert requests(proxy, lambda: memory.put(note(1))) == 2
+    show = text("SELECT current_setting('memory.test', true)")
+    with database.write() as connection:
+        assert connection.execute(show).scalar() == "acme"
+    with database.read() as connection:
+        assert connection.execute(show).scalar() == "acme"
+    database.settings.clear()
+    with database.read() as connection:
+        assert not connection.execute(show).scalar()
+
+
+def test_reading_takes_one_round_trip_for_each_statement_and_one_for_the_end(proxy):
+    database = Database.open(proxy.url)
+
+    def read():
+        with database.read() as connection:
+            connection.execute(text("SELECT 1")).all()
+            connection.execute(text("SELECT 2")).all()
+
+    read()
+    assert requests(proxy, read) == 3
+
+
+def test_a_transaction_that_only_writes_is_stored(proxy):
+    database = Database.open(proxy.url)
+    rows = [{"scope": "s", "hash": str(number), "data": "words"} for number in range(1_500)]
+
+    def write():
+        with database.write() as connection:
+            connection.execute(insert(content_table), rows)
+
+    assert requests(proxy, write) == 1
+    with database.read() as connection:
+        assert len(connection.execute(content_table.select()).all()) == 1_500
+
+
+def test_what_only_writes_and_fails_stores_nothing(url):
+    database = Database.open(url)
+
+    def fail():
+        with database.write() as connection:
+            connection.execute(insert(content_table), [{"scope": "s", "hash": "h", "data": "words"}])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with database.read() as connection:
+        assert connection.execute(content_table.select()).all() == []
+
+
+def test_the_number_of_changed_rows_is_right_though_changes_are_queued(url):
+    with Database.open(url).write() as connection:
+        rows = [{"key": str(number), "owner": "", "until": 0.0} for number in range(3)]
+        connection.execute(insert(lease_table), rows)
+        changed = connection.execute(update(lease_table).where(lease_table.c.key != "0").values(owner="me"))
+        gone = connection.execute(delete(lease_table).where(lease_table.c.owner == "me"))
+        assert (gone.rowcount, changed.rowcount) == (2, 2)
+        assert connection.execute(update(lease_table).values(owner="you")).rowcount == 1
+
+
+@pytest.mark.parametrize("fails", ["at the end", "before reading"])
+def test_an_error_in_a_queued_statement_stores_nothing_and_the_connection_works_afterwards(proxy, fails):
+    database = Database.open(proxy.url)
+    good, bad = ({"scope": "s", "hash": key, "data": data} for key, data in (("1", "words"), ("2", None)))
+
+    def fail():
+        with database.write() as connection:
+            for row in (good, bad, good | {"hash": "3"}):
+                connection.execute(insert(content_table), [row])
+            if fails == "before reading":
+                connection.execute(text("SELECT 1"))
+
+    for _ in range(8):  # before and after statements are prepared
+        with pytest.raises(StoreError, match="did not do what was asked"):
+            fail()
+        with database.write() as connection:
+            assert connection.execute(content_table.select()).all() == []
+    assert database.engine.pool.checkedin() == 1  # the connection was not given up
+
+
+def test_a_value_that_cannot_be_stored_is_named_though_it_is_queued(url):
+    values = {"session_id": "s", "turn": 2**40, "at": 0.0, "actor": "", "kind": "", "block": None, "data": ""}
+    with pytest.raises(MessageError, match="cannot be stored"), Database.open(url).write() as connection:
+        connection.execute(insert(event_table).inline(), [values])
+
+
+def test_a_server_that_was_restarted_between_puts_is_not_noticed(proxy):
+    memory = open_memory(database_uri=proxy.url, memory_blocks=blocks())
+    memory.put(note(0))
+    proxy.cut()
+    memory.put(note(1))
+    with memory.session.database.read() as connection:  # as a server says that it stops
+        pids = connection.execute(text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")).scalars()
+        pids = [str(pid) for pid in pids]
+    other = create_engine(parse_url(proxy.url))
+    with other.connect() as connection:
+        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM unnest(ARRAY[{','.join(pids)}]) pid"))
+    other.dispose()
+    time.sleep(0.2)
+    memory.put(note(2))
+    assert [message.content for message in memory.get_all()] == [note(number).content for number in range(3)]
+
+
+def test_a_connection_that_was_idle_for_long_is_tested_first(proxy, monkeypatch):
+    memory = open_memory(database_uri=proxy.url, token_limit=10_000)
+    memory.put(note(0))
+    monkeypatch.setattr("memory_core.store.postgresql.IDLE_SECONDS", -1)
+    assert requests(proxy, lambda: memory.put(note(1))) == 3
+
+
+def test_an_engine_of_the_caller_works_with_and_without_settings(url):
+    engine = create_engine(parse_url(url))
+    memory = Memory.from_defaults("s", engine=engine, token_limit=10_000)
+    memory.session.database.settings["memory.test"] = "acme"
+    memory.put(user("hello"))
+    with memory.session.database.read() as connection:
+        assert connection.execute(text("SELECT current_setting('memory.test')")).scalar() == "acme"
+        assert connection.execute(text("SHOW transaction_isolation")).scalar() == "repeatable read"
+    assert len(memory.get_all()) == 1
+    engine.dispose()
+
+
+@pytest.fixture
+def pooler(url, tmp_path_factory):
+    """The URL of the database behind a PgBouncer with two connections, lent for one transaction each."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        assert "CI" not in os.environ, "PgBouncer must be installed where CI runs"
+        pytest.skip("PgBouncer is not installed")
+    target, port = parse_url(url), free_port()
+    config = tmp_path_factory.mktemp("pooler") / "pgbouncer.ini"
+    config.write_text(
+        f"[databases]\n* = host={target.host} port={target.port} user=ana\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+        f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n"
+    )
+    other = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    # It refuses to run as root, and reads its configuration from the standard input here, as its folder is root's.
+    command = [program, "-q", "/dev/stdin"]
+    with open(config) as read, open(config.with_suffix(".log"), "w") as log:
+        process = subprocess.Popen(command, stdin=read, stdout=log, stderr=log, cwd="/", **other)
+    try:
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert process.poll() is None, config.with_suffix(".log").read_text()
+                time.sleep(0.05)
+        yield target.set(port=port).update_query_dict({"pgbouncer": "true"}).render_as_string(hide_password=False)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_a_pooler_that_lends_connections_for_one_transaction_is_enough(pooler):
+    memories = [open_memory(f"s{number}", database_uri=pooler, memory_blocks=blocks()) for number in range(4)]
+    database = memories[0].session.database
+    database.settings["memory.test"] = "acme"
+
+    def use(memory):
+        for number in range(12):
+            memory.put(note(number))
+            memory.get(f"What was note {number}?")
+
+    threads = [threading.Thread(target=use, args=(memory,)) for memory in memories]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for memory in memories:
+        check_whole(memory, range(12))
+    with database.read() as connection:
+        limits = connection.execute(
+            text("SELECT current_setting('lock_timeout'), current_setting('statement_timeout')")
+        )
+        assert limits.one() == ("30s", "1min")
+    database.settings.clear()
+    with database.engine.connect() as connection:  # a transaction of another program
+        shown = connection.exec_driver_sql(
+            "SELECT current_setting('lock_timeout'), current_setting('memory.test', true)"
+        )
+        assert shown.one() in [("0", ""), ("0", None)]
+    database.close()
