@@ -206,13 +206,14 @@ _RULES: tuple[Rule, ...] = (
     ),
     *(
         _rule(
-            rf"(?:[Yy]o |[Yy]a )?(?:[Mm]e (?:{said}|he {said[:-1]}ado)|[Nn]os (?:{said[:-1]}amos|hemos {said[:-1]}ado))"
+            rf"(?:[Yy]o |[Yy]a )?(?:[Mm]e (?:{first}|he {first[:-1]}ado)|"
+            rf"[Nn]os (?:{first[:-1]}amos|hemos {first[:-1]}ado))"
             rf"(?: (?P<whom>(?:con|de) {_NAME}))?(?: (?:ayer|hace poco|este año|el (?:año|mes) pasado))?",
             f"{_USER} se {third} {{whom}}",
             "personal",
             slots.MARITAL,
         )
-        for said, third in _BECAME.items()
+        for first, third in _BECAME.items()
     ),
     _rule(
         rf"{_I}(?:[Ee]stoy|[Ee]stamos) (?P<what>(?:buscando|planeando|preparando|organizando|"
@@ -261,7 +262,7 @@ _RULES: tuple[Rule, ...] = (
 
 _FIRST = {third: first for first, (third, _) in reversed(_VERBS.items())} | {
     **{"es": "soy", "está": "estoy", "tiene": "tengo", "se llama": "me llamo", "se mudó": "me mudé"},
-    **{f"se {third}": f"me {said}" for said, third in _BECAME.items()},
+    **{f"se {third}": f"me {first}" for first, third in _BECAME.items()},
 }
 _THE_USER = pattern(r"\bEl usuario (?P<not>(?:ya )?no |nunca )?(?P<verb>se \w+|[\wáéíóúñ]+)")
 _OF_THE_USER = pattern(r"\b(?P<the>El|La|Los|Las) (?P<noun>[\wáéíóúñ ]{2,40}?) del usuario\b")
