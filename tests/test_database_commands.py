@@ -60,10 +60,9 @@ def test_a_database_of_version_7_on_postgresql_gets_its_tenants(url, shared_serv
     before = memory.get_all()
     memory.session.database.close()
     back_to_version_7(url)
-    role = "reader"
-    shared_server.execute(f"DROP ROLE IF EXISTS {role}")
+    role = f"reader_of_{url.rsplit('/', 1)[1]}"  # roles are the server's, shared by its databases
     shared_server.execute(f"CREATE ROLE {role} LOGIN")
-    shared_server.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", url.rsplit("/", 1)[1])
+    shared_server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}", url.rsplit("/", 1)[1])
     # Whoever does not own the tables is told who has to upgrade them.
     assert command(["tenants", "--database", url.replace("ana:secret-word", role)]) != 0
     assert schema_version(url) == 7

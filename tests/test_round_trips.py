@@ -11,10 +11,9 @@ from contextlib import suppress
 from functools import partial
 
 import pytest
-import test_postgres
 from engine_fakes import assistant, blocks, check_whole, note, open_memory, user
+from postgres_kit import free_port, unprivileged
 from sqlalchemy import create_engine, delete, insert, text, update
-from test_postgres import free_port
 
 from memory_core.errors import MessageError, StoreError
 from memory_core.memory import Memory
@@ -22,7 +21,6 @@ from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import content_table, event_table, lease_table
 
 pytestmark = pytest.mark.postgres
-server, url = test_postgres.server, test_postgres.url
 
 
 class Proxy:
@@ -252,11 +250,10 @@ def pooler(url, tmp_path_factory):
         f"[databases]\n* = host={target.host} port={target.port} user=ana\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
         f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n"
     )
-    other = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
     # It refuses to run as root, and reads its configuration from the standard input here, as its folder is root's.
     command = [program, "-q", "/dev/stdin"]
     with open(config) as read, open(config.with_suffix(".log"), "w") as log:
-        process = subprocess.Popen(command, stdin=read, stdout=log, stderr=log, cwd="/", **other)
+        process = subprocess.Popen(command, stdin=read, stdout=log, stderr=log, cwd="/", **unprivileged())
     try:
         for _ in range(200):
             try:

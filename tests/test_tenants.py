@@ -101,11 +101,11 @@ class TestOnPostgreSQL:
 
     def test_a_role_that_owns_no_table_can_do_everything_a_session_needs(self, url, shared_server):
         database = Database.open(url)
-        shared_server.execute("DROP ROLE IF EXISTS app")
-        shared_server.execute("CREATE ROLE app LOGIN")
-        database.grant("app")
+        role = f"app_of_{url.rsplit('/', 1)[1]}"  # roles are the server's, shared by its databases
+        shared_server.execute(f"CREATE ROLE {role} LOGIN")
+        database.grant(role)
         database.close()
-        other = Database.open(url.replace("ana:secret-word", "app"), tenant="acme")
+        other = Database.open(url.replace("ana:secret-word", role), tenant="acme")
         memory = filled(other, "heron")
         assert "heron" in str(memory.get_all())
         delete_session(other, "s")
