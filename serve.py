@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 import streamlit as st
 from starlette.middleware import Middleware
 
+from memory_inspector.server.metrics import Metrics
 from memory_inspector.server.recording_proxy import RecordingProxy
 from memory_inspector.server.span_receiver import SpanReceiver
 from ui.server.assets import Assets
 from ui.server.lean_start import leave_out
 from ui.server.security import OwnPagesOnly, SecurityHeaders
-from ui.server.serving import host_allowed, open_receiver, session_of
+from ui.server.serving import host_allowed, open_receiver, session_of, tenant_databases
 from ui.server.shell import Shell
 from ui.server.warm_up import warm_up
 from ui.tab.entry_point import started_whole
@@ -33,9 +34,10 @@ app = st.App(
     "app.py",
     lifespan=lifespan,
     middleware=[
-        # These two come first, since requests of agents must not reach the pages.
+        # These three come first, since requests of agents must not reach the pages.
         Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed),
         Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed),
+        Middleware(Metrics, databases=tenant_databases, host_allowed=host_allowed),
         # Before the three below, so that their answers carry the headers too.
         Middleware(SecurityHeaders),
         Middleware(OwnPagesOnly),

@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from socket import socket
 
+from memory_core import Database
 from memory_core.adapters.inspecting import InspectingTools
 from memory_core.config import Settings
 from memory_core.errors import ConfigError, FormatError
 from memory_core.services import Services
-from memory_core.store.database import Database
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
 from memory_inspector.commands import database_commands, probe_commands, value_command

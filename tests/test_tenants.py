@@ -42,6 +42,10 @@ def test_on_sqlite_a_tenant_has_a_file_of_its_own(tmp_path):
     assert Database.open(uri).tenants() == ["", "acme", "globex"]
     again = Memory.from_defaults("s", database_uri=uri, tenant="acme", services=SERVICES)
     assert [message.content for message in again.get_all()] == ["This is acme."]
+    assert Database.open(uri, tenant="acme").delete_tenant() == 1
+    with pytest.raises(StoreError):
+        again.put(user("Is anybody there?"))
+    assert Database.open(uri).tenants() == ["", "globex"]
 
 
 @pytest.mark.postgres

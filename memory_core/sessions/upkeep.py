@@ -1,11 +1,14 @@
-"""Maintenance for a long-running process: due deliveries, missing vectors, remains of crashed work."""
+"""Maintenance: due deliveries, missing vectors, remains of crashed work, and revisions that a database lacks."""
 
 import time
+from dataclasses import dataclass
 
-from memory_core.store.database import Database
+from memory_core.store.database import Database, schema_version
 from memory_core.store.delivery_rows import waiting_sessions
 from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS, erase_what_was_left
+from memory_core.store.migrations import pending
 from memory_core.store.split_writes import Pieces
+from memory_core.store.tables import SCHEMA_VERSION
 from memory_core.store.vector_rows import sessions_without_vectors
 from memory_core.store.writing import read_opened
 
@@ -31,3 +34,25 @@ def sessions_that_show_stores(database: Database) -> list[str]:
 def erase_remains_of_crashed_work(database: Database) -> None:
     """Erase incomplete sessions of a process that ended while storing or erasing them."""
     erase_what_was_left(Pieces(database), before=time.time() - LEFT_AFTER_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Schema version of a database, and what it lacks."""
+
+    version: int
+    newest: int
+    """Schema version of this program."""
+    pending: tuple[tuple[int, str], ...]
+    """Number and description of each revision that an upgrade would run, oldest first."""
+
+
+def schema_of(url: str) -> Schema | None:
+    """Return the schema of the database at a URL, which is not upgraded; None without our tables.
+
+    Raises:
+        ConfigError: `url` is no database URL.
+        StoreError: the database cannot be reached.
+    """
+    version = schema_version(url)
+    return Schema(version, SCHEMA_VERSION, tuple(pending(version))) if version is not None else None

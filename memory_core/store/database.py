@@ -8,6 +8,7 @@ Databases are shared per URL within a process.
 import copy
 import logging
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -29,6 +30,7 @@ from sqlalchemy import (
     create_engine,
     create_mock_engine,
     event,
+    func,
     insert,
     inspect,
     literal_column,
@@ -53,6 +55,7 @@ from memory_core.store.tables import (
     TABLES,
     prepare_for_postgresql,
     schema_table,
+    session_table,
     tenant_table,
 )
 from memory_core.store.tenants import (
@@ -156,11 +159,14 @@ class Database:
             if not str(parsed.database).startswith("file:"):
                 # A relative path is another file once the working directory changes.
                 parsed = parsed.set(database=os.path.abspath(str(parsed.database)))
-                parsed, tenant = sqlite_file(parsed, tenant), ""
+                parsed = sqlite_file(parsed, tenant)
         key = (parsed.render_as_string(hide_password=False), schema, "")
         with _open_lock:
             # Under the lock, so that threads that open one URL at the same time get the same database.
             database = cls._joined(key) or _open.setdefault(key, cls._on(_create(parsed), schema))
+            if database.is_sqlite:
+                database.tenant = tenant
+                return database
         return database._for_tenant(tenant)
 
     def _for_tenant(self, tenant: str) -> "Database":
@@ -328,6 +334,12 @@ class Database:
         """
         if not self.tenant:
             raise ConfigError("the default tenant cannot be deleted; delete its sessions")
+        if self._file is not None:
+            with self.read() as connection:
+                sessions = connection.execute(select(func.count()).select_from(session_table)).scalar_one()
+            self.engine.dispose()
+            shutil.rmtree(self._file.parent)  # with its log and copies; open databases refuse to write from now on
+            return int(sessions)
         with self.write() as connection:
             return delete_tenant(connection, self.tenant, self._schema)
 

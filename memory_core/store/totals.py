@@ -1,7 +1,7 @@
 """Totals over all sessions: one query per kind of total, for any number of sessions."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from memory_core.store.database import chunks
 from memory_core.store.tables import (
     block_table,
     collection_table,
+    delivery_table,
     event_table,
     fact_table,
     message_table,
@@ -132,3 +133,37 @@ def count_sessions(connection: Connection) -> int:
     """Return the number of sessions that were not deleted."""
     query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))
     return int(connection.execute(query).scalar_one())
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits in a database."""
+
+    waiting: int
+    parked: int
+    oldest: float | None
+    """Time since which the oldest waiting delivery is due, in seconds since 1970."""
+    learned_after: tuple[float, ...]
+    """Seconds from due to done of recent deliveries, ascending."""
+
+
+def read_backlog(connection: Connection, *, done_since: float) -> Backlog:
+    """Return the number of deliveries that wait, and how long those done since a time took."""
+    d = delivery_table.c
+    states = select(d.state, func.count(), func.min(d.created_at)).where(d.state.in_(["pending", "parked"]))
+    by_state = {state: (count, oldest) for state, count, oldest in connection.execute(states.group_by(d.state))}
+    waiting, oldest = by_state.get("pending", (0, None))
+    recent = select(d.done_at - d.created_at).where(d.state == "done", d.done_at >= done_since)
+    took = sorted(max(0.0, seconds) for seconds in connection.execute(recent).scalars())
+    return Backlog(waiting, by_state.get("parked", (0, None))[0], oldest, tuple(took))
+
+
+def newest_position(connection: Connection) -> int:
+    """Return the position of the newest event of all sessions; 0 without any."""
+    return connection.execute(select(func.max(_e.id))).scalar() or 0
+
+
+def count_new_events(connection: Connection, after: int, upto: int, kinds: Sequence[str]) -> dict[str, int]:
+    """Return the number of events by kind with a position above `after` and up to `upto`, over all sessions."""
+    query = select(_e.kind, func.count()).where(_e.id > after, _e.id <= upto, _e.kind.in_(kinds)).group_by(_e.kind)
+    return {row[0]: row[1] for row in connection.execute(query)}

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import URL
 
+from memory_core import Database
 from memory_core.errors import ConfigError
-from memory_core.store.database import Database, parse_url, schema_version
-from memory_core.store.migrations import pending
-from memory_core.store.tables import SCHEMA_VERSION
+from memory_core.sessions.upkeep import schema_of
+from memory_core.store.database import parse_url
 
 DATABASE = "an agent's database: a URL or an SQLite file"
 
@@ -31,16 +31,16 @@ def add_commands(commands: Any) -> None:
 
 def _upgrade(arguments: argparse.Namespace) -> int:
     url = database_url(arguments.database)
-    before = schema_version(url)
-    if before is None:
+    schema = schema_of(url)
+    if schema is None:
         raise ConfigError("This database holds no tables of Memory Inspector: they are created when it is first used.")
     if arguments.dry_run:
-        for number, description in pending(before):
+        for number, description in schema.pending:
             print(f"{number}: {description}")
-        print(f"Schema version {before}; this program has {SCHEMA_VERSION}. Nothing was changed.")
+        print(f"Schema version {schema.version}; this program has {schema.newest}. Nothing was changed.")
         return 0
     with Database.open(url) as database:
-        print(f"Schema version {before} → {SCHEMA_VERSION}." if before < SCHEMA_VERSION else "Nothing to upgrade.")
+        print(f"Schema version {schema.version} → {schema.newest}." if schema.pending else "Nothing to upgrade.")
         if arguments.grant is not None:
             database.grant(arguments.grant)
             print(f"{arguments.grant} may read and write the rows.")

@@ -9,6 +9,9 @@ from streamlit.config import get_option
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memory_core import Database
     from memory_core.attach.receiving import Receiver
     from memory_core.engine.session import Session
 
@@ -33,3 +36,13 @@ def open_receiver() -> "Receiver":
     from ui.tab.services import engine
 
     return Receiver(lambda: engine().database, session_of)
+
+
+def tenant_databases() -> "Iterator[Database]":
+    """Open the app's database for each tenant, one after the other."""
+    from memory_core import Database
+    from ui.tab.services import engine
+
+    own = engine()
+    for tenant in own.database.tenants():
+        yield Database.open(own.settings.database, tenant=tenant)

@@ -1,0 +1,127 @@
+"""`/metrics` on a real loopback server: what agents did and what waits, in Prometheus' format."""
+
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+import uvicorn
+from engine_fakes import NoteExtractor, blocks, note, on_file, open_memory
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+
+from memory_core import Database, Memory, Services
+from memory_inspector.server.metrics import PATH, Metrics
+
+
+class FailingExtractor(NoteExtractor):
+    def extract(self, *_, **__):
+        raise RuntimeError("the model is away")
+
+
+@pytest.fixture
+def serve():
+    """Return a function that serves the metrics of a database's tenants and returns the address."""
+    servers = []
+
+    def started(url):
+        def databases():
+            with Database.open(url) as root:
+                names = root.tenants()
+            for name in names:
+                yield Database.open(url, tenant=name)
+
+        port = socket.socket()
+        port.bind(("127.0.0.1", 0))
+        app = Metrics(Starlette(), databases)
+        server = uvicorn.Server(uvicorn.Config(app, interface="asgi3", log_config=None, lifespan="off", loop="asyncio"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, daemon=True)
+        thread.start()
+        servers.append((server, thread))
+        while not server.started:
+            time.sleep(0.01)
+        return f"http://127.0.0.1:{port.getsockname()[1]}{PATH}"
+
+    yield started
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join(10)
+
+
+def scraped(address, tenant=""):
+    """Return the values of a tenant by name; those of a quantile under `name:quantile`."""
+    with urllib.request.urlopen(address) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    return {
+        ":".join([sample.name.removeprefix("memory_inspector_"), *filter(None, [sample.labels.get("quantile")])]): (
+            sample.value
+        )
+        for family in families
+        for sample in family.samples
+        if sample.labels["tenant"] == tenant
+    }
+
+
+def test_what_other_processes_do_is_counted_from_the_first_request_on(tmp_path, serve):
+    url = on_file(tmp_path)
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    memory.put(note(0))
+    address = serve(url)
+    first = scraped(address)
+    assert (first["sessions"], first["messages_total"], first["contexts_total"]) == (1, 0, 0)
+    for number in range(1, 13):
+        memory.put(note(number))
+    memory.build_context("What was note 3?")
+    second = scraped(address)
+    assert (second["messages_total"], second["contexts_total"]) == (12, 1)
+    assert (second["deliveries_waiting"], second["learning_lag_seconds"]) == (0, 0)
+    assert 0 <= second["learning_seconds:0.5"] <= second["learning_seconds:0.95"]
+    assert scraped(address) == second  # nothing happened in between
+
+
+def test_what_is_not_learned_waits_and_gets_older(tmp_path, serve):
+    url = on_file(tmp_path)
+    memory = Memory.from_defaults(
+        "s",
+        database_uri=url,
+        memory_blocks=blocks(FailingExtractor()),
+        token_limit=40,
+        token_flush_size=14,
+        tokenizer_fn=str.split,
+        services=Services(),
+        clock=lambda: time.time() - 3_600,  # an hour ago
+    )
+    for number in range(12):
+        memory.put(note(number))
+    load = scraped(serve(url))
+    assert load["deliveries_waiting"] >= 1
+    assert load["learning_lag_seconds"] >= 3_600
+
+
+def test_tenants_have_figures_of_their_own(tmp_path, serve):
+    url = on_file(tmp_path)
+    for tenant, sessions in (("", 1), ("acme", 2)):
+        for number in range(sessions):
+            Memory.from_defaults(f"s{number}", database_uri=url, tenant=tenant).session.database.close()
+    address = serve(url)
+    assert (scraped(address)["sessions"], scraped(address, "acme")["sessions"]) == (1, 2)
+
+
+def test_a_page_in_a_browser_and_an_unknown_host_are_refused(tmp_path, serve):
+    open_memory(database_uri=on_file(tmp_path))
+    address = serve(on_file(tmp_path))
+    for header, value in (("Host", "evil.example"), ("Origin", "http://evil.example")):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(address, headers={header: value}))
+        assert refused.value.code == 403
+
+
+def test_a_database_that_is_away_is_one_status(tmp_path, serve):
+    url = on_file(tmp_path)
+    open_memory(database_uri=url).session.database.close()
+    address = serve("postgresql://ana@127.0.0.1:1/none?connect_timeout=1")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(address)
+    assert refused.value.code == 503
