@@ -309,6 +309,10 @@ class DatabaseVectors:
         for some in chunks(rows, 2_000):
             yield from self._all_stored(some)
 
+    def numbers(self) -> Sequence[int]:
+        with self._database.read() as connection:
+            return connection.execute(select(_v.id).where(_v.collection.in_(self._of))).scalars().all()
+
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
         """Return the vectors with these ids, by ascending id."""
         vectors: list[StoredVector] = []

@@ -1,6 +1,6 @@
 """Promises of a vector index, tried on random vectors against the exact scan."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,12 @@ class ListSource:
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
         return (StoredVector(number, vector) for number, vector in sorted(self.stored.items()) if number > after)
+
+    def numbers(self) -> Sequence[int]:
+        return list(self.stored)
+
+    def some(self, numbers: Sequence[int]) -> list[StoredVector]:
+        return [StoredVector(number, self.stored[number]) for number in sorted(numbers) if number in self.stored]
 
     def add(self, *vectors: ArrayLike) -> "ListSource":
         for vector in vectors:

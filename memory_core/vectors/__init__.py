@@ -1,4 +1,4 @@
-"""Nearest-neighbour search: an exact scan of the database's vectors, or Chroma as a faster copy.
+"""Nearest-neighbour search: an exact scan of the database's vectors, or a faster copy in pgvector or Chroma.
 
 `vector_index.py` has the protocol of an index, and `keyword.py` the keyword search. `planning/retrieval_plan.py`
 decides which results the context gets.

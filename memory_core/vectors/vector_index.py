@@ -4,7 +4,7 @@ The vectors themselves are stored in the database, in *collections*. An index se
 collections; it follows the database and can be deleted and rebuilt at any time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +53,14 @@ class VectorSource(Protocol):
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
         """Return all vectors with a number above `after`, smallest number first."""
+        ...
+
+    def numbers(self) -> Sequence[int]:
+        """Return the numbers of all vectors, in any order."""
+        ...
+
+    def some(self, numbers: Sequence[int]) -> list[StoredVector]:
+        """Return the vectors with these numbers, smallest number first; unknown numbers are left out."""
         ...
 
 
