@@ -196,8 +196,9 @@ class Settings:
 
     @property
     def index(self) -> str | Path | None:
-        """The vector index to use: a Chroma server, else a folder, else None (exact scan)."""
-        return self.chroma_url or (self.home / "chroma" if self.home else None)
+        """The vector index to use: a Chroma server, else a folder for SQLite; None: that of the database."""
+        beside_file = self.home is not None and not str(self.database_url).startswith("postgres")
+        return self.chroma_url or (self.home / "chroma" if self.home and beside_file else None)
 
 
 def _folder_of_the_app() -> Path:

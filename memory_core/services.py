@@ -4,6 +4,7 @@ Everything slow to load is created on first use, once per `Services`.
 """
 
 import copy
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import cached_property
@@ -13,8 +14,10 @@ from typing import TypeVar, cast
 
 from memory_core.argument_checks import coerce_to_protocol
 from memory_core.models.protocols import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
+from memory_core.store.database import Database
 from memory_core.store.message_rows import MessageCache
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.pgvector import PgvectorIndex
 from memory_core.vectors.vector_index import VectorIndex
 
 Made = TypeVar("Made")
@@ -49,6 +52,7 @@ class Services:
         self._lock = Lock()
         self._remembered: OrderedDict[tuple[Hashable, ...], object] = OrderedDict()
         self.messages = MessageCache()
+        self._pgvector: weakref.WeakKeyDictionary[Database, PgvectorIndex] = weakref.WeakKeyDictionary()
         self.exact = ExactIndex()
         """Index that searches the database's own vectors: for explanations, and when `index` does not respond."""
 
@@ -83,10 +87,13 @@ class Services:
             return
         with self._lock:
             # Swapped under the lock but closed outside of it, as closing may wait for a server.
-            index, self._index = self._index, self._given_index
-        close = getattr(index, "close", None)  # a custom index may have none
-        if callable(close):
-            close()
+            indexes = [self._index, *self._pgvector.values()]
+            self._index = self._given_index
+            self._pgvector.clear()
+        for index in indexes:
+            close = getattr(index, "close", None)  # a custom index may have none
+            if callable(close):
+                close()
 
     def __enter__(self) -> "Services":
         return self
@@ -94,9 +101,22 @@ class Services:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def index_of(self, database: Database) -> VectorIndex:
+        """Return the index in which a database's vectors are searched: pgvector on PostgreSQL unless one was given."""
+        if self._base is not None:
+            return self._base.index_of(database)
+        if database.is_sqlite or self._given_index is not None:
+            return self.index
+        with self._lock:
+            index = self._pgvector.get(database)
+            if index is None:
+                # By a weak reference, as the dictionary would otherwise keep every database.
+                index = self._pgvector[database] = PgvectorIndex(weakref.proxy(database), exact=self.exact)
+            return index
+
     @property
     def index(self) -> VectorIndex:
-        """The index in which vectors are searched."""
+        """The index that was given, or the exact scan; that of a database is `index_of`."""
         if self._base is not None:
             return self._base.index
         with self._lock:

@@ -42,6 +42,7 @@ from memory_core.store.message_rows import StoredMessage
 from memory_core.store.vector_rows import DatabaseVectors, Node, sessions_that_share
 from memory_core.text import stems
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.pgvector import PgvectorIndex
 from memory_core.vectors.vector_index import Vector, VectorIndex
 
 VECTOR_WEIGHT = 0.4
@@ -325,7 +326,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             new = {node.number: _NotStored(search_words(unsaved[node.number]), one.stems) for node, one in described}
         if not question or not stored.nodes:
             return None
-        index: VectorIndex = self.vector_store or reading.services.index
+        index = self.index(reading.services, reading.database)
         embedder = self.embedder(reading.services)
         weights = self.boost_weights
         # Without the speaker boost, the speaker's name must stay among the words, or it would not be searched for.
@@ -405,8 +406,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def read_ahead(self, reading: ReadContext) -> None:
         """Load all stored units and vectors into this process, so that the first question need not wait."""
         self.stored(reading)
-        index = self.vector_store or reading.services.index
-        if isinstance(index, ExactIndex) and self.vector_weight > 0:
+        index = self.index(reading.services, reading.database)
+        if isinstance(index, ExactIndex | PgvectorIndex) and self.vector_weight > 0:
             index.load(self.source(reading))
 
     def stored(self, reading: ReadContext) -> Stored:
@@ -419,6 +420,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             return cache.catch_up(
                 connection, sessions, self.name, lambda connection, new: self._heard(connection, reading, new)
             )
+
+    def index(self, services: Services, database: Database) -> VectorIndex:
+        """Return the index that this block searches."""
+        return self.vector_store or services.index_of(database)
 
     def source(self, reading: ReadContext) -> DatabaseVectors:
         """Return the vectors of this session's stored units under the present embedder."""

@@ -207,7 +207,18 @@ def search(
         nodes = _of_this_session(session, found_in.stored(reading).nodes)
         listed = _ranked(reading, nodes, (), _unasked(nodes))
         counts = _counts(listed)
-        return Search(name, query, used, None, listed, counts, len(nodes), 0, None, reading.services.index.name)
+        return Search(
+            name,
+            query,
+            used,
+            None,
+            listed,
+            counts,
+            len(nodes),
+            0,
+            None,
+            found_in.index(reading.services, reading.database).name,
+        )
     ranked, unknown = _rank_turns(found_in, reading, recall, _asked_units(context, name))
     nodes = _of_this_session(session, recall.nodes)
     return Search(

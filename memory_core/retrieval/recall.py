@@ -65,7 +65,7 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
     blocks = {attached.name: attached.block for attached in session.blocks}
     for name, collection in sorted(emptied):
         block = blocks.get(name)
-        index = session.services.index
+        index = session.services.index_of(session.database)
         if isinstance(block, VectorMemoryBlock):
             block.evict(session.services, session.database, session.id)
             index = block.vector_store or index

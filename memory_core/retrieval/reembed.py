@@ -123,7 +123,7 @@ def _unusable(session: Session, block: VectorMemoryBlock) -> set[int]:
 
 
 def _forget_copies(session: Session, block: VectorMemoryBlock, collections: list[str]) -> None:
-    index = block.vector_store or session.services.index
+    index = block.index(session.services, session.database)
     for collection in collections:
         session.services.exact.forget(collection)
         with suppress(VectorIndexError):  # unreachable: that copy is never requested again

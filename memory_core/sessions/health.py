@@ -123,7 +123,7 @@ def rebuild_index(
         StoreError: the database cannot be reached.
         VectorIndexError: the index cannot be reached.
     """
-    index = services.index
+    index = services.index_of(database)
     # Before anything is discarded: without the index nothing could be rebuilt.
     index.check()
     with database.read() as connection:
@@ -241,7 +241,7 @@ def _database(database: Database) -> _Answer:
 
 
 def _vectors(database: Database, services: Services) -> _Answer:
-    index = services.index
+    index = services.index_of(database)
     try:
         index.check()
         newest = _newest(database)

@@ -1,18 +1,24 @@
 """pgvector, the index in PostgreSQL, against the exact scan."""
 
+import gc
 import multiprocessing
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from engine_fakes import HashEmbedder, note, on_file, open_memory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 from vector_fakes import ListSource, queries, random_vectors
 
+from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.config import Settings
 from memory_core.errors import StoreError, VectorIndexError
+from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
 from memory_core.testing.index_promises import check_vector_index
 from memory_core.vectors.exact import ExactIndex
@@ -388,3 +394,56 @@ def clustered(count, *, seed=1, dim=384):
     random = np.random.default_rng(seed)
     vectors = topics[random.integers(0, len(topics), count)] + 0.9 * random.normal(size=(count, dim))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def turns():
+    return [VectorMemoryBlock(name="turns", embed_model=HashEmbedder())]
+
+
+def test_a_memory_on_postgresql_searches_with_pgvector_and_finds_what_sqlite_finds(
+    shared_server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("memory_core.blocks.vector.WIDE_CANDIDATES", 50)  # fewer than there are turns
+    contexts = []
+    for uri in (shared_server.new_database("vector"), on_file(tmp_path)):
+        memory = open_memory(database_uri=uri, memory_blocks=turns())
+        database, index = memory.session.database, memory.session.services.index_of(memory.session.database)
+        index._min_vectors = 20
+        for number in range(100):
+            memory.put(note(number))
+        if not database.is_sqlite:
+            assert index is memory.session.services.index_of(database)
+            assert memory.retrieval.search("What was note 7?").index == index.name == "pgvector in the database"
+            for builder in index._builders.values():
+                builder.join()
+            assert len(tables(database)) == 1
+        contexts.append([memory.get(f"What was note {number}?") for number in range(5)])
+        if not database.is_sqlite:
+            memory.session.forget("note 7")
+            assert tables(database) == []
+        memory.session.services.close()
+        database.close()
+    assert contexts[0] == contexts[1]
+
+
+def test_an_index_that_was_chosen_stays_chosen_on_postgresql(url, monkeypatch, tmp_path):
+    chosen = ExactIndex()
+    with Database.open(url) as database, Services(index=chosen) as services:
+        assert services.index_of(database) is chosen
+    of_server = {"MEMORY_INSPECTOR_DATABASE_URL": url, "MEMORY_INSPECTOR_HOME": str(tmp_path)}
+    assert Settings.from_environment(of_server).index is None
+    with_chroma = Settings.from_environment(of_server | {"MEMORY_INSPECTOR_CHROMA_URL": "http://localhost:8000"})
+    assert with_chroma.index == "http://localhost:8000"
+    assert Settings.from_environment({"MEMORY_INSPECTOR_HOME": str(tmp_path)}).index == tmp_path / "chroma"
+
+
+def test_an_index_does_not_keep_its_database_open(url):
+    services = Services()
+    database = Database.open(url)
+    services.index_of(database)
+    database.close()
+    gone = weakref.ref(database)
+    del database
+    gc.collect()
+    assert gone() is None
+    services.close()

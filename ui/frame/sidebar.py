@@ -158,7 +158,7 @@ def _in_use(chosen: model.Chosen | None) -> None:
         parts = {
             "Facts learned by": services.extractor.name,
             "Embeddings": services.embedder.id,
-            "Vectors": services.index.name,
+            "Vectors": services.index_of(engine().database).name,
             "Database": engine().database.url,
             "Tokens counted with": engine().open(session_id, services).session.counter_id,
         }

@@ -69,9 +69,9 @@ def _load_models() -> None:
     from ui.tab.services import engine
 
     try:
-        services = engine().services
+        services, database = engine().services, engine().database
         # One word is embedded, because some embedders load their model only with the first text.
         services.embedder.embed(["Hello"])
-        services.index.check()
+        services.index_of(database).check()
     except MemoryInspectorError as error:
         _log.warning("could not load what the first question will need: %s", error)

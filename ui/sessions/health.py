@@ -263,7 +263,7 @@ def _explained(check: Check, running: Job | None) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.error(f"{LABELS[check.part]}: {plain(check.text)}", icon=":material/error:", width="stretch")
-        if check.part == "vectors" and can_be_rebuilt(engine().services.index):
+        if check.part == "vectors" and can_be_rebuilt(engine().services.index_of(engine().database)):
             st.button(
                 "Rebuild index",
                 key="sessions__rebuild_failed",
@@ -283,7 +283,7 @@ def _maintenance(running: Job | None) -> None:
         try:
             bytes_, free = size_of(shared.database)
             st.markdown(f"Database: {size(bytes_)}  \n:small[:gray[{plain(shared.database.url)}]]")
-            index = shared.services.index
+            index = shared.services.index_of(shared.database)
         except MemoryInspectorError as error:
             st.error(plain(str(error)))
             return
