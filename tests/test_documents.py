@@ -74,6 +74,7 @@ PRINTS = {
     "docs/how-to/does-memory-help.md": ("without memory       0.38     383     1,290  -0.20",),
     ASKS_A_MODEL: ("No umbrella today.",),
     "docs/how-to/own-block.md": ("Logan was mentioned 1 times.", "MentionCounter: 10 passed"),
+    "docs/how-to/vector-index.md": ("QdrantIndex: 7 passed",),
     "docs/reference/testing.md": ("ExactIndex: 7 passed", "read_lines: 5 passed", "LlamaIndexAgent: 5 passed"),
     "docs/tutorial/python.md": (
         "Flushed: [1, 2, 3, 4]",
