@@ -46,7 +46,7 @@ TOO_LONG: dict[str, Callable[[], str]] = {
 
 def open_postgresql(url: URL) -> Engine:
     """Return an engine with up to 24 connections for all threads of this process."""
-    engine = create_engine(url, use_native_hstore=False, pool_size=8, max_overflow=16)
+    engine = create_engine(url, use_native_hstore=False, pool_size=16, max_overflow=8)
     engine.dialect.execution_ctx_cls = _queueing(engine.dialect.execution_ctx_cls)
     event.listen(engine, "do_connect", _connect)
     event.listen(engine, "checkout", _test_if_doubtful)
