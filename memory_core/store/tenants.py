@@ -157,11 +157,11 @@ def delete_tenant(connection: Connection, tenant: str, schema: str | None = None
 
 
 def grant(engine: Engine, role: str, schema: str | None = None) -> None:
-    """Give a role what the app and agents need: to read and write rows, and no right to change tables."""
+    """Let a role read and write rows, and create tables for copies of vectors; it cannot change ours."""
     quoted = engine.dialect.identifier_preparer.quote_identifier(role)
     names = ", ".join(_named(table.name, schema) for table in TABLES)
     space = f'"{schema}"' if schema else "public"
     with engine.begin() as connection:
-        connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {space} TO {quoted}")
+        connection.exec_driver_sql(f"GRANT USAGE, CREATE ON SCHEMA {space} TO {quoted}")
         connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {names} TO {quoted}")
         connection.exec_driver_sql(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {space} TO {quoted}")
