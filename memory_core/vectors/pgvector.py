@@ -376,8 +376,8 @@ class PgvectorIndex:
                 connection.execute(text(f"SET LOCAL {limit}"))
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             driver = cast(Any, connection.connection.driver_connection)
-            if hasattr(driver, "plain"):
-                driver.plain()  # leaves pipeline mode until the next transaction
+            if hasattr(driver, "leave_pipeline"):
+                driver.leave_pipeline()  # until the next transaction
             server = driver.pgconn
             # Not by `execute`, which takes a server for dead that is silent for a minute.
             server.send_query(statement.encode())
