@@ -241,7 +241,7 @@ def test_urls_and_engines_written_for_async_drivers_are_accepted(url):
 
 
 def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.postgresql.LOCK_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.connections.LOCK_TIMEOUT_SECONDS", 1)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
     holder = create_engine(parse_url(url))
@@ -272,7 +272,7 @@ def test_a_prompt_is_not_held_up_by_what_another_program_holds(url, monkeypatch)
 
 
 def test_no_statement_takes_without_end(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.postgresql.STATEMENT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.connections.STATEMENT_TIMEOUT_SECONDS", 1)
     database = Database.open(url)
     with pytest.raises(StoreError, match="did not finish one statement within 1 s"), database.write() as connection:
         connection.execute(text("SELECT pg_sleep(20)"))
@@ -281,7 +281,7 @@ def test_no_statement_takes_without_end(url, monkeypatch):
 
 
 def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, monkeypatch):
-    monkeypatch.setattr("memory_core.store.postgresql.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("memory_core.store.postgresql.connections.ANSWER_SECONDS", 1)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
     memory.put(note(0))
     with memory.session.database.read() as connection:
@@ -295,7 +295,7 @@ def test_a_server_that_was_frozen_is_waited_for_no_longer_than_any_other(url, mo
             os.kill(server, signal.SIGCONT)
     with memory.session.database.read() as connection:
         server = connection.execute(text("SELECT pg_backend_pid()")).scalar()
-    monkeypatch.setattr("memory_core.store.postgresql.IDLE_SECONDS", 0)
+    monkeypatch.setattr("memory_core.store.postgresql.connections.IDLE_SECONDS", 0)
     os.kill(server, signal.SIGSTOP)  # while nobody uses it
     try:
         memory.put(note(1))

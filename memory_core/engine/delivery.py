@@ -57,6 +57,9 @@ keeps none."""
 TURN_SECONDS = 0.05
 """Polling interval, in seconds, while another worker serves the block."""
 
+LISTENING_SECONDS = 1.0
+"""The same where the other worker tells when it has finished."""
+
 MAX_CONFLICTS = 3
 """Consecutive attempts that may end in a conflict (facts changed during extraction) before it counts as a failure."""
 
@@ -168,6 +171,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
     name, scope = attached.name, scope_key(session, attached)
     key, owner = lease_key(scope, name), new_owner()
     done = 0
+    heard: int | None = None
     try:
         while (waiting := _claimed(session, name, key, owner, force)) is None:
             mine = scope == session_scope(session.id)
@@ -175,7 +179,8 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
                 return Served(name, "waiting", done)  # the lease's holder, or a waiting worker, serves these too
             # The holder skips deliveries whose next attempt is later, and other sessions of the user.
             _waiters().add((session.id, name))
-            time.sleep(TURN_SECONDS)
+            session.database.news.wait(key, LISTENING_SECONDS, since=heard, unheard=TURN_SECONDS)
+            heard = session.database.news.count(key)
             _waiters().discard((session.id, name))  # before asking again: a worker that comes now waits too
         while _due(waiting, session.clock(), force):
             calls = _one_call(waiting, session.config.delivery_attempts)
@@ -215,9 +220,12 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
         if not holds(connection, key, owner):
             raise _LeaseLost
         waiting = pending(connection, session.id, block)
-        if not _due(waiting, session.clock(), force):
+        over = not _due(waiting, session.clock(), force)
+        if over:
             release(connection, key, owner)
-        return waiting
+    if over:
+        session.database.news.tell(key)
+    return waiting
 
 
 def _attempt(
@@ -340,6 +348,7 @@ def _failed(
         set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
         release(w.connection, key, owner)
+    session.database.news.tell(key)
     # After the commit, and by the type alone: the text of an exception may quote messages, or a key.
     about = (session.id, attached.name, attempts, type(error).__name__)
     _log.warning("Session %r, block %r: attempt %d to learn failed with %s.", *about)

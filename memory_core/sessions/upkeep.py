@@ -1,16 +1,26 @@
 """Maintenance: due deliveries, missing vectors, remains of crashed work, and revisions that a database lacks."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from memory_core.store.database import Database, schema_version
 from memory_core.store.delivery_rows import waiting_sessions
 from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS, erase_what_was_left
 from memory_core.store.migrations import pending
+from memory_core.store.postgresql.news import DELIVERIES
 from memory_core.store.split_writes import Pieces
 from memory_core.store.tables import SCHEMA_VERSION
 from memory_core.store.vector_rows import sessions_without_vectors
 from memory_core.store.writing import read_opened
+
+
+def wait_for_deliveries(
+    database: Database, seconds: float, since: int | None, stopped: Callable[[], bool]
+) -> int | None:
+    """Wait until deliveries become due, at most so many seconds; return the count of such news to pass as `since`."""
+    database.news.wait(DELIVERIES, seconds, since=since, unheard=seconds, stopped=stopped)
+    return database.news.count(DELIVERIES)
 
 
 def sessions_with_due_deliveries(database: Database) -> list[str]:

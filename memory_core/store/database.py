@@ -48,7 +48,8 @@ from sqlmodel import SQLModel
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
-from memory_core.store.postgresql import TOO_LONG, begin, is_pooled, open_postgresql, time_limits
+from memory_core.store.postgresql.connections import TOO_LONG, begin, is_pooled, listening, open_postgresql, time_limits
+from memory_core.store.postgresql.news import News
 from memory_core.store.tables import (
     COMPATIBLE_FROM,
     SCHEMA_VERSION,
@@ -115,6 +116,8 @@ class Database:
         self.settings = {SETTING: tenant} if tenant else {}
         """Settings of PostgreSQL, by name, that each transaction begins with."""
         self._pooled = not self.is_sqlite and is_pooled(engine.url)
+        self.news = self._new_news()
+        weakref.finalize(self, self.news.close)
         self._file: Path | None = None
         # Device and inode of the file, noted by the first write.
         self._opened_file: tuple[int, int] | None = None
@@ -261,6 +264,9 @@ class Database:
             self._check_file()
             yield connection
 
+    def _new_news(self) -> News:
+        return News() if self.is_sqlite else News(self.tenant, weakref.WeakMethod(self.write), listening(self.engine))
+
     def _transaction_settings(self) -> dict[str, str]:
         # A pooler's connections have no settings of ours, as the next transaction on them may be another program's.
         return time_limits() | self.settings if self._pooled else self.settings
@@ -392,6 +398,7 @@ class Database:
             if self._openers > 0 or self._closed:
                 return
             self._closed = "database"
+        self.news.close()
         if self._owns_engine:
             # The one connection of a shared database may be at work in another thread.
             with self._turns or nullcontext():
@@ -415,6 +422,7 @@ class Database:
     def _after_fork(self) -> None:
         """Leave the parent's connections open after a fork; a database in memory becomes the child's own copy."""
         self.noted = {}
+        self.news = self._new_news()
         if self._turns is None:
             self.engine.dispose(close=False)
         else:

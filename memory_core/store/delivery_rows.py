@@ -63,6 +63,7 @@ def queue_delivery(
         "created_at": w.now,
     }
     id = w.connection.execute(insert(delivery_table).values(values).returning(_d.id)).scalar_one()
+    w.due = True
     w.record(DeliveryQueued(delivery=id, block=block, trigger=trigger, seqs=seqs, tokens=tokens))
     return int(id)
 

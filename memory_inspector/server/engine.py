@@ -2,12 +2,15 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
+from memory_core.history.log import last_position
 from memory_core.sessions import upkeep
+from memory_core.sessions.agents import running_agent
 from memory_inspector.reading.write_access import left_to_agent
 from memory_inspector.server.jobs import Job, Jobs
 from memory_inspector.server.unsaved_texts import UnsavedDrafts
@@ -17,6 +20,12 @@ if TYPE_CHECKING:
 
 RETRY_EVERY_SECONDS = 2.0
 """Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
+
+RETRY_AFTER_SECONDS = 0.2
+"""Seconds after news of due deliveries until the server looks, as whoever caused them usually makes them itself."""
+
+NEWS_SECONDS = 5.0
+"""Seconds after which a live page looks into the database although there was no news of its session."""
 
 FOLLOW_EVERY_SECONDS = 1.0
 """Interval, in seconds, at which the server checks whether an opened store has changed."""
@@ -37,6 +46,16 @@ class Waiting:
     browser_model: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """What a live page depends on, as last read after so much news of its session."""
+
+    news: int | None
+    at: float
+    position: int
+    agent: object
+
+
 class Engine:
     """The engine behind the pages of one server."""
 
@@ -54,6 +73,7 @@ class Engine:
         # Reentrant: `_send_next` starts a job while it holds the lock.
         self._lock = threading.RLock()
         self._closing = threading.Event()
+        self._latest: dict[str, _Latest] = {}
         self._retrying = threading.Thread(target=self._retry_deliveries, name="retry-deliveries", daemon=True)
         self._retrying.start()
         self._stores: StoreFollower | None = None
@@ -145,6 +165,16 @@ class Engine:
         running.cancel.set()
         return running.wait(STOP_SECONDS)
 
+    def latest(self, session_id: str) -> tuple[int, object]:
+        """Return the last position of a session's log and the agent at work in it; read again only after news of it."""
+        count, now = self.database.news.count(session_id), time.monotonic()
+        seen = self._latest.get(session_id)
+        # An agent may also end without any news.
+        if count is None or seen is None or seen.news != count or now - seen.at > NEWS_SECONDS:
+            position, agent = last_position(self.database, session_id), running_agent(self.database, session_id)
+            seen = self._latest[session_id] = _Latest(count, now, position, agent)
+        return seen.position, seen.agent
+
     def store_problem(self, session_id: str) -> str | None:
         """Return why a session's opened store cannot be read (its last state read is shown); None if it can be read."""
         return self._stores.problems.get(session_id) if self._stores is not None else None
@@ -157,6 +187,7 @@ class Engine:
         """Wait for the running jobs and close the database."""
         # In this order: jobs and threads use the database until they end.
         self._closing.set()
+        self.database.news.wake()
         self._jobs.close()
         self._retrying.join()
         self._following.join()
@@ -178,8 +209,11 @@ class Engine:
     def _retry_deliveries(self) -> None:
         """Retry due deliveries, and erase the remains of processes that died while storing or erasing."""
         # Vectors that an earlier process left missing are computed once per process, as soon as the database answers.
-        begun = False
-        while not self._closing.wait(RETRY_EVERY_SECONDS):
+        begun, heard = False, None
+        while not self._closing.is_set():
+            heard = upkeep.wait_for_deliveries(self.database, RETRY_EVERY_SECONDS, heard, self._closing.is_set)
+            if self._closing.wait(RETRY_AFTER_SECONDS):
+                return
             try:
                 if not begun:
                     for session_id in upkeep.sessions_with_vectors_to_follow(self.database):

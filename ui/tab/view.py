@@ -11,8 +11,6 @@ from functools import cached_property
 from memory_core import ConfigError, Memory, Services, Status
 from memory_core.events import EventRecord, MessageAdded
 from memory_core.history.by_turn import History, TurnRecord, history_of
-from memory_core.history.log import last_position
-from memory_core.sessions.agents import running_agent
 from memory_core.tracing.effects import Effects
 from memory_inspector.reading.write_access import PAST, ReadOnly, read_only, taken_from_agent
 from memory_inspector.server.chat_turns import answers, builds_prompts
@@ -214,8 +212,7 @@ def news(session_id: str) -> tuple[object, ...]:
     waiting = tuple(job.job_id for job in shared.waiting(session_id))
     if running is None:
         # One look-up by index a second is cheap, and reading the log would not be: its last position stands for it.
-        problem, agent = shared.store_problem(session_id), running_agent(shared.database, session_id)
-        return last_position(shared.database, session_id), waiting, problem, agent
+        return *shared.latest(session_id), waiting, shared.store_problem(session_id)
     # While a job runs, events alone are no news: a turn is shown when its prompt is there.
     history = shared.open(session_id).log.history()
     stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built

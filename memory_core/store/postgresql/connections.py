@@ -58,6 +58,21 @@ def is_pooled(url: URL) -> bool:
     return url.query.get(POOLER) == "true"
 
 
+def listening(engine: Engine) -> Callable[[], Any] | None:
+    """Return a function that opens a connection to listen with; None behind a pooler and for a caller's engine."""
+    if is_pooled(engine.url) or not hasattr(engine.dialect.execution_ctx_cls, "only_queues"):
+        return None
+
+    def connect() -> Any:
+        import psycopg
+
+        positional, named = engine.dialect.create_connect_args(engine.url)
+        named = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, **named}
+        return psycopg.connect(*positional, autocommit=True, **named)
+
+    return connect
+
+
 def time_limits() -> dict[str, str]:
     """Return the settings that limit waits for locks and statements."""
     return {"lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s", "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s"}
@@ -103,12 +118,12 @@ def _queueing(context: Any) -> Any:
     """Return a class of SQLAlchemy's execution contexts that only queues changes, as they return no rows."""
 
     class Queueing(context):  # type: ignore[misc]
-        _queued = False
+        only_queues = False
 
         def create_default_cursor(self) -> Any:
             cursor = super().create_default_cursor()
             changes = self.isinsert or self.isupdate or self.isdelete
-            cursor.queues = self._queued = changes and not self.compiled.effective_returning
+            self.only_queues = cursor.queues = changes and not self.compiled.effective_returning
             return cursor
 
         def create_server_side_cursor(self) -> Any:
@@ -117,7 +132,7 @@ def _queueing(context: Any) -> Any:
 
         @property
         def rowcount(self) -> int:
-            if self._queued:
+            if self.only_queues:
                 self.root_connection.connection.driver_connection.sync()
                 return int(self.cursor.rowcount)
             return int(super().rowcount)

@@ -1,0 +1,1 @@
+"""PostgreSQL: connections with few round trips, and news between processes."""
