@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
+from memory_core.errors import ConflictError
 from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import bury, erase_remains, move_tombstone
@@ -186,15 +187,26 @@ def _config(stored: str) -> MemoryConfig:
     return MemoryConfig(**json.loads(stored))
 
 
-def delete_session(database: Database, session_id: str, *, reusable: bool = False, clock: Clock = time.time) -> None:
+def delete_session(
+    database: Database,
+    session_id: str,
+    *,
+    reusable: bool = False,
+    clock: Clock = time.time,
+    unused_since: float | None = None,
+) -> None:
     """Erase a session with its texts; a tombstone with its id remains. User-scoped facts are kept.
 
-    `reusable`: the tombstone gets another id, so that a new session may use this one.
+    `reusable`: the tombstone gets another id, so that a new session may use this one. `unused_since`: refuse if the
+    session was written to after this time, in seconds since the epoch.
 
     Raises:
         NotFoundError: there is no such session.
+        ConflictError: it was written to after `unused_since`; nothing is deleted.
     """
     with writing(database, session_id, clock=clock) as w:
+        if unused_since is not None and w.session.updated_at > unused_since:
+            raise ConflictError("This session was used in the meantime. Nothing of it was deleted.")
         # Before its events are erased: readers that follow the log continue behind this position.
         end = last_position(w.connection, session_id)
         bury(w)

@@ -40,25 +40,28 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
     are deleted entirely, as any may derive from these texts.
     """
     w.save()  # first, as the log is searched too
+    for chunk in chunks(sorted(unneeded_texts(w.connection, scope, keys))):
+        w.connection.execute(delete(content_table).where(_c.scope == scope, _c.hash.in_(chunk)))
+    drop_lonely_vectors(w.connection, scope)
+    forget_outputs(w.connection, scope)
+
+
+def unneeded_texts(connection: Connection, scope: str, keys: Collection[str] | None = None) -> set[str]:
+    """Return the hashes of the texts of a scope that no row needs, of those under `keys` or of all (None)."""
     # 1. Texts that no column names: the database finds these by itself.
     doomed = _c.scope == scope
     for query in _needing(scope):
         doomed &= _c.hash.not_in(query)
     # 2. Texts that are named within JSON, or only as part of another text, are looked up here.
     e, r = entity_table.c, relation_table.c
-    entities = set(w.connection.execute(select(e.id).where(e.scope == scope)).scalars())
-    relations = set(w.connection.execute(select(r.id).where(r.scope == scope)).scalars())
-    in_use = graph_words(w.connection, scope, entities, relations) | _summary_sentences(w.connection, scope)
-    in_use |= _texts_without_quarantine(w.connection, scope)
-    # 3. Delete the others, with what was derived from them.
+    entities = set(connection.execute(select(e.id).where(e.scope == scope)).scalars())
+    relations = set(connection.execute(select(r.id).where(r.scope == scope)).scalars())
+    in_use = graph_words(connection, scope, entities, relations) | _summary_sentences(connection, scope)
+    in_use |= _texts_without_quarantine(connection, scope)
     among: list[ColumnElement[bool]] = (
         [true()] if keys is None else [_c.hash.in_(some) for some in chunks(sorted(keys))]
     )
-    gone = {key for some in among for key in w.connection.execute(select(_c.hash).where(doomed, some)).scalars()}
-    for chunk in chunks(sorted(gone - in_use)):
-        w.connection.execute(delete(content_table).where(_c.scope == scope, _c.hash.in_(chunk)))
-    drop_lonely_vectors(w.connection, scope)
-    forget_outputs(w.connection, scope)
+    return {key for some in among for key in connection.execute(select(_c.hash).where(doomed, some)).scalars()} - in_use
 
 
 def _needing(scope: str) -> Iterator[Select[tuple[str]]]:

@@ -139,12 +139,12 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     facts = select(fact_table.c.id).where(fact_table.c.scope == scope)
     # Rows that are found through facts or relations are erased before them.
     for table in (fact_revision_table, fact_source_table):
-        _erase_all(pieces, table, table.c.fact_id.in_(facts))
+        erase_all(pieces, table, table.c.fact_id.in_(facts))
     relations = select(relation_table.c.id).where(relation_table.c.scope == scope)
-    _erase_all(pieces, relation_source_table, relation_source_table.c.relation_id.in_(relations))
+    erase_all(pieces, relation_source_table, relation_source_table.c.relation_id.in_(relations))
     for table in (fact_table, relation_table, entity_table, content_table, word_vector_table):
-        _erase_all(pieces, table, table.c.scope == scope)
-    _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
+        erase_all(pieces, table, table.c.scope == scope)
+    erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
         # Before the vectors, which name their collections. If counted twice, an index only reads once more.
         count_gone(database, connection, session_id)
@@ -152,7 +152,7 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     # Messages and blocks last: `erase_what_was_left` finds an interrupted erasing by them.
     of_session = (vector_table, delivery_table, message_table, block_revision_table, block_table)
     for table in (baseline_table, model_output_table, span_table, *of_session):
-        _erase_all(pieces, table, table.c.session_id == session_id)
+        erase_all(pieces, table, table.c.session_id == session_id)
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
@@ -171,7 +171,8 @@ def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
         (erase_unfinished if title == UNFINISHED else erase_remains)(pieces, session_id)
 
 
-def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None:
+def erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None:
+    """Delete the rows of a table that meet a condition, one piece at a time."""
     # A limit in a subquery, as PostgreSQL knows none in DELETE.
     key = tuple_(*table.primary_key.columns)
     while True:
