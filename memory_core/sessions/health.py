@@ -138,7 +138,7 @@ def rebuild_index(
         progress(done, all_of_them)
         # A search builds the copy anew, as it first catches up with the database.
         index.forget(collection.name)
-        _finds_newest(database, index, collection.name, collection.newest)
+        finds_newest(database, index, collection.name, collection.newest)
         done += collection.vectors
     return done
 
@@ -247,9 +247,9 @@ def _vectors(database: Database, services: Services) -> _Answer:
         newest = _newest(database)
         if newest is None:
             return _Answer(index.name, _seconds(index.check))
-        if not _finds_newest(database, index, *newest):  # the search has also added missing vectors to the index
+        if not finds_newest(database, index, *newest):  # the search has also added missing vectors to the index
             raise _Failed(index.name, "a stored turn is not found again. Messages are kept. Rebuild the index.")
-        return _Answer(index.name, _seconds(lambda: _finds_newest(database, index, *newest)))
+        return _Answer(index.name, _seconds(lambda: finds_newest(database, index, *newest)))
     except VectorIndexError as error:
         raise _Failed(index.name, _index_sentence(index, error)) from error
 
@@ -263,7 +263,7 @@ def _newest(database: Database) -> tuple[str, int] | None:
         return None
 
 
-def _finds_newest(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
+def finds_newest(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
     """Return whether a search with a collection's newest vector finds it. The index catches up before it answers."""
     source = DatabaseVectors(database, collection)
     stored = source.some([newest])

@@ -127,6 +127,23 @@ class ChromaIndex:
         self._ready()
         self._place.check()
 
+    def copied_numbers(self, collection: str) -> set[int] | None:
+        """Return the numbers of the vectors in the copy of a collection; None without a copy that can be read.
+
+        Another process may have the folder open.
+
+        Raises:
+            VectorIndexError: the index cannot be reached or read.
+        """
+        from chromadb.errors import NotFoundError
+
+        client = self._ready()
+        with self._place.errors(), suppress(NotFoundError):
+            if client is not None:
+                handle = client.get_collection(PREFIX + collection, embedding_function=None)
+                return {int(number) for number in handle.get(include=[])["ids"]}
+        return None
+
     def close(self) -> None:
         """Release the folder or the connection. The index cannot be used afterwards."""
         if not self._closed:

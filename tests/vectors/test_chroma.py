@@ -602,3 +602,12 @@ def test_a_path_opens_embedded_chroma(tmp_path, kind):
     with closing(open_index(kind(tmp_path / "a"))) as index:
         assert index.name == f"Chroma in {tmp_path / 'a'}"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_numbers_in_a_copy_are_listed_and_a_forgotten_copy_has_none(index):
+    source = clustered(40)
+    assert index.copied_numbers(source.collection) is None
+    index.search(source, queries(1)[0], limit=8)
+    assert index.copied_numbers(source.collection) == {stored.number for stored in source.vectors()}
+    index.forget(source.collection)
+    assert index.copied_numbers(source.collection) is None
