@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import IO
 
 from memory_core.errors import FormatError
 from memory_core.interop.located_json import problem
@@ -40,11 +41,11 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, No
 
 
 class Packing:
-    """An archive being written, member by member."""
+    """An archive being written, member by member, into a file or into memory (None)."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: IO[bytes] | None = None) -> None:
         self._packed = io.BytesIO()
-        self._archive = zipfile.ZipFile(self._packed, "w")
+        self._archive = zipfile.ZipFile(file or self._packed, "w")
 
     def add(self, name: str, lines: Iterable[bytes]) -> tuple[str, int]:
         """Write a member; return its SHA-256 and number of lines."""
@@ -60,9 +61,13 @@ class Packing:
                 number += line.count(b"\n")
         return digest.hexdigest(), number
 
-    def packed(self) -> bytes:
-        """Return the whole archive."""
+    def close(self) -> None:
+        """Write the list of members, without which an archive cannot be read."""
         self._archive.close()
+
+    def packed(self) -> bytes:
+        """Return the whole archive, packed in memory."""
+        self.close()
         return self._packed.getvalue()
 
 
