@@ -2,8 +2,9 @@
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_inspector.commands`), `memory-inspector mcp`
 answers a coding agent's questions, `memory-inspector mcp-memory` serves as its memory, and `memory-inspector open
-notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words, and
-`memory-inspector value` compares a memory with none. `memory-inspector upgrade` and `tenants` look after a database.
+notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words,
+`memory-inspector value` compares a memory with none, and `upgrade`, `tenants`, `maintain`, `backup` and `restore` look
+after a database.
 """
 
 import argparse
@@ -21,8 +22,8 @@ from memory_core.errors import ConfigError, FormatError
 from memory_core.services import Services
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
-from memory_inspector.commands import database_commands, probe_commands, value_command
-from memory_inspector.commands.database_commands import DATABASE, as_url, database_url
+from memory_inspector.commands import database_commands, maintain_command, probe_commands, value_command
+from memory_inspector.commands.database_commands import DATABASE, created_url, database_url
 
 HERE = Path(__file__).resolve().parent
 # An installed package contains the app's files; in the repository they are one folder above.
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = probe_commands.add_commands(parser, required=False)
     value_command.add_command(commands)
     database_commands.add_commands(commands)
+    maintain_command.add_commands(commands)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
     serving.add_argument("--database", metavar="URL", required=True, help=DATABASE)
     serving.set_defaults(run=_mcp)
@@ -129,8 +131,7 @@ def _mcp_memory(arguments: argparse.Namespace) -> int:
     from memory_core.adapters.mcp_server import graph_server, serve
     from memory_core.systems.knowledge_graph import KnowledgeGraph
 
-    url = as_url(arguments.database).render_as_string(hide_password=False)
-    tools = GraphTools(KnowledgeGraph(arguments.session, database_uri=url))
+    tools = GraphTools(KnowledgeGraph(arguments.session, database_uri=created_url(arguments.database)))
     if arguments.bring is not None:
         tools.import_jsonl(_content(arguments.bring), filename=Path(arguments.bring).name)
     serve(graph_server(tools))

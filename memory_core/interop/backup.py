@@ -27,13 +27,13 @@ from memory_core.interop.archive import Packing
 from memory_core.interop.located_json import problem
 from memory_core.store.database import Database, chunks
 from memory_core.store.split_writes import PIECE
-from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table
+from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table
 
 FORMAT = "memory-inspector-backup"
 VERSION = 1
 
-COPIED = {table.name: table for table in TABLES if table is not lease_table}
-"""Tables in a backup, by name."""
+COPIED = {table.name: table for table in TABLES if table not in (lease_table, tenant_table)}
+"""Tables in a backup, by name. It holds one tenant."""
 
 _MANIFEST = "manifest.json"
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, NotImplementedError)
@@ -96,8 +96,10 @@ def write_backup(database: Database, path: Path) -> dict[str, int]:
     return rows
 
 
-def restore_backup(path: Path, url: str) -> dict[str, int]:
+def restore_backup(path: Path, url: str, *, tenant: str = "") -> dict[str, int]:
     """Store a backup in an empty database, created if missing; return the number of rows by table. All or nothing.
+
+    `tenant`: the rows become this tenant's, in a database that may hold others.
 
     The restored rows are read again, and compared with those of the backup by number and checksum.
 
@@ -106,13 +108,19 @@ def restore_backup(path: Path, url: str) -> dict[str, int]:
         ConflictError: the database is not empty.
         StoreError: the database cannot be reached, or did not store what the backup has.
     """
-    with _opened(path) as source, closing(Database.open(url)) as database, database.write() as connection:
+    with (
+        _opened(path) as source,
+        closing(Database.open(url, tenant=tenant)) as database,
+        database.write() as connection,
+    ):
         if filled := [name for name, table in COPIED.items() if table is not schema_table and _any(connection, table)]:
             raise ConflictError(f"The database at {database.url} is not empty: {filled[0]} has rows. Choose a new one.")
         for name, copy in source.manifest.tables.items():
-            _restore_table(connection, source, copy, COPIED[name], path.name)
+            if not tenant or COPIED[name] is not schema_table:  # a tenant has a database's id in common with others
+                _restore_table(connection, source, copy, COPIED[name], path.name)
         _set_last_ids(connection, source.manifest.last_ids)
-        database.id = connection.execute(select(schema_table.c.database_id)).scalar_one()
+        if not tenant:
+            database.id = connection.execute(select(schema_table.c.database_id)).scalar_one()
     return {name: copy.rows for name, copy in source.manifest.tables.items()}
 
 
@@ -274,7 +282,11 @@ def _set_last_ids(connection: Connection, last_ids: Mapping[str, int]) -> None:
         last = max(last_ids.get(name, 0), highest)
         if connection.dialect.name != "sqlite":
             if last:
-                connection.execute(text(f"SELECT setval('{_sequence(connection, name)}', {int(last)})"))
+                sequence = _sequence(connection, name)
+                # Never back: other tenants' rows have their numbers from the same sequence.
+                connection.execute(
+                    text(f"SELECT setval('{sequence}', greatest({int(last)}, last_value)) FROM {sequence}")
+                )
         elif table.dialect_options["sqlite"]["autoincrement"]:
             connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": name})
             connection.execute(text("INSERT INTO sqlite_sequence VALUES (:name, :last)"), {"name": name, "last": last})

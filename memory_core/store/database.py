@@ -41,14 +41,22 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import SingletonThreadPool, StaticPool
+from sqlalchemy.pool import NullPool, SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
-from memory_core.store.postgresql.connections import TOO_LONG, begin, is_pooled, listening, open_postgresql, time_limits
+from memory_core.store.postgresql.connections import (
+    POOLER,
+    TOO_LONG,
+    begin,
+    is_pooled,
+    listening,
+    open_postgresql,
+    time_limits,
+)
 from memory_core.store.postgresql.news import News
 from memory_core.store.tables import (
     COMPATIBLE_FROM,
@@ -362,9 +370,10 @@ class Database:
             connection.execute(text("SELECT 1"))
 
     def compact(self) -> None:
-        """Return the space of erased data to the file system, on SQLite; PostgreSQL does so by itself.
+        """Return the space of erased data to the file system, on SQLite; to later rows of the tables, on PostgreSQL.
 
-        SQLite rewrites the file, about a second for each 100 MB; other writers have to wait.
+        SQLite rewrites the file, about a second for each 100 MB; other writers have to wait. PostgreSQL keeps nobody
+        waiting, and also counts the rows anew for its query planner.
         """
         if self.is_sqlite:
             with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
@@ -372,6 +381,14 @@ class Database:
                 # checkpoint.
                 connection.exec_driver_sql("VACUUM")
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            return
+        # An engine without the limits on waiting: a large table takes longer than any other statement may.
+        url = self.engine.url.difference_update_query([POOLER])
+        unlimited = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+        place = f'"{self._schema}".' if self._schema else ""
+        with self._taking_turns(), _our_errors(self.url), unlimited.connect() as connection:
+            for table in TABLES:
+                connection.exec_driver_sql(f"VACUUM (ANALYZE) {place}{table.name}")
 
     def forget_log(self) -> None:
         """Truncate SQLite's write-ahead log after erasing, since it still contains the erased texts."""

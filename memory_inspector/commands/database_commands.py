@@ -67,7 +67,7 @@ def database_url(text: str) -> str:
     Raises:
         ConfigError: the URL is invalid or of an unsupported database, or its file does not exist.
     """
-    url = as_url(text)
+    url = _url(text)
     file = Path(str(url.database))
     # SQLite would create the file, and the app would show an empty database instead of a typing error.
     if url.drivername.startswith("sqlite") and not file.is_file():
@@ -75,11 +75,15 @@ def database_url(text: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
-def as_url(text: str) -> URL:
-    """Return the URL of a database that is given as a URL or as an SQLite file.
+def created_url(text: str) -> str:
+    """Return the URL of a database that need not exist.
 
     Raises:
         ConfigError: the URL is invalid, or of a kind of database that is not supported.
     """
+    return _url(text).render_as_string(hide_password=False)
+
+
+def _url(text: str) -> URL:
     # Set as a field of the URL, as a file's path may contain characters that are special in a URL.
     return parse_url(text) if "://" in text else parse_url("sqlite://").set(database=str(Path(text).resolve()))

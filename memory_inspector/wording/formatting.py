@@ -56,6 +56,14 @@ def tokens(n: int) -> str:
     return f"{n:,}"
 
 
+def size(bytes: int) -> str:
+    """Size in words: `62 MB`, `1.4 MB`, `80 KB`; one MB is 1,048,576 bytes, as the file picker counts."""
+    if bytes < 1024 * 1024:
+        return f"{tokens(max(1, round(bytes / 1024)))} KB"
+    megabytes = bytes / 1024 / 1024
+    return f"{megabytes:.1f} MB" if megabytes < 10 else f"{tokens(round(megabytes))} MB"
+
+
 def session_name(title: str, session_id: str) -> str:
     """Return the display name of a session: its title, or its whole id."""
     return title or session_id

@@ -754,6 +754,8 @@ def test_the_index_is_rebuilt_and_that_is_told(demo_home):
     app.run()
     shown = joined(app)
     assert "Database: " in shown
+    assert "Oldest session: used " in shown
+    assert "memory-inspector maintain" in shown
     assert "Vectors: Chroma in " in shown
     app.button(key="sessions__rebuild_index").click().run()
     assert ["rebuilt: 3 vectors." in each for each in told(app)] == [True]

@@ -8,7 +8,7 @@ import pytest
 from memory_core.interop.openai_format import Conversation, Skipped
 from memory_core.sessions.health import Check, Health
 from memory_core.sessions.overview import Origin, Overview, Status
-from memory_inspector.wording.formatting import file_stem
+from memory_inspector.wording.formatting import file_stem, size
 from ui.sessions.health import Watch
 from ui.sessions.importing import Sized, conversation_sentence, skipped_sentences
 from ui.sessions.session_rows import (
@@ -21,7 +21,6 @@ from ui.sessions.session_rows import (
     origin,
     origin_in_words,
     rows,
-    size,
     totals,
     users,
 )

@@ -16,11 +16,12 @@ from memory_core import ConfigError, MemoryInspectorError, StoreError
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.process import keep_loaded
 from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
+from memory_core.sessions.overview import list_sessions
 from memory_inspector.server.jobs import Job
-from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.formatting import ago, count, plain, short, size, tokens
 from ui.parts import toasts
 from ui.parts.components import heading
-from ui.sessions.session_rows import milliseconds, size
+from ui.sessions.session_rows import milliseconds
 from ui.tab import drawing, model, state
 from ui.tab.services import engine
 
@@ -283,6 +284,11 @@ def _maintenance(running: Job | None) -> None:
         try:
             bytes_, free = size_of(shared.database)
             st.markdown(f"Database: {size(bytes_)}  \n:small[:gray[{plain(shared.database.url)}]]")
+            # The last of the list was not used for the longest time.
+            if sessions := list_sessions(shared.database):
+                oldest = plain(ago(sessions[-1].updated_at, time.time()))
+                maintain = "`memory-inspector maintain --older-than 180d`"
+                st.markdown(f":small[:gray[Oldest session: used {oldest}. Old sessions leave with] {maintain}]")
             index = shared.services.index_of(shared.database)
         except MemoryInspectorError as error:
             st.error(plain(str(error)))

@@ -142,11 +142,3 @@ def milliseconds(seconds: float) -> str:
         return "under 1 ms"
     # From 0.9995 s on, it would be rounded to "1000 ms".
     return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.1f} s"
-
-
-def size(bytes: int) -> str:
-    """Size in words: `62 MB`, `1.4 MB`, `80 KB`; one MB is 1,048,576 bytes, as the file picker counts."""
-    if bytes < 1024 * 1024:
-        return f"{tokens(max(1, round(bytes / 1024)))} KB"
-    megabytes = bytes / 1024 / 1024
-    return f"{megabytes:.1f} MB" if megabytes < 10 else f"{tokens(round(megabytes))} MB"
