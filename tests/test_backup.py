@@ -19,7 +19,7 @@ from memory_core.interop import backup
 from memory_core.interop.backup import restore_backup, write_backup
 from memory_core.planning import curation
 from memory_core.sessions.damage import find_damage
-from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table
+from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
 
@@ -30,7 +30,7 @@ def dump(database):
         return {
             table.name: sorted(repr(tuple(row)) for row in connection.execute(select(table)))
             for table in TABLES
-            if table is not lease_table
+            if table not in (lease_table, tenant_table)
         }
 
 

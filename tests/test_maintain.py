@@ -39,12 +39,15 @@ DAY = 86_400.0
 NOW = 1_000 * DAY
 
 
-def learning(uri=None, session_id="s", *, age=0, notes=6, scope="session", user_id="ana", now=NOW, extractor=None):
+def learning(
+    uri=None, session_id="s", *, age=0, notes=6, scope="session", user_id="ana", now=NOW, extractor=None, tenant=""
+):
     """A session with a block of each kind, last used `age` days ago."""
     memory = open_memory(
         session_id,
         user_id=user_id,
         database_uri=uri,
+        tenant=tenant,
         token_limit=60,
         clock=lambda: now - age * DAY,
         services=Services(embedder=HashEmbedder()),
@@ -313,8 +316,8 @@ MENDED = {
     "mi_vector: session_id": "UPDATE mi_vector SET session_id = 'gone' WHERE id = (SELECT min(id) FROM mi_vector)",
     "mi_span: session_id": "INSERT INTO mi_span VALUES ('aa', 'bb', 'gone')",
     "mi_model_output: session_id": "INSERT INTO mi_model_output VALUES ('gone', 'k', 1.0, '{}')",
-    "mi_word_vector: hash": f"UPDATE mi_word_vector SET hash = '{HASH}' "
-    "WHERE hash = (SELECT min(hash) FROM mi_word_vector)",
+    "mi_word_vector: hash": f"INSERT INTO mi_word_vector SELECT 'session:s', '{HASH[1:]}1', 'e', embedding "
+    "FROM mi_vector WHERE id = (SELECT min(id) FROM mi_vector)",
     "texts that nothing names": f"INSERT INTO mi_content VALUES ('session:s', '{HASH}', 'nobody')",
     "totals differ": "UPDATE mi_session SET queue_messages = 99, archived_messages = 0, next_seq = 2 WHERE id = 's'",
     "messages are gone": "UPDATE mi_vector SET first_seq = 999 WHERE id = (SELECT max(id) FROM mi_vector)",
@@ -370,17 +373,18 @@ def check_mended(uri, damage):
     learning(uri, "second", age=5)
     database, messages = memory.session.database, memory.get_all()
     assert kinds(database) == []
-    for what in damage:
+    # The deletion first, as it would take other damage with it.
+    for what in sorted(damage, key=lambda what: (what != "still have messages", what)):
         plant(database, what)
     named = kinds(database)
     assert all(any(what in line for line in named) for what in damage)
     assert all(finding.advice == "" for finding in find_damage(database, ExactIndex()))
     repair_damage(database, ExactIndex())
     assert kinds(database) == []
+    assert planned(database, older_than=4).leaving  # a repair is no use: the sessions are as old as before
     again = open_memory(database_uri=uri, services=Services(embedder=HashEmbedder()))
     assert again.get_all() == messages
     assert ids(database) == {"s", "second"} - ({"second"} if "still have messages" in damage else set())
-    assert planned(database, older_than=4).leaving  # a repair is no use: the sessions are as old as before
     database.close()
 
 

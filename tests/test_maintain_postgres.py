@@ -10,10 +10,10 @@ from session_script import ALL_STEPS, Script
 from sqlalchemy import text
 from test_backup import check_drill, dump, prompts, restored, years
 from test_maintain import MENDED, check_mended, ids, learning, left_after, planned
-from test_postgres import numbers, server, url  # noqa: F401
 
 from memory_core import Database, FormatError, Memory, Services
-from memory_core.interop.backup import write_backup
+from memory_core.errors import ConflictError
+from memory_core.interop.backup import restore_backup, write_backup
 from memory_core.sessions.damage import find_damage
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
@@ -22,18 +22,14 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
-def other_url(server):  # noqa: F811
+def other_url(shared_server):
     """A second new, empty database."""
-    import psycopg
-
-    name = f"memory{next(numbers)}"
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    yield f"{server}/{name}"
-    Database.open(f"{server}/{name}").close()
+    other = shared_server.new_database()
+    yield other
+    Database.open(other).close()
 
 
-def test_a_backup_is_restored_into_either_kind_of_database_and_back(url, other_url, tmp_path):  # noqa: F811
+def test_a_backup_is_restored_into_either_kind_of_database_and_back(url, other_url, tmp_path):
     database = years(url)
     before, contexts = dump(database), prompts(database)
     write_backup(database, tmp_path / "a.zip")
@@ -51,14 +47,32 @@ def test_a_backup_is_restored_into_either_kind_of_database_and_back(url, other_u
         write_backup(database, tmp_path / "c.db")
 
 
-def test_a_copy_of_an_sqlite_file_is_restored_into_postgresql(url, tmp_path):  # noqa: F811
+def test_a_tenant_is_restored_beside_others(url, other_url, tmp_path):
+    """And under another name: what others have keeps its rows, its numbers and the database's id."""
+    acme = learning(url, "one", scope="user", tenant="acme").session.database
+    before = dump(acme)
+    write_backup(acme, tmp_path / "acme.zip")
+    memory = learning(other_url, "one", scope="user", tenant="globex")
+    with closing(memory.session.database) as globex:
+        kept, own_id = dump(globex), globex.id
+        restore_backup(tmp_path / "acme.zip", other_url, tenant="acme2")
+        with closing(Database.open(other_url, tenant="acme2")) as restored_tenant:
+            without_id = {name: rows for name, rows in before.items() if name != "mi_schema"}
+            assert {name: rows for name, rows in dump(restored_tenant).items() if name != "mi_schema"} == without_id
+        assert (dump(globex), globex.id) == (kept, own_id)
+        memory.put(user("I moved to Porto."))
+    with pytest.raises(ConflictError):
+        restore_backup(tmp_path / "acme.zip", other_url, tenant="acme2")
+
+
+def test_a_copy_of_an_sqlite_file_is_restored_into_postgresql(url, tmp_path):
     database = years(on_file(tmp_path))
     write_backup(database, tmp_path / "copy.db")
     with closing(restored(tmp_path / "copy.db", url)) as other:
         assert dump(other) == dump(database)
 
 
-def test_a_backup_that_is_made_while_an_agent_writes_is_whole(url, other_url, tmp_path):  # noqa: F811
+def test_a_backup_that_is_made_while_an_agent_writes_is_whole(url, other_url, tmp_path):
     second = check_drill(url, other_url, tmp_path / "a.zip")
     with closing(Database.open(other_url)) as other, closing(restored(second, on_file(tmp_path))) as sqlite:
         assert dump(sqlite) == dump(other)
@@ -67,17 +81,13 @@ def test_a_backup_that_is_made_while_an_agent_writes_is_whole(url, other_url, tm
 
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(ALL_STEPS)
-def test_any_life_of_a_session_is_restored_as_it_was(server, tmp_path_factory, steps):  # noqa: F811
-    import psycopg
-
-    folder, script, name = tmp_path_factory.mktemp("life"), Script(), f"memory{next(numbers)}"
+def test_any_life_of_a_session_is_restored_as_it_was(shared_server, tmp_path_factory, steps):
+    folder, script = tmp_path_factory.mktemp("life"), Script()
     for step in steps:
         script.do(step)
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
     database = script.memory.session.database
     write_backup(database, folder / "a.zip")
-    with closing(restored(folder / "a.zip", f"{server}/{name}")) as other:
+    with closing(restored(folder / "a.zip", shared_server.new_database())) as other:
         assert dump(other) == dump(database)
         write_backup(other, folder / "b.zip")
     with closing(restored(folder / "b.zip", on_file(folder))) as again:
@@ -86,16 +96,12 @@ def test_any_life_of_a_session_is_restored_as_it_was(server, tmp_path_factory, s
 
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(st.sets(st.sampled_from(sorted(MENDED)), min_size=4))
-def test_planted_damage_is_named_and_mended(server, damage):  # noqa: F811
-    import psycopg
-
-    name = f"memory{next(numbers)}"
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    check_mended(f"{server}/{name}", damage)
+def test_planted_damage_is_named_and_mended(shared_server, damage):
+    shared_server.execute("GRANT SET ON PARAMETER session_replication_role TO ana")  # planting needs it
+    check_mended(shared_server.new_database(), damage)
 
 
-def test_old_sessions_leave_and_their_space_is_returned(url, capsys):  # noqa: F811
+def test_old_sessions_leave_and_their_space_is_returned(url, capsys):
     learning(url, "old", age=200)
     database = learning(url, "new", age=1).session.database
     total = planned(database).total_bytes

@@ -6,7 +6,7 @@ Exit status: 0 done; 1 damage remains, or a session could not leave; 2 usage err
 import argparse
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -63,7 +63,7 @@ def add_commands(commands: Any) -> None:
 def _opened(options: argparse.Namespace) -> Any:
     """Open the database and the index beside it: the app's, or the one that the environment names."""
     settings = Settings.of_the_app() if options.database is None else Settings.from_environment()
-    url = database_url(options.database or settings.database)
+    url = database_url(options.database or str(settings.database))
     with closing(Database.open(url, tenant=options.tenant)) as database, Services(index=settings.index) as services:
         database.for_agents = False  # its changes are a person's
         yield database, services
