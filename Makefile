@@ -56,6 +56,7 @@ clients: | $(BIN)/python  ## the oldest and newest openai clients, and what pip 
 
 bench: $(VENV)/.dev      ## the tables of benchmarks/README.md; takes some minutes
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/postgres.py
 	$(BIN)/python benchmarks/growth.py --turns 1000
 	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/facts.py
