@@ -53,6 +53,16 @@ _CONNECTING = STOP_WORDS | _listed(
     "every during named called especially near since until before after twice daily often always again"
 )
 """Words that may continue a statement's last word: "a cat" may become "a cat allergy"."""
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_CORRECTION = re.compile(r", not (?:on |in |at |the |an? )*([^,]{1,60})$", re.IGNORECASE)
+"""The former value at the end of a correction: "is on 3 May, not 2 May". It denies nothing of the statement before."""
+_EXCHANGED = re.compile(
+    r"\b(?:switch|chang|mov|reschedul|renam|upgrad|downgrad|bump|push|replac|transferr)\w*\b.*? from "
+    r"(?:the |an? )?([^,]{1,60}?) to \S"
+    r"|\S instead of (?:the |an? )?([^,]{1,60}?)(?:$|,| because | since )",
+    re.IGNORECASE,
+)
+"""The former value in a change: "switched the browser from Firefox to Edge", "on 3 May instead of 2 May"."""
 _LISTING = frozenset(("and", "or"))
 _PERSONS = _listed("he him his she her hers they them their theirs")
 _COUNTED = re.compile(r"(?P<before>.*\b(?:has|have|owns?)) (?P<number>\w+) (?P<after>.+)", re.IGNORECASE)
@@ -101,6 +111,8 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
     how = _compared(a, b)
     # 1. Both affirm, or both deny: what counts is how much of one the other says.
     if a.holds == b.holds:
+        if a.holds and _one_owner(a, b) and _replaces(new, known):
+            return "same_slot"
         if how in ("same", "more", "less"):
             return how
         # Close wordings are one statement only about one subject: Ana's sister is not Ana.
@@ -173,6 +185,33 @@ def _other_preference(new: str, known: str) -> bool:
     return bool(not where and len(chosen) > 1 and len(before) > 1 and chosen[-1] == before[-1])
 
 
+def _one_owner(a: _Statement, b: _Statement) -> bool:
+    """Return whether two statements are about things of one person, as far as they say whose."""
+    theirs, others = a.owners - {"user's"}, b.owners - {"user's"}
+    return theirs <= others or others <= theirs
+
+
+def _former(text: str) -> str:
+    """Return the former value that a statement names as such; empty if it names none."""
+    match = _CORRECTION.search(text) or _EXCHANGED.search(text)
+    return "" if match is None else next(filter(None, match.groups()))
+
+
+def _replaces(new: str, known: str) -> bool:
+    """Return whether `new` gives up the value of `known`, of which it says most besides: "on 3 May, not 2 May"."""
+    former = _former(new)
+    if not former:
+        return False
+    # What `known` names as former, it does not state itself.
+    now = known.replace(_former(known) or "\n", " ")
+    gone, before, after = (
+        set(stems(_ORDINAL.sub("", text), stop=False)) for text in (former, now, new.replace(former, " "))
+    )
+    besides = {stem for stem in before - gone if stem not in STOP_WORDS} - {"user", "user's"}
+    shared = besides & after
+    return gone <= before and not gone <= after and bool(shared) and 2 * len(shared) >= len(besides)
+
+
 def _phrase(text: str) -> tuple[list[str], list[str]]:
     """Return the stems up to the first connecting word, and the words from there on."""
     parts = words(text)
@@ -182,6 +221,7 @@ def _phrase(text: str) -> tuple[list[str], list[str]]:
 
 @lru_cache(maxsize=4096)
 def _statement(text: str) -> _Statement:
+    text = _CORRECTION.sub("", text)
     ended = bool(_ENDED.search(text))
     denied = ended or bool(_DENIED.search(text))
     # "No longer in Porto, but in Faro" denies one thing and states another: only the first part is compared.

@@ -74,6 +74,27 @@ def test_one_slot_holds_one_value(new, known, expected):
     assert bearing(new, known, same_slot=True) == expected
 
 
+@pytest.mark.parametrize(
+    ("new", "known", "expected"),
+    [
+        ("The exam is on 3 May, not 2 May", "The user's exam is on 2 May", "same_slot"),
+        ("The user changed the browser from Firefox to Edge", "The user's browser is Firefox", "same_slot"),
+        ("The user leaves on 16 March instead of the 14th", "The user leaves on 14 March", "same_slot"),
+        ("Ben's exam is on 3 May, not 2 May", "Ana's exam is on 2 May", "apart"),
+        ("The exam is on 3 May, not 2 May", "The dinner with Ana and Rui is on 2 May", "apart"),
+        ("The user bikes from Graz to Linz", "The user lives in Graz", "apart"),
+        ("The exam is on 3 May, not 2 May", "The exam is on 3 May, not 2 May", "same"),
+        ("The user moved it from 2 to 3 May", "The user moved it from 2 to 3 May", "same"),
+    ],
+)
+def test_a_value_that_is_named_as_former_is_replaced(new, known, expected):
+    assert bearing(new, known) == expected
+
+
+def test_a_correction_gives_a_value_and_denies_none():
+    assert bearing("The score is 72, not 74", "The score is 74 points", same_slot=True) == "same_slot"
+
+
 def test_what_only_ends_something_says_no_more():
     assert not says_more("The user no longer likes jazz")
     assert says_more("The user no longer likes jazz but prefers blues")
