@@ -20,10 +20,22 @@ def texts(message):
         ("Our babysitter is Priya Rao.", "The user's babysitter is Priya Rao"),
         ("Dr. Patel at Riverside started me on 500mg.", "Dr. Patel at Riverside started the user on 500mg"),
         ("I usually take the Blue Line to Station 4.", "The user usually takes the Blue Line to Station 4"),
+        ("I genuinely prefer the Blue Line.", "The user genuinely prefers the Blue Line"),
+        ("I double-checked the form of Porto.", "The user double-checked the form of Porto"),
+        ("On March 3rd I moved my savings to Chase.", "On March 3rd the user moved the user's savings to Chase"),
+        ("In Kyoto I visited 12 temples.", "In Kyoto the user visited 12 temples"),
+        ("The Greenfield invoice was 40 euros.", "The Greenfield invoice was 40 euros"),
+        ("I submitted the form on May 3rd this year.", "The user submitted the form on May 3rd this year"),
+        ("One more thing — my plan starts on the 17th.", "The user's plan starts on the 17th"),
+        ("My locker is in section B. That's it.", "The user's locker is in section B"),
     ],
 )
 def test_exact_statements_are_facts(message, fact):
     assert texts(message) == [fact]
+
+
+def test_no_words_are_cut_out_of_the_middle_of_a_sentence():
+    assert texts("I set up three transfers that handle it for me—weekly $150 from Chase to Fidelity.") == []
 
 
 def test_a_pronoun_means_the_only_person_named_before():
@@ -46,6 +58,11 @@ def test_a_pronoun_means_the_only_person_named_before():
 )
 def test_questions_plans_reports_and_loose_pronouns_are_no_facts(message):
     assert texts(message) == []
+
+
+def test_a_possession_keeps_its_slot_though_its_name_holds_that_of_a_relative():
+    [fact] = facts_in("My office location is Building 4.")
+    assert str(fact.slot) == "user.offic locat"
 
 
 def test_a_later_value_of_the_users_possession_has_the_same_slot():

@@ -21,6 +21,8 @@ _ABBREVIATIONS = word_set(
 _MAY_NOT_END = frozenset(["mr", "mrs", "ms", "dr", "prof", "st", "no", "vs", "e.g", "i.e", "approx", "dept", "tel"])
 """Abbreviations before a name or number, which never end a sentence; others end it if a capital follows."""
 _END = pattern(r"[.!?…]{1,9}[\"”')\]]{0,3}(?=\s)|\n")
+_OPENS = pattern(r"\s{1,3}(?:I|I'\w+|It|It's|That|That's|This|The|My|We|He|She|They|So|And|But)\b")
+"""Openings of a sentence that no surname has: the letter before them is no initial."""
 _QUOTED = pattern(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<![\w'])'[^'\n]{2,300}'(?!\w)|«[^»\n]{1,300}»")
 _CODE = pattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _NAME_START = r"[A-Z][a-z]{1,30}"
@@ -99,7 +101,7 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
         return True  # the number of a list
     # An initial, as in "J. Smith".
     if len(word) == 1 and word.isalpha() and word.isupper() and word != "I":
-        return True
+        return not _OPENS.match(text[end.end() :])
     if word.lower() not in _ABBREVIATIONS:
         return False
     following = text[end.end() : end.end() + 3].strip()[:1]

@@ -153,7 +153,10 @@ _LEAD_IN = pattern(
     r"week|weekend|month|year)|"
     r"last (?:night|week|weekend|month|year|summer|winter|spring|autumn|fall)|at the moment|right now|personally|"
     r"generally|in general|in addition|additionally|usually|sometimes|often|good (?:morning|evening|afternoon)|fyi|"
-    r"first of all|i mean|more importantly|then)\b[,!.:;]?"
+    r"first of all|first off|firstly|to start(?: with)?|for context|for the record|"
+    r"on (?:a|another) (?:\w+ )?note|(?:one|another) (?:more )?thing|quick update|"
+    r"(?:i )?(?:just |also )*(?:want(?:ed)?|should|need) to (?:add|mention|note|point out|clarify)(?: that)?|"
+    r"i mean|more importantly|then)\b[,!.:;]?"
     r"|(?:friend|my friend|(?:my )?ai companion|there|assistant|everyone|again|great|good|nice|no|sorry|thank you|"
     r"just so you know|correction|update|besides (?:this|that|it|\w{1,20}))[,!.:;]"
     r")\s{0,3}",

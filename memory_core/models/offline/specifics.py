@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 
 from memory_core.models.offline.clauses import is_reported, is_supposed
-from memory_core.models.offline.grammar import BASE, GERUND, PAST, RELATION, THIRD, strip_lead_in, word_set
+from memory_core.models.offline.grammar import BASE, GERUND, PAST, RELATION, THIRD, USER, strip_lead_in, word_set
 from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.vocabulary import DATE
+from memory_core.models.offline.vocabulary import DATE, MONTH
 from memory_core.models.offline.wording import YOU, StatedFact, in_third_person
 from memory_core.planning.slots import Slot, of_user
 from memory_core.text import stems
@@ -19,17 +19,23 @@ from memory_core.text import stems
 MIN_STEMS, MAX_CHARACTERS = 3, 240
 """Minimum content words besides a date, and maximum characters: others are mere answers, or stories."""
 
-_EXACT = pattern(
-    r"\d[\w.,:/%°'\"-]*|(?<=[\w,;–—-] )(?!I\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b)[A-ZÀ-ÖØ-Þ][\w'’&.-]+"
-    r"|[\"“][^\"”]{2,40}[\"”]"
+EXACT = pattern(
+    r"\d[\w.,:/%°'\"-]*"
+    r"|(?<=[\w,;–—-] )(?!I\b|(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:days?)?\b)[A-ZÀ-ÖØ-Þ][\w'’&.-]+"
+    r"|[\"“][^\"”]{2,40}[\"”]|[\w.+-]+@[\w-]+\.[\w.]+"
 )
 """Numbers, names after the first word, and titles. Days of the week do not count: they are ambiguous later."""
 _PREPOSITIONS = (
     "During|While|Since|Because|Although|Though|Despite|Unlike|Until|Once|After|Before|As|At|By|For|From|In|On|With|"
     "Without|Every|Each|When|Around"
 )
+_FRONTED = (
+    rf" (?:(?:[a-z]+ ){{0,4}}?{MONTH}(?: \d{{1,2}}(?:st|nd|rd|th)?)?(?:,? \d{{4}})?"
+    r"|(?!the|an?|th[ai]t|this|what|all|case|days|times|\w*thing|which|I)[\w'-]+(?: [\w'-]+)?)"
+)
+"""Fronted date or short phrase, as in "On March 3rd I moved", which no comma has to end."""
 _STARTS = pattern(
-    r"(?:I|I'm|I've|My|Our|We|We're|We've)\b|(?:The|An?) [a-z]|"
+    r"(?:I|I'm|I've|My|Our|We|We're|We've)\b|(?:The|An?) [A-Za-z]|"
     rf"(?:{_PREPOSITIONS}) |"
     r"(?:(?:Dr|Mr|Mrs|Ms)\. )?[A-Z][\w.'-]*(?: (?:[A-Z][\w.'-]*|at|of)){0,4}(?:'s [a-z][\w -]{2,40}?)? "
     r"(?:(?:just|now|also|still|\w{2,12}ly) )?"
@@ -37,7 +43,8 @@ _STARTS = pattern(
 )
 """Openings of a statement: the user or a possession, a thing, or a name and a verb. "Help me" asks for something."""
 _LOOSE = pattern(
-    r"\b(?:it|its|it's|this|these|those|there|they're|that (?:pic|one|time|place|way)|ones?)\b|, [A-ZÀ-Þ]\w+$|"
+    r"\b(?:it|its|it's|this(?! (?:year|month|spring|summer|fall|autumn|winter)\b)|these|those|there|they're|"
+    r"that (?:pic|one|time|place|way)|ones?(?![ -](?:minute|hour|day|week|month|year)\b))\b|, [A-ZÀ-Þ]\w+$|"
     r"\b(?:so|super|such|really|truly|awesome|amazing|cool(?:est)?|rad|cute|inspir\w+|legendary|lucky|glad|grateful|proud|"
     r"excited|stoked|thrilled|fun|wild|incredible|unreal|blast|love[sd]? (?:that|how)|indeed|"
     r"great time|nice chat|cheers|painting|picture|photo)\b|"
@@ -55,14 +62,15 @@ _UNCLEAR = pattern(
     r"Or|Which|What|How|Where|Why|Who|Let|Let's|Can|Could|Please|Thanks|Do|Does|Did|Is|Are|Was|Were|Any|If|Yes|No|"
     r"Not|Also|Maybe|Perhaps|Same|Then|Now|"
     r"Just|Last|Wow|Yeah|Glad|Congrats|[A-Z][a-z]+ing|Honestly|Some|Most|Many|All|Both)\b"
-    rf"|(?:{_PREPOSITIONS})\b(?! [^,]{{2,60}}, (?:I|I'm|I've|my)\b)"
+    rf"|(?:{_PREPOSITIONS})\b(?! [^,]{{2,60}}(?:, [^,]{{2,30}})?, (?:I|I'm|I've|my)\b|{_FRONTED} (?:I|I'm|I've|my)\b)"
     r"|.{0,300}(?:\band (?:I|me)\b|, [A-Z][\w'-]+ (?:(?:always|never|usually|often) )?[a-z]+s\b)"
 )
 """First words of sentences that need the one before them or ask for something; also sentences with two subjects."""
 _ATTRIBUTE = pattern(
-    r"The user's (?:(?:latest|current|new|actual|correct|usual|own|main|primary|confirmed|preferred|updated) )*"
-    r"(?P<noun>(?:[a-z][\w'-]+ ){0,3}?[a-z][\w'-]+) (?:(?:for|at|in|of|here|there)\b.{0,40}? )?(?:now |currently )?"
-    r"(?:is|(?:(?:was|got|has been) )?(?:changed|moved) to)\b"
+    rf"(?P<owner>{USER}|[A-Z][\w-]+(?: [A-Z][\w-]+)?)'s "
+    r"(?:(?:latest|current|new|actual|correct|usual|own|main|primary|confirmed|preferred|updated|official) )*"
+    r"(?P<noun>(?:[\w'-]+ ){0,4}?[\w'-]+) (?:(?:for|at|in|of|here|there)\b.{0,40}? )?(?:now |currently )?"
+    r"(?:actually )?(?:is|(?:(?:was|got|has been) )?(?:changed|moved) to)\b"
 )
 """A possession with a value; adjectives such as "latest" do not change the attribute."""
 _OPENING = pattern(
@@ -111,22 +119,23 @@ def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | Non
     if whole is None:
         return [*facts]
     # The sentence adds nothing if the facts have all of its exact words.
-    exact = set(stems(" ".join(_EXACT.findall(whole)), stop=False))
+    exact = set(stems(" ".join(EXACT.findall(whole)), stop=False))
     if facts and exact <= set(stems(" ".join(fact.text for fact in facts), stop=False)):
         return [*facts]
     of_whole = set(stems(whole, stop=False))
     # Facts that the sentence contains in full would be repeated beside it.
     others = [fact for fact in facts if fact.slot or not set(stems(fact.text, stop=False)) <= of_whole]
     category = facts[0].category if facts else "other"
-    return [*others, StatedFact(whole, category, None if others else _slot(whole))]
+    return [*others, StatedFact(whole, category, None if others else attribute_slot(whole))]
 
 
-def _slot(text: str) -> Slot | None:
+def attribute_slot(text: str) -> Slot | None:
     """Return the slot of a sentence such as "The user's latest score is 721"; None for relatives, who may be many."""
     match = _ATTRIBUTE.match(text)
-    if match is None or re.search(RELATION, match["noun"]):
+    if match is None or re.search(rf"\b{RELATION}s?\b", match["noun"]):
         return None
-    return of_user(" ".join(stems(match["noun"], stop=False)))
+    attribute = " ".join(stems(match["noun"], stop=False))
+    return of_user(attribute) if match["owner"] == USER else Slot(match["owner"].lower(), attribute)
 
 
 def _whole(sentence: str, person: str | None) -> str | None:
@@ -134,18 +143,20 @@ def _whole(sentence: str, person: str | None) -> str | None:
 
     `person`: see `with_specifics`.
     """
-    text = _OPENING.sub("", strip_lead_in(sentence).strip(), count=1)
+    text = strip_lead_in(sentence).strip()
+    if opening := _OPENING.match(text):
+        text = text[opening.end() :]
     if person is not None:
         text = _AS_SUBJECT.sub(lambda pronoun: f"{person}'s " if pronoun[1] else person, text, count=1)
     text = f"{text[:1].upper()}{text[1:]}"
     # A sentence that asks, opens unclearly or addresses the assistant is no statement that stands alone.
     if text.endswith("?") or _UNCLEAR.match(text) or not _STARTS.match(text) or YOU.search(text):
         return None
-    if is_supposed(text) or is_reported(text) or _AHEAD.search(text) or _OF_OTHERS.search(text):
+    if not certain(text):
         return None
     if _LOOSE.search(text.rstrip(" .!")):
         return None
-    if _EXACT.search(text) is None and not (_HABIT.match(text) and len(text.split()) >= MIN_HABIT_WORDS):
+    if EXACT.search(text) is None and not (_HABIT.match(text) and len(text.split()) >= MIN_HABIT_WORDS):
         return None
     somebody = _SOMEBODY.search(text)
     if somebody is not None and _OWN.match(text) and not re.search(RELATION, text[: somebody.start()]):
@@ -161,6 +172,12 @@ def _whole(sentence: str, person: str | None) -> str | None:
     ):
         return None
     return f"{line[0].upper()}{line[1:]}"
+
+
+def certain(sentence: str) -> bool:
+    """Return whether a sentence states something as true: it asks, supposes, plans, denies or reports nothing."""
+    unsure = sentence.endswith("?") or is_supposed(sentence) or is_reported(sentence)
+    return not (unsure or _AHEAD.search(sentence) or _OF_OTHERS.search(sentence))
 
 
 def has_verb(text: str) -> bool:

@@ -58,15 +58,16 @@ _PERSON = {
     "i": "the user", "us": "the user", "we": "the user", "i'm": "the user is", "i've": "the user has",
     "ourselves": "themselves",
 }  # fmt: skip
-_PERSON_WORD = pattern(r"\b(?:I'm|I've|I|[Mm]y|[Mm]ine|[Oo]urs?|[Mm]e|[Mm]yself|[Uu]s|[Ww]e|[Oo]urselves)\b(?!')")
+_PERSON_WORD = pattern(r"\b(?:I'm|I've|I|[Mm]y|[Mm]ine|[Oo]urs?|[Mm]e|[Mm]yself|[Uu]s|[Ww]e|[Oo]urselves)\b(?!['-])")
 _I_DO = pattern(
-    r"(?<=\bI )(?P<adverbs>(?:(?:always|usually|often|never|really|also|just|only|still|sometimes|normally|rarely) )*)"
-    r"(?P<verb>[a-z]{2,15})\b(?!')"
+    r"(?<=\bI )(?P<adverbs>(?:(?:always|often|never|also|just|only|still|sometimes|almost|"
+    r"(?!(?:rely|apply|reply|supply|imply|multiply) )[a-z]{2,12}ly) )*)"
+    r"(?P<verb>[a-z]{2,15})\b(?!['-])"
 )
 _IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
 _SAME_FOR_ALL = word_set(
     """
-    can could will would shall should may might must was had did always usually often never sometimes really also
+    can could will would shall should may might must was were had did always usually often never sometimes really also
     just only still even first last ever recently currently already finally actually not said told knew found gave
     """
 )
