@@ -23,6 +23,7 @@ from memory_core.models.offline.grammar import GROUP, NAME, USER, Statement, str
 from memory_core.models.offline.languages.readers import LANGUAGES, other_language
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
+from memory_core.models.offline.restating import restated
 from memory_core.models.offline.sense import stands_alone
 from memory_core.models.offline.specifics import has_verb, with_specifics
 from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
@@ -56,7 +57,8 @@ class RuleExtractor(RuleBased):
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """Return the facts that the user states in `messages`, in order, without repetitions and the `known` ones.
 
-        A value that returns after another value in its slot is no repetition: it holds again.
+        A value that returns after another value in its slot is no repetition: it holds again. A reply only shows what
+        the user's words before it are about; it is no source.
         """
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
         last: dict[Slot, Hashable] = {}
@@ -68,23 +70,23 @@ class RuleExtractor(RuleBased):
                 nothing[index] = why_nothing(message)
                 continue
             before, again = len(facts), None
-            for part in message.parts:
-                for stated in facts_in(part.text) if isinstance(part, TextPart) else ():
-                    key = _key(stated.text)
-                    if comes_back(last, stated.slot, key) or key not in seen:
-                        seen.setdefault(key, NothingFound("repeated"))
-                        facts.append(
-                            ExtractedFact(
-                                stated.text,
-                                stated.category,
-                                index,
-                                None if stated.slot is None else str(stated.slot),
-                                doubtful=doubt(stated.text) is not None,
-                            )
+            direct = [fact for part in message.parts if isinstance(part, TextPart) for fact in facts_in(part.text)]
+            for stated in (*direct, *_restated(messages[index : index + 2])):
+                key = _key(stated.text)
+                if comes_back(last, stated.slot, key) or key not in seen:
+                    seen.setdefault(key, NothingFound("repeated"))
+                    facts.append(
+                        ExtractedFact(
+                            stated.text,
+                            stated.category,
+                            index,
+                            None if stated.slot is None else str(stated.slot),
+                            doubtful=doubt(stated.text) is not None,
                         )
-                        negated.append(stated.negated)
-                    else:
-                        again = again or seen[key]
+                    )
+                    negated.append(stated.negated)
+                else:
+                    again = again or seen[key]
             if len(facts) == before:
                 nothing[index] = again or why_nothing(message)
         return Extraction(spare_statements(facts, negated), nothing=nothing)
@@ -92,6 +94,12 @@ class RuleExtractor(RuleBased):
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
         """Return at most `target` facts (or the pinned ones, if more) in place of `facts`; see `condense_by_rules`."""
         return condense_by_rules(facts, pinned=pinned, target=target)
+
+
+def _restated(pair: Sequence[ChatMessage]) -> Iterator[StatedFact]:
+    """Yield the facts of a user's message that the assistant's reply directly after it, if any, restates."""
+    if len(pair) == 2 and pair[1].role is MessageRole.ASSISTANT:
+        yield from restated(message_text(pair[0]), message_text(pair[1]))
 
 
 def spare_statements(facts: Sequence[ExtractedFact], negated: Sequence[bool]) -> tuple[ExtractedFact, ...]:
