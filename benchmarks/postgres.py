@@ -4,8 +4,9 @@
 
 Messages of 30 tokens are put one by one into queues that are never flushed: on one session, on 16 sessions of one
 process (threads here, tasks of one event loop there), and on four processes with four sessions each. A put counts once
-it is committed to the disk. Round trips are counted apart, by a proxy. The server is one of this machine, with the
-clients on the same processors, unless `--url` names an empty database elsewhere. Nothing is asserted.
+it is committed to the disk. Round trips are counted apart, by a proxy, and include those of the news that a process
+sends at most four times a second. The server is one of this machine, with the clients on the same processors, unless
+`--url` names an empty database elsewhere. Nothing is asserted.
 """
 
 import argparse

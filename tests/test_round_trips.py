@@ -17,6 +17,7 @@ from sqlalchemy import create_engine, delete, insert, text, update
 from memory_core.errors import MessageError, StoreError
 from memory_core.memory import Memory
 from memory_core.store.database import Database, parse_url
+from memory_core.store.database import _open as opened
 from memory_core.store.tables import content_table, event_table, lease_table
 
 pytestmark = pytest.mark.postgres
@@ -31,6 +32,8 @@ def proxy(url):
 
 
 def requests(proxy, act):
+    for database in list(opened.values()):
+        database.news.close()  # they are sent in the background, in transactions of their own
     before = proxy.requests
     act()
     return proxy.requests - before

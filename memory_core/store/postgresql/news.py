@@ -20,7 +20,7 @@ from memory_core.errors import StoreError
 DELIVERIES = "deliveries"
 """Topic: deliveries became due, in any session."""
 
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.25
 """Seconds between two notifications of a process. Each takes a lock of the whole server at its commit, so puts do not
 notify in their own transactions: news of many are sent together."""
 
