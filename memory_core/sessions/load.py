@@ -2,19 +2,11 @@
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memory_core.events import ContextBuilt, DeliveryFailed, MessageAdded, ModelCalled
 from memory_core.store.database import Database
 from memory_core.store.totals import count_new_events, count_sessions, newest_position, read_backlog
-
-COUNTED = {
-    MessageAdded.kind: "messages",
-    ContextBuilt.kind: "contexts",
-    ModelCalled.kind: "model_calls",
-    DeliveryFailed.kind: "failed_deliveries",
-}
-"""Name by kind of event of what is counted."""
 
 RECENT_SECONDS = 900.0
 """Seconds before a measurement whose deliveries count for the time that learning takes."""
@@ -33,8 +25,8 @@ class Load:
     """Seconds that the oldest waiting delivery has waited; 0 without any."""
     learned_after: tuple[float, ...]
     """Seconds from due to learned of each delivery done in the last `RECENT_SECONDS`, ascending."""
-    counts: dict[str, int]
-    """What was done since the first measurement, by the names in `COUNTED`."""
+    events: Mapping[str, int]
+    """Number of events since the first measurement, by kind: `message_added`, `context_built`, ..."""
 
 
 class LoadMeter:
@@ -42,7 +34,7 @@ class LoadMeter:
 
     def __init__(self) -> None:
         self._position: int | None = None
-        self._counts = Counter(dict.fromkeys(COUNTED.values(), 0))
+        self._events: Counter[str] = Counter()
 
     def measure(self, database: Database) -> Load:
         """Return the present figures.
@@ -54,10 +46,9 @@ class LoadMeter:
         with database.read() as connection:
             newest = newest_position(connection)
             if self._position is not None:
-                for kind, count in count_new_events(connection, self._position, newest, list(COUNTED)).items():
-                    self._counts[COUNTED[kind]] += count
+                self._events.update(count_new_events(connection, self._position, newest))
             backlog = read_backlog(connection, done_since=now - RECENT_SECONDS)
             sessions = count_sessions(connection)
         self._position = newest
         oldest = max(0.0, now - backlog.oldest) if backlog.oldest is not None else 0.0
-        return Load(sessions, backlog.waiting, backlog.parked, oldest, backlog.learned_after, dict(self._counts))
+        return Load(sessions, backlog.waiting, backlog.parked, oldest, backlog.learned_after, dict(self._events))

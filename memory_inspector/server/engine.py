@@ -48,7 +48,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """What a live page depends on, as last read after so much news of its session."""
+    """State that a live page depends on, as last read after so much news of its session."""
 
     news: int | None
     at: float

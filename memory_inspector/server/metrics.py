@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from memory_core.errors import MemoryInspectorError
-from memory_core.sessions.load import COUNTED, Load, LoadMeter
+from memory_core.sessions.load import Load, LoadMeter
 from memory_inspector.server.attaching import forbidden, no_other_host
 
 if TYPE_CHECKING:
@@ -107,10 +107,9 @@ class _Collected:
             for quantile in QUANTILES if load.learned_after else ():
                 learning.add_metric([tenant, str(quantile)], float(np.quantile(load.learned_after, quantile)))
         yield learning
-        for name in COUNTED.values():
-            counter = CounterMetricFamily(
-                f"memory_inspector_{name}", "Since this server was first asked.", labels=["tenant"]
-            )
-            for tenant, load in self._loads.items():
-                counter.add_metric([tenant], load.counts[name])
-            yield counter
+        text = "Events in the logs of all sessions, since this server was first asked."
+        events = CounterMetricFamily("memory_inspector_events", text, labels=["tenant", "kind"])
+        for tenant, load in self._loads.items():
+            for kind, count in load.events.items():
+                events.add_metric([tenant, kind], count)
+        yield events

@@ -43,6 +43,5 @@ def tenant_databases() -> "Iterator[Database]":
     from memory_core import Database
     from ui.tab.services import engine
 
-    own = engine()
-    for tenant in own.database.tenants():
-        yield Database.open(own.settings.database, tenant=tenant)
+    for tenant in engine().database.tenants():
+        yield Database.open(engine().settings.database, tenant=tenant)

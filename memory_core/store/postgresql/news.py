@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class News:
-    """What this process tells others about its changes, and hears from them. Thread-safe.
+    """Notices of changes that this process sends to others, and hears from them. Thread-safe.
 
     A topic is a session's id, the key of a lease, or `DELIVERIES`.
     """
