@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
-from memory_core.errors import ConflictError
+from memory_core.errors import ConflictError, NotFoundError
 from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
-from memory_core.store.erasing.session_erasing import bury, erase_remains, move_tombstone
+from memory_core.store.erasing.session_erasing import bury, erase_remains, has_remains, move_tombstone
 from memory_core.store.log_rows import last_position
 from memory_core.store.split_writes import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
@@ -204,18 +204,23 @@ def delete_session(
         NotFoundError: there is no such session.
         ConflictError: it was written to after `unused_since`; nothing is deleted.
     """
-    with writing(database, session_id, clock=clock) as w:
-        if unused_since is not None and w.session.updated_at > unused_since:
-            raise ConflictError("This session was used in the meantime. Nothing of it was deleted.")
-        # Before its events are erased: readers that follow the log continue behind this position.
-        end = last_position(w.connection, session_id)
-        bury(w)
-        if reusable:
-            w.save()  # save pending rows first, so that they are erased with the rest
-            # In one transaction, as a new session may use the id at once. Otherwise in pieces, which keep nobody
-            # waiting.
-            erase_remains(OnePiece(database, w.connection), session_id)
-            move_tombstone(w, end)
+    try:
+        with writing(database, session_id, clock=clock) as w:
+            if unused_since is not None and w.session.updated_at > unused_since:
+                raise ConflictError("This session was used in the meantime. Nothing of it was deleted.")
+            # Before its events are erased: readers that follow the log continue behind this position.
+            end = last_position(w.connection, session_id)
+            bury(w)
+            if reusable:
+                w.save()  # save pending rows first, so that they are erased with the rest
+                # In one transaction, as a new session may use the id at once. Otherwise in pieces, which keep nobody
+                # waiting.
+                erase_remains(OnePiece(database, w.connection), session_id)
+                move_tombstone(w, end)
+    except NotFoundError:
+        # A deletion that failed on its way is finished below: until then the words are still stored.
+        if reusable or not has_remains(database, session_id):
+            raise
     if not reusable:
         erase_remains(Pieces(database), session_id)
     database.forget_log()

@@ -4,14 +4,14 @@ import json
 import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, func, insert, select, tuple_, update
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.impact import ERASED
 from memory_core.store.block_rows import read_blocks
-from memory_core.store.database import chunks
+from memory_core.store.database import Database, chunks
 from memory_core.store.delivery_rows import covers
 from memory_core.store.erasing.fact_erasing import erase_facts
 from memory_core.store.fact_rows import drop_sources, read_by_ids
@@ -160,15 +160,25 @@ def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
 
     `before`: seconds since the epoch; sessions marked as deleted later may still be worked on.
     """
+    for session_id, title in _with_rows(pieces.database, session_table.c.deleted_at < before):
+        (erase_unfinished if title == UNFINISHED else erase_remains)(pieces, session_id)
+
+
+def has_remains(database: Database, session_id: str) -> bool:
+    """Return whether an interrupted deletion left rows of a session."""
+    session = session_table.c
+    return bool(_with_rows(database, (session.id == session_id) & (session.title != UNFINISHED)))
+
+
+def _with_rows(database: Database, where: ColumnElement[bool]) -> Sequence[Row[str, str]]:
+    """Return id and title of deleted sessions that still have rows."""
     # These rows are stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
     has_messages = select(_m.seq).where(_m.session_id == session_table.c.id).exists()
-    old = session_table.c.deleted_at < before
     session = session_table.c
-    with pieces.database.read() as connection:
-        expired = connection.execute(select(session.id, session.title).where(old, has_blocks | has_messages)).all()
-    for session_id, title in expired:
-        (erase_unfinished if title == UNFINISHED else erase_remains)(pieces, session_id)
+    query = select(session.id, session.title).where(session.deleted_at.is_not(None), where, has_blocks | has_messages)
+    with database.read() as connection:
+        return connection.execute(query).all()
 
 
 def erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None:
