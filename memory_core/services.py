@@ -7,6 +7,7 @@ import copy
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -55,6 +56,9 @@ class Services:
         self._pgvector: weakref.WeakKeyDictionary[Database, PgvectorIndex] = weakref.WeakKeyDictionary()
         self.exact = ExactIndex()
         """Index that searches the database's own vectors: for explanations, and when `index` does not respond."""
+        self.executor: Executor | None = None
+        """Executor that serves and reads blocks; None: threads of this process. The simulator sets it, and `sleep`."""
+        self.sleep: Callable[[float], object] | None = None
 
     def with_extractor(self, extractor: FactExtractor) -> "Services":
         """Return a copy of these services with another extractor; everything loaded is shared."""

@@ -320,7 +320,8 @@ def _read_blocks(
     slow = [attached for attached in enabled if attached.kind != "static" and attached not in filling]
     # 2. Read the slow ones at the same time, as each may wait for a model or an index. One alone needs no thread.
     if len(slow) > 1:
-        futures = {attached.name: _pool().submit(_read, attached, reading) for attached in slow}
+        pool = session.services.executor or _pool()
+        futures = {attached.name: pool.submit(_read, attached, reading) for attached in slow}
         outcomes = {name: future.result() for name, future in futures.items()}
     else:
         outcomes = {attached.name: _read(attached, reading) for attached in slow}

@@ -114,7 +114,7 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
         elif attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
-            started[name] = _pool().submit(_serve_block, session, attached, force)
+            started[name] = (session.services.executor or _pool()).submit(_serve_block, session, attached, force)
     # `wait` overflows on an infinite timeout; for no limit it takes None.
     wait(started.values(), timeout=None if timeout == math.inf else timeout)
     for name, future in started.items():
@@ -179,7 +179,10 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
                 return Served(name, "waiting", done)  # the lease's holder, or a waiting worker, serves these too
             # The holder skips deliveries whose next attempt is later, and other sessions of the user.
             _waiters().add((session.id, name))
-            session.database.news.wait(key, LISTENING_SECONDS, since=heard, unheard=TURN_SECONDS)
+            if session.services.sleep is not None:
+                session.services.sleep(TURN_SECONDS)
+            else:
+                session.database.news.wait(key, LISTENING_SECONDS, since=heard, unheard=TURN_SECONDS)
             heard = session.database.news.count(key)
             _waiters().discard((session.id, name))  # before asking again: a worker that comes now waits too
         while _due(waiting, session.clock(), force):
