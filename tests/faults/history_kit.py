@@ -84,7 +84,7 @@ class CuttingProxy:
     """A TCP proxy on loopback that cuts all its connections from time to time, in the middle of whatever they carry."""
 
     target: int
-    pause: float = 1.0
+    pause: float = 3.0
     connections: list = field(default_factory=list)
     cuts: int = 0
 

@@ -11,14 +11,11 @@ from contextlib import contextmanager
 import pytest
 from engine_fakes import Clock, Counter, HashEmbedder, NoteExtractor, assistant, note, user
 from session_script import NoteRelations
-from span_kit import PROTOBUF, as_protobuf, chat
 from sqlalchemy import Engine, delete, event, insert, text
 from sqlalchemy.exc import OperationalError
 from summary_fakes import Scribe
 
 from memory_core import Memory, Services, StaticMemoryBlock
-from memory_core.attach.otlp import read_export
-from memory_core.attach.receiving import Receiver
 from memory_core.attach.recording import attach
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
@@ -315,16 +312,6 @@ def import_again(memory, world):
     import_bundle(world.database, read_bundle(world.bundle, "s.zip"))
 
 
-def receive(memory, world):
-    receiver = Receiver(
-        lambda: world.database,
-        lambda id: Session(world.database, id, services=world.services(), clock=world.clock),
-    )
-    spans = [chat([("user", "I like tea.")], "Noted.", conversation="c1", began=1)]
-    [refused] = receiver.store([read_export(as_protobuf(*spans), PROTOBUF)])
-    assert not refused.reasons, dict(refused.reasons)
-
-
 def play(memory, world):
     recording = memory.session.recording()
     for offset, message in enumerate(RECORDING[:2]):
@@ -373,7 +360,6 @@ OPERATIONS = {
     "branch": branch,
     "export": lambda memory, world: write_bundle(world.database, "s"),
     "import": import_again,
-    "receive spans": receive,
     "delete": lambda memory, world: delete_session(world.database, "s", clock=world.clock),
     "delete for reuse": lambda memory, world: delete_session(world.database, "s", reusable=True, clock=world.clock),
     "forget a user": lambda memory, world: forget_user(world.database, "ana", clock=world.clock),
