@@ -25,6 +25,7 @@ from memory_core.blocks import (
 from memory_core.config import MemoryConfig, Settings
 from memory_core.engine.context import Context
 from memory_core.errors import (
+    AccessError,
     ConfigError,
     ConflictError,
     ContextOverflowError,
@@ -74,6 +75,7 @@ ThinkingBlock = ThinkingPart
 ToolCallBlock = ToolCallPart
 
 __all__ = [
+    "AccessError",
     "AudioBlock",
     "BaseMemoryBlock",
     "ChatMessage",

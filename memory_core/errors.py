@@ -7,6 +7,7 @@
     │   └── LimitError             it has too many bytes or items, or takes too long to read
     ├── NotFoundError          no such session, block, fact or turn
     ├── ConflictError          it was changed elsewhere since it was read
+    ├── AccessError            this person's role does not allow it, or they are not signed in
     ├── ContextOverflowError   `when_over="raise"` and the context is over the limit
     ├── StoreError             the database cannot be reached or is of a newer version
     ├── VectorIndexError       the vector index cannot be reached
@@ -75,6 +76,10 @@ class NotFoundError(MemoryInspectorError, LookupError):
 
 class ConflictError(MemoryInspectorError):
     """An item was changed elsewhere since it was read; nothing was overwritten."""
+
+
+class AccessError(MemoryInspectorError):
+    """The person's role does not allow this, or nobody is signed in; nothing was stored."""
 
 
 class ContextOverflowError(MemoryInspectorError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
 
+from memory_core.access import Role
 from memory_core.tokens import reported
 
 Actor = Literal["engine", "user", "agent"]
@@ -63,6 +64,15 @@ Operation = Literal["create", "update", "delete", "search", "upsert", "create_st
 DeliveryStatus = Literal["pending", "done", "failed", "parked", "skipped"]
 """Status of a delivery after an event about it; `failed`: it will be tried again."""
 
+_LEAST_ROLES: dict[Family, Role] = dict.fromkeys(
+    (
+        "messages", "flushes", "deliveries", "facts", "summaries", "relations", "vectors", "prompts", "calls",
+        "stores", "unknown",
+    ),
+    "curator",
+)  # fmt: skip
+"""Least role of a person whose change records an event; an event of another family names its own."""
+
 KINDS: dict[str, type["Event"]] = {}
 """Event classes by stored name."""
 
@@ -111,6 +121,7 @@ class Event:
     """True if earlier events of the log may have changed: words were erased, or another session has the id."""
     delivery_status: ClassVar[DeliveryStatus | None]
     """Status of the named deliveries after the event; None if it names none."""
+    _least_role: ClassVar[Role]
     free_text: ClassVar[tuple[str, ...]]
     """Fields with words that a person or a model wrote, or with settings; the others hold codes, numbers, hashes."""
 
@@ -130,6 +141,7 @@ class Event:
         forgets: bool = False,
         rewrites_log: bool = False,
         free_text: tuple[str, ...] = (),
+        least_role: Role | None = None,
     ) -> None:
         """Register a kind of event with the properties by which readers of the log select it.
 
@@ -147,6 +159,7 @@ class Event:
             forgets: see the attribute.
             rewrites_log: see the attribute.
             free_text: see the attribute.
+            least_role: see the property; required for families that have none.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls._writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
@@ -154,6 +167,7 @@ class Event:
         cls.forgets, cls.rewrites_log = forgets, rewrites_log
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
         cls.confirms = supports and adds is None
+        cls._least_role = least_role or _LEAST_ROLES[family]
         # A field named like a kind, such as `fact`, holds the number of the event's item.
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
         # Made a dataclass here, so that no kind can forget it. Without slots, which would make another class
@@ -169,6 +183,11 @@ class Event:
     def writes(self) -> bool:
         """True if the event changes the contents of its block."""
         return self._writes
+
+    @property
+    def least_role(self) -> Role:
+        """Least role of a person whose change records the event."""
+        return self._least_role
 
     @property
     def operation(self) -> Operation | None:
@@ -243,6 +262,8 @@ class EventRecord:
     """Time, in seconds since the epoch. For display only: order is by position."""
     actor: Actor
     event: Event
+    person: str | None = None
+    """Person whose change recorded the event (`access.Person.label`); None without a sign-in or for a server's own."""
 
     @property
     def kind(self) -> str:
@@ -450,21 +471,21 @@ def _tuples(values: list[Any]) -> tuple[Any, ...]:
 # -- the session ---------------------------------------------------------------------------------
 
 
-class SessionCreated(Event, family="session", rewrites_log=True, free_text=("title",)):
+class SessionCreated(Event, family="session", least_role="curator", rewrites_log=True, free_text=("title",)):
     title: str
     user_id: str | None
 
 
-class SessionRenamed(Event, family="session", free_text=("before", "after")):
+class SessionRenamed(Event, family="session", least_role="curator", free_text=("before", "after")):
     before: str
     after: str
 
 
-class SessionClosed(Event, family="session"):
+class SessionClosed(Event, family="session", least_role="curator"):
     """The session was closed by `flush(all=True)`: everything left the queue, and all deliveries became due."""
 
 
-class SessionReset(Event, family="session", forgets=True, rewrites_log=True):
+class SessionReset(Event, family="session", least_role="owner", forgets=True, rewrites_log=True):
     """Messages, and what was learned from these messages alone, were removed."""
 
     status: str | None
@@ -480,7 +501,7 @@ class SessionReset(Event, family="session", forgets=True, rewrites_log=True):
         return self.status is None and self.seqs is None
 
 
-class QuarantineChanged(Event, family="session", free_text=("phrase",)):
+class QuarantineChanged(Event, family="session", least_role="curator", free_text=("phrase",)):
     """Items were taken out of all prompts, or released again; nothing stored was changed."""
 
     number: int
@@ -501,13 +522,13 @@ class QuarantineChanged(Event, family="session", free_text=("phrase",)):
     """Custom blocks that may say it nevertheless; `queue`: what is stored later may, such as messages."""
 
 
-class SessionImported(Event, family="session", free_text=("source",)):
+class SessionImported(Event, family="session", least_role="owner", free_text=("source",)):
     source: str
     messages: int
     skipped: int
 
 
-class SessionBranched(Event, family="session"):
+class SessionBranched(Event, family="session", least_role="curator"):
     """The session was created from another one in its state at the end of a turn."""
 
     source: str
@@ -517,7 +538,7 @@ class SessionBranched(Event, family="session"):
     """Number of messages, facts and stored turns that were erased after the branched turn, and so were not copied."""
 
 
-class AgentAttached(Event, family="session", free_text=("name",)):
+class AgentAttached(Event, family="session", least_role="owner", free_text=("name",)):
     """The session mirrors an external agent: its log records what was seen of that agent, and it is read-only here."""
 
     source: Literal["proxy", "adapter", "spans", "file"]
@@ -527,15 +548,15 @@ class AgentAttached(Event, family="session", free_text=("name",)):
     """Name of the file, without its folder."""
 
 
-class SessionTakenOver(Event, family="session"):
+class SessionTakenOver(Event, family="session", least_role="curator"):
     """A person changes the session in the app from now on, although an agent works in it."""
 
 
-class SessionHandedBack(Event, family="session"):
+class SessionHandedBack(Event, family="session", least_role="curator"):
     """The session is left to its agent again: the app only shows it while the agent works."""
 
 
-class ConfigurationChanged(Event, family="settings", free_text=("before", "after", "ignored")):
+class ConfigurationChanged(Event, family="settings", least_role="owner", free_text=("before", "after", "ignored")):
     before: dict[str, Any]
     after: dict[str, Any]
     """New values of the settings that changed."""
@@ -546,6 +567,12 @@ class ConfigurationChanged(Event, family="settings", free_text=("before", "after
     @property
     def changed_settings(self) -> Mapping[str, Any]:
         return self.after
+
+    @property
+    def least_role(self) -> Role:
+        return (
+            "owner" if self.after else "curator"
+        )  # without new values it notes those that a program asked for in vain
 
 
 # -- the queue -----------------------------------------------------------------------------------
@@ -1227,7 +1254,7 @@ class ModelCalled(Event, family="calls", free_text=("error",)):
 # -- blocks --------------------------------------------------------------------------------------
 
 
-class BlockAdded(Event, family="blocks", operation="create_store", free_text=("settings",)):
+class BlockAdded(Event, family="blocks", least_role="owner", operation="create_store", free_text=("settings",)):
     block: str
     type: str
     settings: dict[str, Any]
@@ -1241,17 +1268,17 @@ class BlockAdded(Event, family="blocks", operation="create_store", free_text=("s
         return values | {"settings": current_settings(values["settings"])}
 
 
-class BlockRemoved(Event, family="blocks", operation="delete_store"):
+class BlockRemoved(Event, family="blocks", least_role="owner", operation="delete_store"):
     block: str
 
 
-class BlocksOrdered(Event, family="blocks"):
+class BlocksOrdered(Event, family="blocks", least_role="owner"):
     """The blocks were reordered: at equal priority, the earlier is cut first."""
 
     names: tuple[str, ...]
 
 
-class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settings")):
+class BlockEdited(Event, family="blocks", least_role="owner", free_text=("settings", "ignored_settings")):
     """A static block's text, or a block's settings, changed."""
 
     block: str
@@ -1276,6 +1303,10 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
         return self.settings
 
     @property
+    def least_role(self) -> Role:
+        return "owner" if self.settings else "curator"  # a text alone is curated, as facts are
+
+    @property
     def operation(self) -> Operation | None:
         if self.after is None or self.after == self.before:
             return None  # settings alone are not memory
@@ -1295,7 +1326,7 @@ class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settin
         return values | {name: current_settings(values[name]) for name in names}
 
 
-class BlockStateSaved(Event, family="blocks", writes=True, operation="update", bookkeeping=True):
+class BlockStateSaved(Event, family="blocks", least_role="curator", writes=True, operation="update", bookkeeping=True):
     """A custom block's fields were saved after a delivery."""
 
     block: str
@@ -1314,7 +1345,7 @@ class BlockFailed(Event, family="prompts", operation="search", free_text=("error
     error: str
 
 
-class RecipeChosen(Event, family="settings"):
+class RecipeChosen(Event, family="settings", least_role="owner"):
     """The session was switched to a recipe. The single changes precede it in the log."""
 
     recipe: str
@@ -1328,7 +1359,7 @@ class RecipeChosen(Event, family="settings"):
 # -- an agent's tools ------------------------------------------------------------------------------
 
 
-class ToolCalled(Event, family="blocks"):
+class ToolCalled(Event, family="blocks", least_role="curator"):
     """A model called one of the memory tools; the changes it made to memory precede it in the log."""
 
     tool: str

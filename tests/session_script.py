@@ -53,13 +53,13 @@ def with_text(extractor=None):
 class Script:
     """A memory, and steps applied to it."""
 
-    def __init__(self):
+    def __init__(self, **how):
         self.clock = Clock()
         self.fails = False
         extractor = ShakyExtractor(lambda call: self.fails)
         more = [GraphMemoryBlock(name="graph", llm=NoteRelations()), SummaryMemoryBlock(name="summary", max_tokens=30)]
         given = [*with_text(extractor), *more]
-        self.memory = open_memory(memory_blocks=given, token_limit=50, clock=self.clock)
+        self.memory = open_memory(memory_blocks=given, token_limit=50, clock=self.clock, **how)
         self.number = 0
 
     def do(self, step):

@@ -8,7 +8,8 @@ import pytest
 import memory_core
 
 PUBLIC = [
-    "AudioBlock", "BaseMemoryBlock", "ChatMessage", "ChatModel", "ConfigError", "ConflictError", "Context",
+    "AccessError", "AudioBlock", "BaseMemoryBlock", "ChatMessage", "ChatModel", "ConfigError", "ConflictError",
+    "Context",
     "ContextOverflowError",
     "Database", "Delivery", "DocumentBlock", "Embedder", "EmbedderError", "Event", "EventRecord",
     "FactExtractionMemoryBlock",

@@ -93,7 +93,8 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         self.w.save()
         position = last_position(self.w.connection, self.w.session.id)
         session = self.w.session
-        return AppliedChangeSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
+        at, actor, person = self.w.now, self.actor, self.w.person
+        return AppliedChangeSet(EventRecord(position, session.id, session.turns, at, actor, event, person), event)
 
     def undo(self, number: int | None = None) -> AppliedChangeSet | None:
         """Undo a change set, or redo it if `number` is that of its undo; return it in its new state.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
+from memory_core.access import carried
 from memory_core.blocks.base import CALL_TOKENS, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
@@ -114,7 +115,8 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
         elif attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
-            started[name] = (session.services.executor or _pool()).submit(_serve_block, session, attached, force)
+            executor = session.services.executor or _pool()
+            started[name] = executor.submit(carried(_serve_block), session, attached, force)
     # `wait` overflows on an infinite timeout; for no limit it takes None.
     wait(started.values(), timeout=None if timeout == math.inf else timeout)
     for name, future in started.items():

@@ -6,6 +6,7 @@ Pure: event records and versions in, values out.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memory_core.access import person_name
 from memory_core.errors import ConflictError, NotFoundError
 from memory_core.events import Actor, Curated, EventRecord, Thing
 
@@ -16,6 +17,12 @@ Key = int | tuple[int, int]
 
 MADE_BY: Mapping[str, str] = {"engine": "the engine", "user": "a person", "agent": "the agent"}
 """Noun phrase for each actor, for use in a sentence."""
+
+
+def maker(actor: str, person: str | None) -> str:
+    """Return the noun phrase for the author of a change: the person's name if it is on record."""
+    return person_name(person) if person and actor == "user" else MADE_BY.get(actor, actor)
+
 
 ERASED = "Part of this change has been erased."
 TAKEN_AWAY = "What this change had added has been erased."

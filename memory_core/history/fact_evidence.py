@@ -269,6 +269,8 @@ class MadeBy:
     """The condensing that wrote the fact; None for any other origin."""
     calls: tuple[ModelCalled, ...]
     """Model calls in that transaction; the offline rules make none."""
+    person: str | None = None
+    """See `EventRecord.person`."""
 
 
 def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
@@ -298,7 +300,7 @@ def made_by(records: Sequence[EventRecord], fact: int) -> MadeBy | None:
     if added.origin == "condensed":
         later = (r.event for r in records[at:] if condenses(r.event) and r.event.block == added.block)
         condensed = next(later, None)
-    return MadeBy(record.position, record.turn, record.at, record.actor, extracted, condensed, calls)
+    return MadeBy(record.position, record.turn, record.at, record.actor, extracted, condensed, calls, record.person)
 
 
 def _begins(record: EventRecord, block: str) -> bool:

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from memory_core.access import require
 from memory_core.blocks.vector_parts.units import parse_unit
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
@@ -282,8 +283,10 @@ def import_bundle(
 
     Raises:
         ConfigError: A block belongs to the user, but there is no user.
+        AccessError: The acting person is no owner.
         StoreError: The database cannot be reached.
     """
+    require("owner")
     user = bundle.user_id if isinstance(user_id, Keep) else user_id
     # Staged rows are read lazily below, and their connection serves one thread at a time.
     with bundle.staged.lock:

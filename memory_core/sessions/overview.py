@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
 
+from memory_core.access import require
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConflictError, NotFoundError
 from memory_core.store.block_rows import uses_graph
@@ -203,7 +204,9 @@ def delete_session(
     Raises:
         NotFoundError: there is no such session.
         ConflictError: it was written to after `unused_since`; nothing is deleted.
+        AccessError: the acting person is no owner.
     """
+    require("owner")
     try:
         with writing(database, session_id, clock=clock) as w:
             if unused_since is not None and w.session.updated_at > unused_since:

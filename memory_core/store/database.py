@@ -45,6 +45,7 @@ from sqlalchemy.pool import NullPool, SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
+from memory_core.access import require
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
@@ -251,6 +252,11 @@ class Database:
         return self._file
 
     @property
+    def in_memory(self) -> bool:
+        """True for an SQLite database in memory, which only this process sees."""
+        return self._turns is not None
+
+    @property
     def url(self) -> str:
         """The URL without its password."""
         return self.engine.url.render_as_string(hide_password=True)
@@ -260,6 +266,9 @@ class Database:
         """Open a writing transaction: committed at the end, rolled back on an exception.
 
         `patience`: seconds to wait for other writers; None: the database's own limit.
+
+        Raises:
+            AccessError: the acting person is a viewer.
         """
         with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
             if not self.is_sqlite:
@@ -271,6 +280,8 @@ class Database:
                 self._begin_soon(connection, round(patience * 1000))
             self._check_file()
             yield connection
+            if not self.in_memory:  # a trial, in which a viewer may play
+                require("curator")  # at the end, as a preview of a change stores nothing
 
     def _new_news(self) -> News:
         return News() if self.is_sqlite else News(self.tenant, weakref.WeakMethod(self.write), listening(self.engine))
@@ -346,6 +357,7 @@ class Database:
         Raises:
             ConfigError: this is the default tenant.
         """
+        require("owner")
         if not self.tenant:
             raise ConfigError("the default tenant cannot be deleted; delete its sessions")
         if self._file is not None:

@@ -11,7 +11,8 @@ from memory_core.store.tables import event_table
 AT_ONCE = 5_000
 """Number of events decoded at a time, which takes some megabytes."""
 
-RECORD_COLUMNS = [event_table.c[name] for name in ("id", "session_id", "turn", "at", "actor", "kind", "data")]
+_COLUMNS = "id", "session_id", "turn", "at", "actor", "kind", "data", "person"
+RECORD_COLUMNS = [event_table.c[name] for name in _COLUMNS]
 
 
 def read_events(
@@ -55,7 +56,7 @@ def as_records(rows: Sequence[Row[Any]]) -> list[EventRecord]:
     """Decode rows of `RECORD_COLUMNS`."""
     events = decode_all([(row.kind, row.data) for row in rows])
     return [
-        EventRecord(row.id, row.session_id, row.turn, row.at, row.actor, event)
+        EventRecord(row.id, row.session_id, row.turn, row.at, row.actor, event, row.person)
         for row, event in zip(rows, events, strict=True)
     ]
 

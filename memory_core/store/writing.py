@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from memory_core.access import acting_person, require
 from memory_core.errors import NotFoundError
 from memory_core.events import Actor, Event
 from memory_core.messages import content_hash
@@ -124,12 +125,24 @@ class Writing:
         self.due = False
         """True once deliveries were queued."""
         self._events: list[dict[str, object]] = []
+        # Whoever may create a session may also choose what it begins with: it has no counter yet. A database in memory
+        # is a trial.
+        self._checked = bool(session.counter) and not database.in_memory
+        person = acting_person()
+        self.person = person.label if person is not None else None
+        """Person on whose behalf the transaction runs, as recorded with its events."""
         # By scope and hash: a text that several events name is written once.
         self._contents: dict[tuple[str, str], str] = {}
 
     def record(self, *events: Event, actor: Actor = "engine") -> None:
-        """Add events to the session's log, in order."""
+        """Add events to the session's log, in order.
+
+        Raises:
+            AccessError: the acting person's role does not allow such a change.
+        """
         for event in events:
+            if self._checked:
+                require(event.least_role)
             self._events.append(
                 {
                     "session_id": self.session.id,
@@ -139,6 +152,7 @@ class Writing:
                     "kind": event.kind,
                     "block": event.about,
                     "data": event.to_json(),
+                    "person": self.person,
                 }
             )
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from memory_core.access import person_name
 from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
 from memory_inspector.wording.event_sentences import PURPOSES
 
@@ -50,6 +51,15 @@ GROUPS: Mapping[Family, Group] = {
 
 ACTORS = {"engine": "Engine", "user": "User", "agent": "Agent"}
 """Display names of actors, in the filter and the rows: the engine, a person, a model's tool call."""
+
+
+def by_whom(record: EventRecord, *, in_full: bool = False) -> str:
+    """Return the author of an event: `user · Ana`; `in_full` also whose message or click the engine acted on."""
+    who = ACTORS.get(record.actor, "Somebody")
+    who = who if in_full else who.lower()
+    if record.person is None or (record.actor != "user" and not in_full):
+        return who
+    return f"{who}{' ·' if record.actor == 'user' else ', for'} {person_name(record.person)}"
 
 
 @dataclass(frozen=True, slots=True)

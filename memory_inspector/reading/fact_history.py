@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_core import FactRevision
 from memory_core.events import ModelCalled, expand
-from memory_core.history.change_log import MADE_BY
+from memory_core.history.change_log import MADE_BY, maker
 from memory_core.history.fact_evidence import MadeBy
 from memory_inspector.reading.fact_decisions import Decided, why
 from memory_inspector.reading.fact_rows import STATES
@@ -64,7 +64,7 @@ def who_wrote(made: MadeBy | None) -> list[str]:
         number = count(made.extracted.found, "fact")
         first = f"Learned in turn {tokens(made.turn)} by {made.extracted.extractor}: {number} found in {read}."
     else:
-        return [f"Written by {MADE_BY.get(made.actor, made.actor)} in turn {tokens(made.turn)}."]
+        return [f"Written by {maker(made.actor, made.person)} in turn {tokens(made.turn)}."]
     return [first, *(_call(call) for call in made.calls)] if made.calls else [first, "No model was called."]
 
 

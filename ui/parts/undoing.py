@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from memory_core.history.change_log import MADE_BY, AppliedChangeSet
+from memory_core.history.change_log import AppliedChangeSet, maker
 from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.parts.components import closing_button, error_inside
 
@@ -30,5 +30,6 @@ def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callabl
 
 def about(change: AppliedChangeSet, now: float) -> str:
     """Return the line below a change: `Turn 4, a person, 2 minutes ago. Undone.`"""
-    who = f"Turn {tokens(change.record.turn)}, {MADE_BY.get(change.actor, change.actor)}, {ago(change.record.at, now)}."
+    record = change.record
+    who = f"Turn {tokens(record.turn)}, {maker(change.actor, record.person)}, {ago(record.at, now)}."
     return " ".join(part for part in (who, "Undone." if change.undone else "", change.obstacle) if part)

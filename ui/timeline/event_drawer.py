@@ -27,7 +27,7 @@ from memory_core.lab.striking import SET_BY_PEOPLE, changes_without, may_be_stru
 from memory_core.lab.variants import Change
 from memory_core.messages import message_text
 from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
-from memory_inspector.reading.event_rows import ACTORS, GROUPS
+from memory_inspector.reading.event_rows import GROUPS, by_whom
 from memory_inspector.wording.event_details import number_rows
 from memory_inspector.wording.event_sentences import (
     QUOTED,
@@ -79,7 +79,7 @@ def event_drawer(view: View, position: int) -> None:
     # 1. The sentence, as the list has it.
     words = words_in_log(view.memory).words([record], view.memory)
     line = describe(event, words)
-    who = ACTORS.get(record.actor, "Somebody")
+    who = by_whom(record, in_full=True)
     when = ago(record.at, time.time(), zone())
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
     _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
@@ -350,4 +350,5 @@ def _raw(record: EventRecord) -> None:
     name, data = (event.name, event.data) if isinstance(event, UnknownEvent) else (record.kind, None)
     stored = data if data is not None else json.loads(event.to_json())
     whole = {"position": record.position, "kind": name, "turn": record.turn, "at": record.at, "actor": record.actor}
+    whole |= {"person": record.person} if record.person else {}
     box.code(json.dumps({**whole, "data": stored}, ensure_ascii=False, indent=2), language="json", wrap_lines=True)

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.events import EventRecord
-from memory_inspector.reading.event_rows import ACTORS, Filter, chosen, ledger, totals
+from memory_inspector.reading.event_rows import ACTORS, Filter, by_whom, chosen, ledger, totals
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.wording.event_sentences import omitted_words, seconds
 from memory_inspector.wording.formatting import ago, count, short, tokens
@@ -94,7 +94,7 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
     rows = [
         {
             "Turn": record.turn or None,
-            "By": ACTORS.get(record.actor, record.actor).lower(),
+            "By": by_whom(record),
             "What happened": crossed_out(line.text)
             if record.position in struck
             else f"{omitted_words(omitted.get(record.position))}{line.text}",

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
+from memory_core.access import acting_person
 from memory_core.events import Actor, Event
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.fact_merging import STATES
@@ -245,11 +246,24 @@ class EventCopy(_Copy):
     kind: Words
     block: Words | None
     data: dict[str, Any]
+    _person: str | None = PrivateAttr(None)
+    """Person behind the change. Private: a branch keeps it, but no bundle contains it, and none can claim it."""
+
+    @property
+    def person(self) -> str | None:
+        return self._person
+
+    def by(self, person: str | None) -> Self:
+        """Set the person behind the change."""
+        self._person = person
+        return self
 
 
 def event_copy(event: Event, turn: int, at: float, actor: Actor) -> EventCopy:
-    data = json.loads(event.to_json())
-    return EventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data)
+    """Return a new event, made by the acting person."""
+    data, person = json.loads(event.to_json()), acting_person()
+    copy = EventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data)
+    return copy.by(person.label if person is not None else None)
 
 
 class WordsCopy(_Copy):

@@ -88,7 +88,8 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
     def read_events() -> Iterator[EventCopy]:
         for row in of_session(event_table, "id"):
             data = json.loads(row.data)
-            yield EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
+            copy = EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
+            yield copy.by(row.person)
 
     blocks, events = _read_blocks(connection, state.id), Stream(read_events)
     # Once, and only if asked for: it reads the whole log.
@@ -279,7 +280,7 @@ def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tupl
             yield content_table, {**values, "scope": scope}
         case EventCopy():
             data = json.dumps(copy.data, ensure_ascii=False, separators=(",", ":"))
-            yield event_table, {**values, "session_id": session_id, "data": data}
+            yield event_table, {**values, "session_id": session_id, "data": data, "person": copy.person}
 
 
 _NAMED: dict[Table, dict[str, Thing]] = {
