@@ -13,13 +13,14 @@ from memory_inspector.server.span_receiver import SpanReceiver
 from ui.server.assets import Assets
 from ui.server.lean_start import leave_out
 from ui.server.security import OwnPagesOnly, SecurityHeaders
-from ui.server.serving import host_allowed, open_receiver, session_of, tenant_databases
+from ui.server.serving import AgentTokens, host_allowed, open_receiver, session_of, tenant_databases
 from ui.server.shell import Shell
 from ui.server.warm_up import warm_up
 from ui.tab.entry_point import started_whole
 
 leave_out()
 started_whole()
+tokens = AgentTokens()
 
 
 @contextlib.asynccontextmanager
@@ -35,8 +36,8 @@ app = st.App(
     lifespan=lifespan,
     middleware=[
         # These three come first, since requests of agents must not reach the pages.
-        Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed),
-        Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed),
+        Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed, tokens=tokens),
+        Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed, tokens=tokens),
         Middleware(Metrics, databases=tenant_databases, host_allowed=host_allowed),
         # Before the three below, so that their answers carry the headers too.
         Middleware(SecurityHeaders),

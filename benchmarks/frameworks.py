@@ -381,7 +381,7 @@ def _record(upstream: str, uri: str, said: "Queue[str]") -> None:
 
     os.environ[UPSTREAM] = upstream
     database, services = Database.open(uri), Services()
-    proxy = RecordingProxy(Starlette(), lambda id: Session(database, id, services=services))
+    proxy = RecordingProxy(Starlette(), lambda id, tenant: Session(database, id, services=services))
     bound = socket.socket()
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as it comes to be in the app's own server
     bound.bind(("127.0.0.1", 0))

@@ -4,7 +4,7 @@
 answers a coding agent's questions, `memory-inspector mcp-memory` serves as its memory, and `memory-inspector open
 notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words,
 `memory-inspector value` compares a memory with none, and `upgrade`, `tenants`, `maintain`, `backup` and `restore` look
-after a database.
+after a database. `memory-inspector token` makes tokens for agents on other machines.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from memory_core.errors import ConfigError, FormatError
 from memory_core.services import Services
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
-from memory_inspector.commands import database_commands, maintain_command, probe_commands, value_command
+from memory_inspector.commands import database_commands, maintain_command, probe_commands, token_command, value_command
 from memory_inspector.commands.database_commands import DATABASE, created_url, database_url
 
 HERE = Path(__file__).resolve().parent
@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     value_command.add_command(commands)
     database_commands.add_commands(commands)
     maintain_command.add_commands(commands)
+    token_command.add_command(commands)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
     serving.add_argument("--database", metavar="URL", required=True, help=DATABASE)
     serving.set_defaults(run=_mcp)

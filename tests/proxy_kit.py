@@ -30,12 +30,14 @@ VALUES = st.recursive(
 class Attached:
     """The proxy on a port of its own, in front of a scripted endpoint, with a database."""
 
-    def __init__(self, database):
+    def __init__(self, database, tokens=None, tenants=None, app=None):
         self.database = database
         self.services = Services()
-        self.proxy = RecordingProxy(
-            Starlette(), lambda id: Session(database, id, services=self.services), host_allowed=host_allowed
-        )
+
+        def opened(id, tenant):
+            return Session((tenants or {}).get(tenant, database), id, services=self.services)
+
+        self.proxy = RecordingProxy(app or Starlette(), opened, host_allowed=host_allowed, tokens=tokens)
         self.open = 0
         config = uvicorn.Config(
             self._counted, interface="asgi3", port=0, log_config=None, lifespan="on", loop="asyncio"

@@ -204,7 +204,7 @@ def test_an_agent_that_hangs_up_in_its_request_takes_no_room(attached, upstream)
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}])
 def test_spans_of_pages_and_under_foreign_names_are_refused(headers):
-    transport = httpx.ASGITransport(SpanReceiver(Starlette(), list), client=("127.0.0.1", 1))
+    transport = httpx.ASGITransport(SpanReceiver(Starlette(), lambda tenant: []), client=("127.0.0.1", 1))
 
     async def ask():
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:

@@ -194,8 +194,8 @@ async def together(app, body, number, **headers):
 @pytest.mark.parametrize("packed", [True, False])
 def test_no_more_is_held_at_once_than_there_is_room_for_and_all_of_it_is_given_back(packed):
     body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"' + b"z" * 1_000_000 + b'"}]}]}]}'
-    app, stored = SpanReceiver(Starlette(), lambda: stored), Stored()
-    app._receiver, app._room = stored, Room(4_500_000)
+    app, stored = SpanReceiver(Starlette(), lambda tenant: stored), Stored()
+    app._receivers[""], app._room = stored, Room(4_500_000)
     how = {"content_encoding": "gzip"} if packed else {}
     sent = gzip.compress(body) if packed else body
     statuses = asyncio.run(together(app, sent, 16, content_type="application/json", **how))

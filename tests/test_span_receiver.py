@@ -44,7 +44,7 @@ class Receiving:
     def __init__(self, database):
         self.database, self.services = database, Services()
         self.receiver = Receiver(lambda: database, lambda id: Session(database, id, services=self.services))
-        self.middleware = SpanReceiver(Starlette(), lambda: self.receiver)
+        self.middleware = SpanReceiver(Starlette(), lambda tenant: self.receiver)
         config = uvicorn.Config(self.middleware, interface="asgi3", port=0, log_config=None, loop="asyncio")
         self.server = uvicorn.Server(config)
         self.socket = socket.socket()
@@ -273,7 +273,7 @@ def test_what_cannot_be_stored_now_comes_again_and_is_stored_once(receiving, cap
                 raise StoreError("it is down")
             return found
 
-    receiving.middleware._receiver = Down(receiving.receiver)
+    receiving.middleware._receivers[""] = Down(receiving.receiver)
     caplog.set_level(logging.ERROR, logger="opentelemetry")
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(f"{receiving.endpoint}/v1/traces")))
@@ -281,7 +281,7 @@ def test_what_cannot_be_stored_now_comes_again_and_is_stored_once(receiving, cap
         span.set_attribute("gen_ai.operation.name", "search_memory")
         span.set_attribute("gen_ai.conversation.id", "c1")
     provider.shutdown()
-    assert receiving.middleware._receiver.asked == 2
+    assert receiving.middleware._receivers[""].asked == 2
     assert receiving.recorded() == ["memory_searched"]
 
 

@@ -73,7 +73,7 @@ class TestOnPostgreSQL:
                 ).all()
             )
             keys = {t.name: inspect(connection).get_pk_constraint(t.name)["constrained_columns"] for t in PROTECTED}
-        open_to_all = {"mi_schema", "mi_tenant", "mi_revision"}
+        open_to_all = {"mi_schema", "mi_tenant", "mi_token", "mi_revision"}
         assert security == {
             name: name not in open_to_all for name in {table.name for table in TABLES} | {"mi_revision"}
         }

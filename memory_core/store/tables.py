@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 # To be raised with every new column, table or index, each with a revision in `store/migrations/versions`.
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 COMPATIBLE_FROM = 7
 """Lowest schema version whose programs lose nothing when they use a database of `SCHEMA_VERSION`."""
@@ -66,6 +66,19 @@ class TenantRow(SQLModel, table=True):
     __tablename__ = "mi_tenant"
     id: str = Field(primary_key=True)
     created_at: float
+
+
+class TokenRow(SQLModel, table=True):
+    """Token of an agent. Read before the tenant is known, so that row-level security does not apply."""
+
+    __tablename__ = "mi_token"
+    hash: str = Field(primary_key=True)
+    """SHA-256 of the token, in hexadecimal; the token itself is not stored."""
+    name: str
+    tenant: str
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
 
 
 class SessionRow(SQLModel, table=True):
@@ -165,7 +178,7 @@ class EventRow(SQLModel, table=True):
     block: str | None = None
     data: str = Field(sa_column=Column(Text, nullable=False))
     person: str | None = None
-    """Person who made the change, as the sign-in names them; None without a sign-in, and for what nobody asked for."""
+    """Person whose change recorded the event (`access.Person.label`); None without a sign-in or for a server's own."""
 
 
 class DeliveryRow(SQLModel, table=True):
@@ -430,6 +443,7 @@ vector_table = _table(VectorRow)
 model_output_table = _table(ModelOutputRow)
 schema_table = _table(SchemaRow)
 tenant_table = _table(TenantRow)
+token_table = _table(TokenRow)
 
 
 def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> None:

@@ -1,8 +1,8 @@
 """Tenants: several teams whose sessions share nothing.
 
-On PostgreSQL they share one database. Every table but two has a column `tenant` in its keys, filled by the server from
-the setting `memory.tenant` of the transaction, and row-level security hides the rows of all other tenants. No query of
-this package names the tenant, so none can forget to. On SQLite each tenant has a file of its own.
+On PostgreSQL they share one database. Every table but three has a column `tenant` in its keys, filled by the server
+from the setting `memory.tenant` of the transaction, and row-level security hides the rows of all other tenants. No
+query of this package names the tenant, so none can forget to. On SQLite each tenant has a file of its own.
 """
 
 import re
@@ -12,12 +12,12 @@ from sqlalchemy import Connection, Engine, ForeignKeyConstraint, Table, inspect,
 from sqlalchemy.engine import URL
 
 from memory_core.errors import ConfigError
-from memory_core.store.tables import TABLES, schema_table, tenant_table
+from memory_core.store.tables import TABLES, schema_table, tenant_table, token_table
 
 SETTING = "memory.tenant"
 """PostgreSQL setting with the tenant of a transaction; unset or empty: the default tenant."""
 
-PROTECTED = [table for table in TABLES if table not in (schema_table, tenant_table)]
+PROTECTED = [table for table in TABLES if table not in (schema_table, tenant_table, token_table)]
 """Tables whose rows belong to one tenant each."""
 
 _CURRENT = f"coalesce(current_setting('{SETTING}', true), '')"
@@ -152,6 +152,7 @@ def delete_tenant(connection: Connection, tenant: str, schema: str | None = None
     sessions = connection.execute(text(f"SELECT id FROM {_named('mi_session', schema)} ORDER BY id FOR UPDATE")).all()
     for table in PROTECTED:
         connection.execute(text(f"DELETE FROM {_named(table.name, schema)}"))  # row-level security: of this tenant
+    connection.execute(text(f"DELETE FROM {_named(token_table.name, schema)} WHERE tenant = :id"), {"id": tenant})
     connection.execute(text(f"DELETE FROM {_named(tenant_table.name, schema)} WHERE id = :id"), {"id": tenant})
     return len(sessions)
 

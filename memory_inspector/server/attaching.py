@@ -2,14 +2,19 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+import anyio
 from starlette.datastructures import Headers
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope
+
+
+_NO_PAGES = "Pages in a browser are not recorded."
 
 
 def no_other_host(host: str) -> bool:
@@ -31,9 +36,63 @@ def forbidden(scope: "Scope", host_allowed: Callable[[str], bool] = no_other_hos
         return "Agents are recorded on this machine only. Start the app where the agent runs."
     if not _served(headers.get("host", ""), host_allowed):
         return "This host name is not served here. Use 127.0.0.1, or add the name to server.allowedHosts."
-    if "origin" in headers or "sec-fetch-site" in headers:  # browsers send one of them with every request
-        return "Pages in a browser are not recorded."
+    if _from_browser(headers):
+        return _NO_PAGES
     return None
+
+
+TOKEN = b"x-memory-inspector-token"
+"""Header of the recording proxy for a token, as `Authorization` there holds the endpoint's key. Never passed on."""
+
+
+class Tokens(Protocol):
+    """The tokens of agents (`memory_core.sessions.agent_tokens`), and whether they need one."""
+
+    def required(self) -> bool:
+        """Return whether even programs on this machine need a token, as people sign in."""
+
+    def tenant_of(self, token: str) -> str:
+        """Return the tenant of a token.
+
+        Raises:
+            AccessError: the token is unknown, revoked or expired.
+            StoreError: the database cannot be reached.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Tenant that a caller may write into, or why it is refused."""
+
+    tenant: str = ""
+    status: int = 200
+    problem: str | None = None
+
+
+async def admit(
+    scope: "Scope", token: str | None, tokens: Tokens | None, host_allowed: Callable[[str], bool]
+) -> Admission:
+    """Admit a caller by its token, or one on this machine without a token where nobody signs in."""
+    from memory_core.errors import AccessError, StoreError
+
+    if token is None or tokens is None:
+        if tokens is not None and tokens.required():
+            return Admission(status=401, problem="Send a token: `memory-inspector token new` makes one.")
+        problem = forbidden(scope, host_allowed)
+        return Admission(status=200 if problem is None else 403, problem=problem)
+    # A token proves who calls, from whatever machine; but no page may use one.
+    if _from_browser(Headers(scope=scope)):
+        return Admission(status=403, problem=_NO_PAGES)
+    try:
+        return Admission(await anyio.to_thread.run_sync(tokens.tenant_of, token))
+    except AccessError as error:
+        return Admission(status=401, problem=str(error))
+    except StoreError:
+        return Admission(status=503, problem="The database cannot be reached.")
+
+
+def _from_browser(headers: Headers) -> bool:
+    return "origin" in headers or "sec-fetch-site" in headers  # browsers send one of them with every request
 
 
 def _served(host: str, host_allowed: Callable[[str], bool]) -> bool:

@@ -57,11 +57,11 @@ class _Latest:
 
 
 class Engine:
-    """The engine behind the pages of one server."""
+    """The engine behind the pages of one server, for one tenant."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, tenant: str = "") -> None:
         self.settings = settings
-        self.database = Database.open(settings.database)
+        self.database = Database.open(settings.database, tenant=tenant)
         self.database.for_agents = False  # changes made through this engine are a person's
         self.services = Services(index=settings.index)
         self.unsaved = UnsavedDrafts()

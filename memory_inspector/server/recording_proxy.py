@@ -4,6 +4,9 @@ An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/rec
 write no `/v1`; theirs is `AZURE_OPENAI_ENDPOINT=http://127.0.0.1:8501/record/my-agent`. The endpoint's answer is
 returned unchanged, byte for byte and piece by piece, also if it is an error or breaks off. The call is recorded
 afterwards; if recording fails, the agent does not notice. The API key is passed on and never stored.
+
+An agent with a token sends it in a header of its own (`attaching.TOKEN`), or, where only an address can be set, as a
+part of that: `/record/<token>/<session>/v1`. The token is neither passed on nor stored.
 """
 
 import json
@@ -12,12 +15,13 @@ import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 import anyio
 
-from memory_inspector.server.attaching import Room, forbidden, no_other_host
+from memory_inspector.server.attaching import TOKEN, Room, Tokens, admit, no_other_host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -43,15 +47,15 @@ MAX_KEPT_AT_ONCE = 2 * MAX_KEPT_BYTES
 
 HUNG_UP = "the agent hung up before it had the whole answer"
 
-_PATH = re.compile(r"/record/([^/]+)(?:/v1(/.*)|(/openai/.*))")
+_PATH = re.compile(r"/record/(?:(mi_[^/]+)/)?([^/]+)(?:/v1(/.*)|(/openai/.*))")
 _SESSION = re.compile(r"[\w.@ -]{1,80}")
 _OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"}
     | {b"trailer", b"transfer-encoding", b"upgrade"}
 )
 """Hop-by-hop headers: they concern one connection, not the message that is sent over it."""
-_STAYING = _OF_A_CONNECTION | {b"cookie", b"set-cookie"}
-"""Headers that are not passed on: hop-by-hop ones, and cookies, which belong to the app's or the endpoint's pages."""
+_STAYING = _OF_A_CONNECTION | {b"cookie", b"set-cookie", TOKEN}
+"""Headers that are not passed on: hop-by-hop ones, our token, and cookies, which belong to pages of either side."""
 _SANDBOXED = (
     (b"content-security-policy", b"sandbox; default-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -67,16 +71,20 @@ class RecordingProxy:
     def __init__(
         self,
         app: "ASGIApp",
-        session: "Callable[[str], Session]",
+        session: "Callable[..., Session]",
         *,
         host_allowed: "Callable[[str], bool]" = no_other_host,
+        tokens: Tokens | None = None,
     ) -> None:
-        """Record calls in the sessions that `session` opens; `host_allowed`: see `forbidden`."""
+        """Record calls in the sessions that `session` opens by `id` and `tenant=`; `host_allowed`: see `forbidden`.
+
+        `tokens`: those of agents; None: only programs on this machine are served.
+        """
         self.app = app
-        self._session, self._host_allowed = session, host_allowed
+        self._session, self._host_allowed, self._tokens = session, host_allowed, tokens
         self._client: httpx.AsyncClient | None = None
         self._room = Room(MAX_KEPT_AT_ONCE)
-        self._free: set[str] = set()
+        self._free: set[tuple[str, str]] = set()
         # One thread: calls are recorded in the order in which they ended.
         self._recorder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record-calls")
 
@@ -89,19 +97,31 @@ class RecordingProxy:
             if scope["type"] == "lifespan" and self._client is not None:  # the server ends
                 await self._client.aclose()
             return
-        session_id, path, send = unquote(match[1]), match[2] or match[3], _sandboxed(send)
-        if problem := forbidden(scope, self._host_allowed):
-            await _refuse(send, 403, problem)
+        session_id, path, send = unquote(match[2]), match[3] or match[4], _sandboxed(send)
+        token = next((value for name, value in scope["headers"] if name.lower() == TOKEN), None)
+        named = token.decode("latin-1") if token is not None else match[1]
+        admitted = await admit(scope, named, self._tokens, self._host_allowed)
+        opened = partial(self._session, tenant=admitted.tenant)
+        if admitted.problem is not None:
+            await _refuse(send, admitted.status, admitted.problem)
         elif not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(path))):
             await _refuse(send, 400, "The path has a segment of dots.")
         elif not _SESSION.fullmatch(session_id):
             await _refuse(send, 400, "Name the session with at most 80 letters, digits, dots, dashes and underscores.")
-        elif problem := await anyio.to_thread.run_sync(self._taken, session_id):
+        elif problem := await anyio.to_thread.run_sync(self._taken, session_id, admitted.tenant):
             await _refuse(send, 409, problem)
         else:
-            await self._pass_on(session_id, path, scope, receive, send)
+            await self._pass_on(opened, session_id, path, scope, receive, send)
 
-    async def _pass_on(self, session_id: str, path: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def _pass_on(
+        self,
+        opened: "Callable[[str], Session]",
+        session_id: str,
+        path: str,
+        scope: "Scope",
+        receive: "Receive",
+        send: "Send",
+    ) -> None:
         # 1. Read the request as far as it may be kept.
         call = _Call(self._room)
         call.coding = _coding(scope["headers"])
@@ -128,7 +148,7 @@ class RecordingProxy:
             # come by GET.
             call.seconds = time.monotonic() - begun
             if scope["method"] == "POST":
-                self._recorder.submit(_record_kept, self._session, session_id, path, call)
+                self._recorder.submit(_record_kept, opened, session_id, path, call)
             else:
                 call.forget()
 
@@ -179,21 +199,21 @@ class RecordingProxy:
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
 
-    def _taken(self, session_id: str) -> str | None:
+    def _taken(self, session_id: str, tenant: str) -> str | None:
         """Return why this session name cannot be used; None if it can, or if the database does not answer."""
         from memory_core import MemoryInspectorError, StoreError
         from memory_core.attach.recording import check_free
 
         # Asked once per name, as it costs a query; recording checks again.
-        if session_id in self._free:
+        if (tenant, session_id) in self._free:
             return None
         try:
-            check_free(self._session(session_id))
+            check_free(self._session(session_id, tenant=tenant))
         except StoreError:
             return None
         except MemoryInspectorError as error:
             return str(error)
-        self._free.add(session_id)
+        self._free.add((tenant, session_id))
         return None
 
 

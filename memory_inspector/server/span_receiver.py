@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from starlette.datastructures import Headers
 
-from memory_inspector.server.attaching import NoRoomError, Room, forbidden, no_other_host, whole_body
+from memory_inspector.server.attaching import NoRoomError, Room, Tokens, admit, no_other_host, whole_body
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -56,6 +56,7 @@ class _Waiting:
 
     body: bytes
     content_type: str
+    tenant: str
     refused: "Refusals | None" = None
     error: Exception | None = None
 
@@ -70,14 +71,18 @@ class SpanReceiver:
     def __init__(
         self,
         app: "ASGIApp",
-        open_receiver: "Callable[[], Receiver]",
+        open_receiver: "Callable[[str], Receiver]",
         *,
         host_allowed: "Callable[[str], bool]" = no_other_host,
+        tokens: Tokens | None = None,
     ) -> None:
-        """Store spans with the receiver that `open_receiver` returns; it is called at the first request."""
+        """Store spans with the receiver that `open_receiver` returns at the first request of a tenant.
+
+        `tokens`: those of agents, sent as `Authorization: Bearer`; None: only programs on this machine are served.
+        """
         self.app = app
-        self._open_receiver, self._host_allowed = open_receiver, host_allowed
-        self._receiver: Receiver | None = None
+        self._open_receiver, self._host_allowed, self._tokens = open_receiver, host_allowed, tokens
+        self._receivers: dict[str, Receiver] = {}
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
         self._room = Room(MAX_WAITING_BYTES)
@@ -93,8 +98,10 @@ class SpanReceiver:
         headers = Headers(scope=scope)
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
         answer = _Answering(send, JSON if form == JSON else PROTOBUF)
-        if problem := forbidden(scope, self._host_allowed):
-            await answer.refuse(403, problem)
+        admitted = await admit(scope, _token(headers), self._tokens, self._host_allowed)
+        if admitted.problem is not None:
+            again = AGAIN_SECONDS if admitted.status == 503 else None
+            await answer.refuse(admitted.status, admitted.problem, again=again)
         elif scope["method"] != "POST":
             await answer.refuse(405, "Spans are sent with POST.")
         elif form not in (PROTOBUF, JSON):
@@ -114,9 +121,9 @@ class SpanReceiver:
                 await answer.refuse(400, str(error))
             else:
                 if body is not None and scope["path"] == TRACES:
-                    await self._take(body, form, answer)
+                    await self._take(_Waiting(body, form, admitted.tenant), answer)
                 elif body is not None and scope["path"] == LOGS:
-                    await self._keep_logs(body, form, answer)
+                    await self._keep_logs(_Waiting(body, form, admitted.tenant), answer)
                 elif body is not None:
                     self._room.give_back(len(body))
                     await answer.dropped()
@@ -142,10 +149,9 @@ class SpanReceiver:
             raise NoRoomError
         return body
 
-    async def _take(self, body: bytes, content_type: str, answer: "_Answering") -> None:
+    async def _take(self, waiting: _Waiting, answer: "_Answering") -> None:
         from memory_core import MessageError, StoreError
 
-        waiting = _Waiting(body, content_type)
         with self._lock:
             self._waiting.append(waiting)
         if self._threads is None:
@@ -163,14 +169,14 @@ class SpanReceiver:
             _log.warning("Spans could not be stored: %s", type(error).__name__)
             await answer.refuse(500, f"Spans could not be stored: {type(error).__name__}.")
 
-    async def _keep_logs(self, body: bytes, content_type: str, answer: "_Answering") -> None:
+    async def _keep_logs(self, sent: _Waiting, answer: "_Answering") -> None:
         """Keep the contents of log records until their spans arrive."""
         from memory_core import MessageError
 
         def keep() -> None:
             from memory_core.attach.otlp import read_logs
 
-            self._opened().logged.add(read_logs(body, content_type))
+            self._opened(sent.tenant).logged.add(read_logs(sent.body, sent.content_type))
 
         try:
             await anyio.to_thread.run_sync(keep, limiter=self._unpacking)
@@ -180,7 +186,7 @@ class SpanReceiver:
         except ImportError:
             await answer.refuse(501, "Reading logs needs one more package: pip install 'memory-inspector[app]'")
         finally:
-            self._room.give_back(len(body))
+            self._room.give_back(len(sent.body))
 
     def _stored(self, waiting: _Waiting) -> "Refusals":
         """Return the refused spans of a request once the others are stored, by this thread or by an earlier one."""
@@ -203,14 +209,15 @@ class SpanReceiver:
                 read.append((waiting, _read(waiting)))
             except Exception as error:  # raised to the thread of its request
                 waiting.error = error
-        try:
-            if read:
-                stored = self._opened().store([export for _, export in read])
-                for (waiting, _), refused in zip(read, stored, strict=True):
+        for tenant in dict.fromkeys(waiting.tenant for waiting, _ in read):
+            together = [(waiting, export) for waiting, export in read if waiting.tenant == tenant]
+            try:
+                stored = self._opened(tenant).store([export for _, export in together])
+                for (waiting, _), refused in zip(together, stored, strict=True):
                     waiting.refused = refused
-        except Exception as error:  # likewise, for the whole batch
-            for waiting, _ in read:
-                waiting.error = error
+            except Exception as error:  # likewise, for all of the tenant
+                for waiting, _ in together:
+                    waiting.error = error
         # Only now: bodies are held in memory until their batch is stored.
         self._room.give_back(sum(len(waiting.body) for waiting in batch))
 
@@ -227,10 +234,10 @@ class SpanReceiver:
             batch, self._waiting = self._waiting[:number], self._waiting[number:]
         return batch
 
-    def _opened(self) -> "Receiver":
-        if self._receiver is None:
-            self._receiver = self._open_receiver()
-        return self._receiver
+    def _opened(self, tenant: str) -> "Receiver":
+        if tenant not in self._receivers:
+            self._receivers[tenant] = self._open_receiver(tenant)
+        return self._receivers[tenant]
 
 
 class _Answering:
@@ -273,6 +280,12 @@ class _Answering:
         headers = [(b"content-type", self._content_type.encode()), (b"content-length", size), *more]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _token(headers: Headers) -> str | None:
+    """Return the token of an agent. Other values of the header are for other receivers of the same exporter."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip().startswith("mi_") else None
 
 
 def _status(message: str) -> bytes:

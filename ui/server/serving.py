@@ -3,6 +3,7 @@
 The engine is imported with the first request.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlit.config import get_option
@@ -22,26 +23,41 @@ def host_allowed(host: str) -> bool:
     return bool(get_option("server.allowedHosts")) and is_host_allowed(host)
 
 
-def session_of(session_id: str) -> "Session":
-    """Return a session of the app's database by its id; it need not exist yet."""
+def session_of(session_id: str, tenant: str) -> "Session":
+    """Return a session of a tenant by its id; it need not exist yet."""
     from memory_core.engine.session import Session
-    from ui.tab.services import engine
+    from ui.tab.services import engine_of
 
-    return Session(engine().database, session_id, services=engine().services)
+    engine = engine_of(tenant)
+    return Session(engine.database, session_id, services=engine.services)
 
 
-def open_receiver() -> "Receiver":
-    """Return a receiver of spans that stores into the app's database."""
+def open_receiver(tenant: str) -> "Receiver":
+    """Return a receiver of spans that stores into a tenant's database."""
     from memory_core.attach.receiving import Receiver
-    from ui.tab.services import engine
+    from ui.tab.services import engine_of
 
-    return Receiver(lambda: engine().database, session_of)
+    return Receiver(lambda: engine_of(tenant).database, partial(session_of, tenant=tenant))
+
+
+class AgentTokens:
+    """The tokens in the app's database; see `memory_inspector.server.attaching.Tokens`."""
+
+    def required(self) -> bool:
+        return False
+
+    def tenant_of(self, token: str) -> str:
+        from memory_core.sessions.agent_tokens import tenant_of
+        from ui.tab.services import engine_of
+
+        return tenant_of(engine_of("").database, token)
 
 
 def tenant_databases() -> "Iterator[Database]":
     """Open the app's database for each tenant, one after the other."""
     from memory_core import Database
-    from ui.tab.services import engine
+    from ui.tab.services import engine_of
 
-    for tenant in engine().database.tenants():
-        yield Database.open(engine().settings.database, tenant=tenant)
+    root = engine_of("")
+    for tenant in root.database.tenants():
+        yield Database.open(root.settings.database, tenant=tenant)

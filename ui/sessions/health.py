@@ -416,4 +416,4 @@ def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
 
         return check
 
-    return key, look
+    return f"{key} {id(shared)}", look  # tenants have results of their own

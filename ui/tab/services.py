@@ -1,4 +1,4 @@
-"""The engine that all pages of one server process share.
+"""The engines that all pages of one server process share: one for each tenant.
 
 The folder is `MEMORY_INSPECTOR_HOME`, or `.memory-inspector` in the user's home.
 """
@@ -6,10 +6,22 @@ The folder is `MEMORY_INSPECTOR_HOME`, or `.memory-inspector` in the user's home
 import streamlit as st
 
 from memory_core import Settings
+from memory_core.access import acting_person
 from memory_inspector.server.engine import Engine
 
 
-@st.cache_resource(show_spinner=False, on_release=Engine.close)
 def engine() -> Engine:
-    """The single engine of this server. Raises `StoreError` if the database cannot be reached."""
-    return Engine(Settings.of_the_app())
+    """The engine of the visitor's tenant.
+
+    Raises:
+        AccessError: people have to sign in, and this visitor is not signed in.
+        StoreError: the database cannot be reached.
+    """
+    person = acting_person()
+    return engine_of(person.tenant if person is not None else "")
+
+
+@st.cache_resource(show_spinner=False, on_release=Engine.close)
+def engine_of(tenant: str) -> Engine:
+    """The single engine of a tenant in this server. Raises `StoreError` if the database cannot be reached."""
+    return Engine(Settings.of_the_app(), tenant)
