@@ -12,6 +12,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+import yaml
+
+from memory_core import Memory
+from memory_core.vectors.pgvector import PgvectorIndex
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -80,3 +84,26 @@ def test_the_port_that_is_told_is_the_command_s_own():
     said = (ROOT / "memory_inspector" / "__main__.py").read_text(encoding="utf-8")
     assert f'"--port", type=int, default={step("EXPOSE")}' in said
     assert f':{step("EXPOSE")}"]' in (ROOT / "compose.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.postgres
+def test_the_first_start_makes_a_database_for_an_ordinary_role(own_server):
+    """The script of compose.yaml, run as PostgreSQL's image runs it."""
+    server = own_server()
+    script = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["configs"]["first_start"]["content"]
+    place = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "POSTGRES_PASSWORD": "it's secret"}
+    path = f"{server.programs}{os.pathsep}{os.environ['PATH']}"
+    made = subprocess.run(
+        ["sh", "-e"],
+        input=script.replace("$$", "$"),
+        env={**os.environ, **place, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert made.returncode == 0, made.stderr
+    url = f"postgresql://inspector@127.0.0.1:{server.port}/inspector"
+    with Memory.from_defaults("s", database_uri=url, tenant="acme").session.database as database:
+        assert PgvectorIndex(database)._ready()
+        with database.read() as connection:
+            assert not connection.exec_driver_sql("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").scalar()

@@ -99,11 +99,11 @@ def tenant_of(database: Database, token: str, *, now: float | None = None) -> st
     """
     with database.read() as connection:
         row = connection.execute(_SELECT.where(_t.hash == _hash(token))).one_or_none()
-    found = None if row is None else AgentToken(*row)
-    problem = "This token is unknown." if found is None else found.problem(time.time() if now is None else now)
-    if found is None or problem is not None:
+    stored = None if row is None else AgentToken(*row)
+    problem = "This token is unknown." if stored is None else stored.problem(time.time() if now is None else now)
+    if stored is None or problem is not None:
         raise AccessError(f"{problem} Ask the owner of the app for a new one: `memory-inspector token new`.")
-    return found.tenant
+    return stored.tenant
 
 
 def seconds_of(duration: str) -> float | None:

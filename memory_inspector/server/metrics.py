@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from memory_core.errors import MemoryInspectorError
-from memory_core.sessions.load import Load, LoadMeter
 from memory_inspector.server.attaching import forbidden, no_other_host
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from memory_core import Database
+    from memory_core.sessions.load import Load, LoadMeter
 
 PATH = "/metrics"
 
 QUANTILES = (0.5, 0.95)
 
-GAUGES: dict[str, tuple[str, Callable[[Load], float]]] = {
+GAUGES: "dict[str, tuple[str, Callable[[Load], float]]]" = {
     "sessions": ("Sessions in the database.", lambda load: load.sessions),
     "deliveries_waiting": ("Deliveries that wait to be learned.", lambda load: load.waiting),
     "deliveries_parked": ("Deliveries that failed too often and wait for a person.", lambda load: load.parked),
@@ -56,6 +55,8 @@ class Metrics:
             return
         from starlette.responses import PlainTextResponse, Response
 
+        from memory_core.errors import MemoryInspectorError  # here, as all engine modules: the app starts without them
+
         if problem := forbidden(scope, self._host_allowed):
             await PlainTextResponse(problem, 403)(scope, receive, send)
             return
@@ -70,6 +71,8 @@ class Metrics:
     def _text(self) -> tuple[bytes, str]:
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+        from memory_core.sessions.load import LoadMeter
 
         loads: dict[str, Load] = {}
         # One request at a time, as each continues where the last one ended.
@@ -86,7 +89,7 @@ class Metrics:
 class _Collected:
     """The measured figures, as a collector of the client library."""
 
-    def __init__(self, loads: dict[str, Load]) -> None:
+    def __init__(self, loads: "dict[str, Load]") -> None:
         self._loads = loads
 
     def collect(self) -> Iterator[Any]:
