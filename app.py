@@ -12,6 +12,11 @@ nav.mark_shell_ready()
 LOGOS = {"light": "logo.svg", "dark": "logo-dark.svg"}
 st.logo(str(nav.STATIC / LOGOS[appearance.mode()]), icon_image=nav.ICON)
 
+if "is_logged_in" in st.user.to_dict():  # people sign in here
+    from ui.frame.sign_in import require_person
+
+    require_person()
+
 pages = nav.build_pages()
 page = st.navigation(pages, position="hidden")
 menu = Menu(pages, page)

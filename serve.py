@@ -1,18 +1,20 @@
 """The app behind security headers: `streamlit run serve.py`, which is what `make run` starts."""
 
 import contextlib
+import sys
 import threading
 from collections.abc import AsyncIterator
 
 import streamlit as st
 from starlette.middleware import Middleware
 
+from memory_inspector.server.attaching import is_loopback
 from memory_inspector.server.metrics import Metrics
 from memory_inspector.server.recording_proxy import RecordingProxy
 from memory_inspector.server.span_receiver import SpanReceiver
 from ui.server.assets import Assets
 from ui.server.lean_start import leave_out
-from ui.server.security import OwnPagesOnly, SecurityHeaders
+from ui.server.security import NO_SIGN_IN, OwnPagesOnly, SecurityHeaders, ThisMachineOnly, only_this_machine
 from ui.server.serving import AgentTokens, host_allowed, open_receiver, session_of, tenant_databases
 from ui.server.shell import Shell
 from ui.server.warm_up import warm_up
@@ -26,6 +28,8 @@ tokens = AgentTokens()
 @contextlib.asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Load what the first visitor will need, while the server starts to answer."""
+    if only_this_machine() and not is_loopback(str(st.get_option("server.address"))):
+        print(NO_SIGN_IN, file=sys.stderr, flush=True)
     # A daemon thread: a server that is stopped early does not wait for imports and models.
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     yield
@@ -41,6 +45,7 @@ app = st.App(
         Middleware(Metrics, databases=tenant_databases, host_allowed=host_allowed),
         # Before the three below, so that their answers carry the headers too.
         Middleware(SecurityHeaders),
+        Middleware(ThisMachineOnly),
         Middleware(OwnPagesOnly),
         Middleware(Assets),
         Middleware(Shell),

@@ -19,11 +19,12 @@ from memory_inspector.wording.formatting import plain, short
 class ReadOnly:
     """Reason why a session is read-only here."""
 
-    because: Literal["past", "attached", "agent"]
+    because: Literal["past", "attached", "agent", "role"]
     sentence: str
 
 
 PAST = ReadOnly("past", "Changes are possible only at the latest turn.")
+VIEWER = ReadOnly("role", "You are a viewer here: you read everything, and change nothing.")
 BRANCH_IT = "Branch it to make and try changes."
 
 

@@ -32,7 +32,7 @@ def forbidden(scope: "Scope", host_allowed: Callable[[str], bool] = no_other_hos
     headers, client = Headers(scope=scope), scope.get("client")
     forwarded = [address.strip() for address in headers.get("x-forwarded-for", "").split(",") if address.strip()]
     # Every address on the way counts: a header may only add reasons to refuse.
-    if not all(_loopback(address) for address in ([client[0]] if client is not None else []) + forwarded):
+    if not all(is_loopback(address) for address in ([client[0]] if client is not None else []) + forwarded):
         return "Agents are recorded on this machine only. Start the app where the agent runs."
     if not _served(headers.get("host", ""), host_allowed):
         return "This host name is not served here. Use 127.0.0.1, or add the name to server.allowedHosts."
@@ -100,10 +100,11 @@ def _served(host: str, host_allowed: Callable[[str], bool]) -> bool:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    return name == "localhost" or _loopback(name) or host_allowed(host)
+    return name == "localhost" or is_loopback(name) or host_allowed(host)
 
 
-def _loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether an address is one of this machine's loopback addresses."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

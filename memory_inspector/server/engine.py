@@ -4,10 +4,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
+from memory_core.access import carried
 from memory_core.history.log import last_position
 from memory_core.sessions import upkeep
 from memory_core.sessions.agents import running_agent
@@ -108,6 +109,8 @@ class Engine:
             waiting = {job.job_id for job in self.waiting(session_id)}
             if message.job_id in waiting or self._jobs.get(message.job_id) is not None:
                 return
+            # Sent later in another job's thread, still by the person who typed it.
+            message = replace(message, work=carried(message.work))
             self._waiting.setdefault(session_id, []).append(message)
         # Outside of the lock; if a job ends in between, its own end sends the message, and the second try finds
         # nothing.

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memory_core import Database
+from memory_core.access import acting_person
 from memory_core.config import Settings
 from memory_core.verification.chroma_search import search_chroma
 from memory_core.verification.fingerprints import wanted
@@ -23,7 +24,9 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
     """
     texts = wanted(phrases)
     app, file = Settings.of_the_app(), database.file
-    places = [app.home] if app.home is not None and app.home.is_dir() else []
+    # For one of several people without the folder, which may hold other tenants' files.
+    alone = acting_person() is None
+    places = [app.home] if alone and app.home is not None and app.home.is_dir() else []
     # A database inside of the folder is searched with it already.
     if file is not None and file.is_file() and not any(place in file.resolve().parents for place in _resolved(places)):
         places.append(file)

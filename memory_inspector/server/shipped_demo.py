@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 from memory_core import Database, delete_session, list_sessions
+from memory_core.access import acting_as
 from memory_inspector.server.engine import Engine
 
 DEMO_SESSION = "demo"
@@ -26,7 +27,8 @@ def ensure_demo(shared: Engine) -> None:
     # Two tabs of a first start would both find it missing.
     with _making:
         if not has_demo(shared.database):
-            _store(shared.database)
+            with acting_as(None):  # the server's own work: a viewer may come first
+                _store(shared.database)
 
 
 def reset_demo(shared: Engine) -> None:

@@ -41,7 +41,8 @@ def draw(view: View) -> None:
     except ConfigError as error:
         st.error(plain(str(error)))
     memory, running, read_only = view.memory, view.running, view.read_only
-    agents = read_only is not None and read_only.because == "agent"  # an agent writes here, so the input is disabled
+    # The input stays, disabled, where an agent writes, and for a viewer.
+    agents = read_only is not None and read_only.because in ("agent", "role")
     recording = memory.session.recording(upto=view.last_seq)
     with st.container():  # always drawn, so that what follows keeps its place, and the conversation its scroll position
         guided = not read_only and draw_guide(view, recording)
@@ -70,8 +71,8 @@ def draw(view: View) -> None:
                 draw_failed(view)
                 draw_player(view, recording)
             draw_input(memory, chosen, running)
-        elif agents:
-            draw_no_input()
+        elif agents and read_only is not None:
+            draw_no_input(read_only)
     with memory_column:
         with st.container(border=True, gap="small", key="chat__story"):
             draw_story(view, minus=above + BELOW_STORY)

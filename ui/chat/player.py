@@ -12,14 +12,18 @@ import streamlit as st
 from memory_core import Memory
 from memory_core.sessions.recorded_conversation import Recording
 from memory_inspector.demo.script import RECORDED_TURNS
+from memory_inspector.reading.write_access import ReadOnly
 from memory_inspector.server import chat_turns
 from memory_inspector.server.engine import Waiting
 from memory_inspector.server.jobs import Job, Reveal
 from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.parts import toasts
+from ui.parts.components import error_noticed
 from ui.sessions.session_dialogs import reset_dialog
+from ui.tab import state
 from ui.tab.model import Chosen, chosen_model
+from ui.tab.people import obstacle
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -174,9 +178,10 @@ def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
             st.button("Stop", icon=":material/stop_circle:", on_click=_cancel, args=(session_id,))
 
 
-def draw_no_input() -> None:
-    """Draw a disabled input for a session that is left to its agent; the header gives the full reason."""
-    st.chat_input("An agent works here: take over to write", key="chat__no_input", disabled=True)
+def draw_no_input(reason: ReadOnly) -> None:
+    """Draw a disabled input for a viewer, or for a session left to its agent; the header gives that reason in full."""
+    words = "An agent works here: take over to write" if reason.because == "agent" else reason.sentence
+    st.chat_input(words, key="chat__no_input", disabled=True)
 
 
 def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None:
@@ -202,10 +207,14 @@ def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None
     )
 
 
+@error_noticed
 def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
     """Send the typed message once: Streamlit may repeat the callback for one submit, with the same `draft`."""
     text = str(st.session_state.get("chat__input") or "")
     if not text.strip():
+        return
+    if refused := obstacle("curator"):  # since the page was drawn
+        state.say("error", f"{refused} This was not sent: {text}")
         return
     # The same draft and text give the same id, so that a repeated callback sends nothing new.
     session_id, turn = memory.session_id, f"{chat_turns.TURN}{sha256((draft + text).encode()).hexdigest()[:32]}"
@@ -218,12 +227,14 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
     engine().send(session_id, message)
 
 
+@error_noticed
 def start(session_id: str, job_id: str, work: Callable[[Job], object], chosen: Chosen) -> None:
     """Dismiss the toast, and start work for the session unless other work is running for it."""
     toasts.dismiss()
     engine().start(session_id, job_id, work, browser_model=chosen.pasted)
 
 
+@error_noticed
 def _cancel(session_id: str) -> None:
     running = engine().running(session_id)
     if running is not None:

@@ -24,6 +24,7 @@ from ui.sessions import connect
 from ui.sessions.session_dialogs import branch_dialog
 from ui.settings_drawer import settings_dialog
 from ui.tab import live, nav, selection, state
+from ui.tab.people import obstacle
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of, news, opened
 
@@ -208,13 +209,14 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
                 args=(1, latest),
             )
         read_only = view.read_only if view is not None else None
+        refused = read_only.sentence if read_only is not None else obstacle("owner")
         if st.button(
             "Settings",
             icon=":material/tune:",
             type="tertiary",
             key="frame__settings",
-            disabled=read_only is not None,
-            help=read_only.sentence if read_only is not None else None,
+            disabled=refused is not None,
+            help=refused,
         ):
             settings_dialog(session_id)
 

@@ -12,10 +12,12 @@ from memory_inspector.wording.formatting import count, plain, session_name, shor
 from ui.frame import model_test
 from ui.frame.goto import draw_goto_button
 from ui.frame.keys import keys_dialog
+from ui.frame.sign_in import draw_person
 from ui.sessions.health import at_a_glance
 from ui.sessions.session_dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
 from ui.tab import model, nav, selection, state
 from ui.tab.entry_point import missing
+from ui.tab.people import obstacle
 from ui.tab.services import engine
 
 STATUS_CHARACTERS = 40
@@ -47,10 +49,19 @@ def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:
     selection.draw_picker({id: titles[id] for id in sessions})
     nav.link("sessions", "All sessions", icon=":material/folder_open:")
     with st.container(horizontal=True, gap="medium"):
-        if st.button("New", key="session__new", help="Start a session", type="tertiary", icon=":material/add:"):
+        refused = obstacle("curator")
+        if st.button(
+            "New",
+            key="session__new",
+            help=refused or "Start a session",
+            disabled=refused is not None,
+            type="tertiary",
+            icon=":material/add:",
+        ):
             new_dialog()
         _session_menu(state.selected_session())
     _status_line()
+    draw_person()
     return titles.get(state.selected_session() or "")
 
 
@@ -66,14 +77,13 @@ def _titles(sessions: Sequence[Status]) -> dict[str, str]:
 
 
 def _session_menu(session_id: str | None) -> None:
-    actions: dict[str, Callable[[], None]] = {"Import a conversation": _import}
+    curates, owns = obstacle("curator") is None, obstacle("owner") is None
+    actions: dict[str, Callable[[], None]] = {"Import a conversation": _import} if owns else {}
     if session_id is not None:
-        actions |= {
-            "Rename": lambda: rename_dialog(session_id),
-            "Export": lambda: _export(session_id),
-            "Reset": lambda: reset_dialog(session_id),
-        }
-        if session_id != DEMO_SESSION:
+        actions |= {"Rename": lambda: rename_dialog(session_id)} if curates else {}
+        actions["Export"] = lambda: _export(session_id)
+        actions |= {"Reset": lambda: reset_dialog(session_id)} if owns else {}
+        if owns and session_id != DEMO_SESSION:
             actions["Delete"] = lambda: delete_dialog(session_id)
     actions["Keys"] = keys_dialog
     chosen = st.menu_button("More", list(actions), key="session__menu", type="tertiary")

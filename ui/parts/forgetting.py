@@ -16,6 +16,7 @@ from ui.parts import toasts
 from ui.parts.components import ROW_PIXELS, closing_button, error_inside, error_noticed, heading
 from ui.parts.effect import effect_sentence
 from ui.tab import nav
+from ui.tab.people import obstacle
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of
 
@@ -32,7 +33,15 @@ Chosen = str | Ref | Entity
 def draw_buttons(session_id: str, what: Chosen, key: str) -> None:
     """Draw the buttons that open the two dialogs."""
     quarantine = st.button("Quarantine", key=f"{key}__quarantine", type="tertiary", icon=":material/block:")
-    forget = st.button("Forget", key=f"{key}__forget", type="tertiary", icon=":material/delete_forever:")
+    refused = obstacle("owner")
+    forget = st.button(
+        "Forget",
+        key=f"{key}__forget",
+        type="tertiary",
+        icon=":material/delete_forever:",
+        disabled=refused is not None,
+        help=refused,
+    )
     if quarantine or forget:
         # No phrase and no receipt of a dialog that was closed.
         for key_of_dialog in (_PHRASE, _DONE):

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from importlib.resources import files
@@ -9,7 +10,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from streamlit.auth_util import get_secrets_auth_section
 from streamlit.config import get_option
+
+from memory_inspector.server.attaching import is_loopback
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -81,6 +86,36 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
+
+
+ALLOW_NO_SIGN_IN = "MEMORY_INSPECTOR_ALLOW_NO_SIGN_IN"
+"""Environment variable that serves other machines without a sign-in: set in a container, whose host's ports decide."""
+
+NO_SIGN_IN = (
+    "Memory Inspector serves this machine only, as no sign-in is configured. To serve others, configure one in "
+    f".streamlit/secrets.toml, or set {ALLOW_NO_SIGN_IN}=1 where a proxy with a sign-in is in front."
+)
+
+
+def only_this_machine() -> bool:
+    """Return whether other machines are refused: nobody signs in, and the operator does not allow that."""
+    return not (os.environ.get(ALLOW_NO_SIGN_IN) or get_secrets_auth_section())
+
+
+class ThisMachineOnly:
+    """ASGI middleware that refuses other machines while nobody signs in, wherever the server listens."""
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self.app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        client = scope.get("client")
+        if scope["type"] == "lifespan" or client is None or is_loopback(client[0]) or not only_this_machine():
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+        else:
+            await PlainTextResponse(NO_SIGN_IN, 403)(scope, receive, send)
 
 
 class OwnPagesOnly:

@@ -6,6 +6,7 @@ The engine is imported with the first request.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from streamlit.auth_util import get_secrets_auth_section
 from streamlit.config import get_option
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
@@ -44,7 +45,7 @@ class AgentTokens:
     """The tokens in the app's database; see `memory_inspector.server.attaching.Tokens`."""
 
     def required(self) -> bool:
-        return False
+        return bool(get_secrets_auth_section())
 
     def tenant_of(self, token: str) -> str:
         from memory_core.sessions.agent_tokens import tenant_of

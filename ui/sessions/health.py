@@ -13,6 +13,7 @@ from hashlib import sha256
 import streamlit as st
 
 from memory_core import ConfigError, MemoryInspectorError, StoreError
+from memory_core.access import acting_person
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.process import keep_loaded
 from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
@@ -416,4 +417,5 @@ def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
 
         return check
 
-    return f"{key} {id(shared)}", look  # tenants have results of their own
+    person = acting_person()
+    return f"{key} {person.tenant}" if person is not None else key, look  # tenants have results of their own

@@ -33,6 +33,7 @@ from ui.sessions.session_rows import (
     users,
 )
 from ui.tab import live, nav, state
+from ui.tab.people import obstacle
 from ui.tab.services import engine
 
 BESIDE_PIXELS, MIN_PIXELS = 480, 240
@@ -106,10 +107,17 @@ def _sentence(sessions: Sequence[Overview], health: Health | None) -> str:
 def _begin() -> bool:
     """Draw the buttons that create a session; return whether a dialog was opened."""
     with st.container(horizontal=True, width="content"):
+        refused = obstacle("owner")
         imports = st.button(
-            "Import a conversation", type="primary", icon=":material/upload_file:", key="sessions__import"
+            "Import a conversation",
+            type="primary",
+            icon=":material/upload_file:",
+            key="sessions__import",
+            disabled=refused is not None,
+            help=refused,
         )
-        new = st.button("New", icon=":material/add:", key="sessions__new")
+        refused = obstacle("curator")
+        new = st.button("New", icon=":material/add:", key="sessions__new", disabled=refused is not None, help=refused)
     if imports:
         import_dialog()
     elif new:

@@ -8,6 +8,7 @@ import streamlit as st
 from memory_core import Settings
 from memory_core.access import acting_person
 from memory_inspector.server.engine import Engine
+from ui.tab import people  # noqa: F401  (looks up who visits, for every change and every engine)
 
 
 def engine() -> Engine:

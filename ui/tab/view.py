@@ -12,11 +12,12 @@ from memory_core import ConfigError, Memory, Services, Status
 from memory_core.events import EventRecord, MessageAdded
 from memory_core.history.by_turn import History, TurnRecord, history_of
 from memory_core.tracing.effects import Effects
-from memory_inspector.reading.write_access import PAST, ReadOnly, read_only, taken_from_agent
+from memory_inspector.reading.write_access import PAST, VIEWER, ReadOnly, read_only, taken_from_agent
 from memory_inspector.server.chat_turns import answers, builds_prompts
 from memory_inspector.server.jobs import Job, Reveal
 from ui.tab import state
 from ui.tab.model import chosen_model, services_for
+from ui.tab.people import obstacle
 from ui.tab.services import engine
 
 
@@ -52,7 +53,7 @@ class View:
     @cached_property
     def locked(self) -> ReadOnly | None:
         """Return why nothing can be changed in this session, at any moment; None if it can."""
-        return read_only(self.memory, self.history)
+        return VIEWER if obstacle("curator") is not None else read_only(self.memory, self.history)
 
     @cached_property
     def taken_over(self) -> bool:

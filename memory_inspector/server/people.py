@@ -1,0 +1,95 @@
+"""People of a team: from the claims of a sign-in to tenant and role.
+
+Settings are in the table `memory_inspector` of Streamlit's `secrets.toml`, beside its `auth`. They are read again
+whenever the file changes, so that a changed role applies to the next click.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from memory_core import AccessError, ConfigError
+from memory_core.access import ROLES, Person, Role
+
+TABLE = "memory_inspector"
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    tenant: str | None = None
+    role: Role | None = None
+
+
+class SignIn(BaseModel):
+    """Claims that say what a person may do, and the people who have none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tenant_claim: str = "org"
+    role_claim: str = "role"
+    default_tenant: str | None = None
+    """Tenant of people without one; empty: the default tenant. None: they are refused."""
+    default_role: Role = "viewer"
+    hours: float = Field(default=12, gt=0)
+    """Hours after which a person has to sign in again: until then, the roles of their claims apply."""
+    people: Mapping[str, _Entry] = {}
+    """Tenant and role by e-mail address or subject; they overrule the claims."""
+
+
+def read_sign_in(files: Sequence[str | Path]) -> SignIn:
+    """Read the settings from those of the files that exist; a later file overrules an earlier one.
+
+    Raises:
+        ConfigError: a file is no TOML, or a setting is impossible.
+    """
+    values: dict[str, Any] = {}
+    for file in map(Path, files):
+        if file.is_file():
+            values |= _table(file, file.stat().st_mtime_ns)
+    try:
+        return SignIn(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, (TABLE, *first["loc"])))
+        raise ConfigError(f"The setting {place} in secrets.toml is impossible: {first['msg']}.") from None
+
+
+@lru_cache(maxsize=8)
+def _table(file: Path, changed_at: int) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8")).get(TABLE, {})
+    except (OSError, ValueError):  # not quoted, as the file holds secrets
+        raise ConfigError("The file secrets.toml cannot be read: it must be TOML in UTF-8.") from None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{TABLE} in secrets.toml must be a table.")
+    return table
+
+
+def person_of(claims: Mapping[str, Any], settings: SignIn, now: float) -> Person:
+    """Return the person whom a sign-in server vouched for; `now` in seconds since 1970.
+
+    Raises:
+        AccessError: they are not signed in, or too long ago, or belong to no tenant.
+    """
+    if not claims.get("is_logged_in"):
+        raise AccessError("Sign in first.")
+    issued = claims.get("iat")
+    if not isinstance(issued, int | float) or now - issued > settings.hours * 3600:
+        raise AccessError("Your sign-in has expired. Sign out, and in again.")
+    email = claims.get("email") if claims.get("email_verified") is not False else None
+    subject, id = str(claims.get("sub") or ""), str(email or claims.get("sub") or "")
+    entry = settings.people.get(id) or settings.people.get(subject) or _Entry()
+    tenant = next(
+        (one for one in (entry.tenant, claims.get(settings.tenant_claim), settings.default_tenant) if one is not None),
+        None,
+    )
+    if not id or not isinstance(tenant, str):
+        raise AccessError(f"You signed in as {id or 'nobody'}, but belong to no team here. Ask whoever runs this app.")
+    claimed = claims.get(settings.role_claim)
+    roles = claimed if isinstance(claimed, list) else [claimed]
+    most: Role = next((role for role in reversed(ROLES) if role in roles), settings.default_role)
+    return Person(id, str(claims.get("name") or ""), entry.role or most, tenant)

@@ -1,0 +1,40 @@
+"""The visitor: who signed in in this browser, and what their role allows."""
+
+import time
+
+import streamlit as st
+from streamlit.auth_util import get_secrets_auth_section
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from memory_core import AccessError
+from memory_core.access import Person, Role, acting_person, look_up_people
+from memory_inspector.server.people import person_of, read_sign_in
+
+
+def sign_in_configured() -> bool:
+    """Return whether people have to sign in: `secrets.toml` has a table `auth`."""
+    return bool(get_secrets_auth_section())
+
+
+def visitor() -> Person | None:
+    """Return who signed in in the browser that this code draws for; None without a sign-in, and in other threads.
+
+    Raises:
+        AccessError: they are not signed in, or belong to no tenant.
+        ConfigError: the settings of the sign-in are impossible.
+    """
+    if get_script_run_ctx(suppress_warning=True) is None or not sign_in_configured():
+        return None
+    return person_of(st.user.to_dict(), read_sign_in(st.get_option("secrets.files")), time.time())
+
+
+def obstacle(least: Role) -> str | None:
+    """Return why the visitor's role does not allow something, as a tooltip; None if it does."""
+    try:
+        person = acting_person()
+    except AccessError as error:  # the sign-in expired while the page was open
+        return str(error)
+    return None if person is None or person.may(least) else f"Only for the role {least}: yours is {person.role}."
+
+
+look_up_people(visitor)
