@@ -23,8 +23,10 @@ from memory_core.planning import curation
 from memory_core.services import Services
 from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session
+from memory_core.store.database import Database
 from memory_inspector.reading.event_rows import by_whom
 from memory_inspector.reading.fact_history import who_wrote
+from memory_inspector.server.forget_receipt import receipt_for
 from ui.parts.undoing import about
 
 ANA = Person("ana@acme.test", "Ana", "owner")
@@ -256,3 +258,23 @@ def test_the_screen_names_the_person_where_it_names_the_author(memory):
     assert by_whom(records[-1]) == "user · Ana"
     assert about(facts_of(memory).changes()[0], records[-1].at).startswith("Turn 9, Ana, ")
     assert who_wrote(made_by(records, records[-1].event.facts[0][0])) == ["Written by Ana in turn 9."]
+
+
+def test_a_receipt_for_one_of_several_people_searches_no_other_tenants_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path))
+    monkeypatch.delenv("MEMORY_INSPECTOR_CHROMA_URL", raising=False)
+    for tenant, words in (("acme", "The code word is heron."), ("globex", "The code word is otter.")):
+        Memory.from_defaults("s", database_uri=on_file(tmp_path), tenant=tenant, services=SERVICES).put(user(words))
+    with acting_as(ANA):
+        receipt = receipt_for(Database.open(on_file(tmp_path), tenant="acme"), ["heron", "otter"])
+    assert not receipt.clean
+    assert "globex" not in receipt.to_json()
+
+
+@pytest.mark.postgres
+def test_a_receipt_on_postgresql_searches_the_tenants_rows(url, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path))
+    memory = Memory.from_defaults("s", database_uri=url, tenant="acme", services=SERVICES)
+    memory.put(user("The code word is heron."))
+    assert not receipt_for(memory.session.database, ["heron"]).clean
+    assert receipt_for(Database.open(url), ["heron"]).clean

@@ -32,7 +32,10 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
         places.append(file)
     parts = [part for place in places for part in search(place, texts)]
     if not database.is_sqlite:
-        parts += search_server(database.engine.url.render_as_string(hide_password=False), texts)
+        # Row-level security shows a connection the rows of one tenant.
+        only = {"options": f"-cmemory.tenant={database.tenant}"} if database.tenant else {}
+        url = database.engine.url.update_query_dict(only)
+        parts += search_server(url.render_as_string(hide_password=False), texts)
     if app.chroma_url is not None:
         parts += search_chroma(app.chroma_url, texts, tenants=app.chroma_tenants)
     return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, tuple(parts))
