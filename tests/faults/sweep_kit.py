@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import threading
 import uuid
 from collections import Counter as Counts
 from concurrent.futures import Executor, Future
@@ -64,7 +65,8 @@ class Fault:
     def __init__(self, database):
         self.statements = self.commits = self.nth = 0
         self.how, self.struck = None, False
-        self.armed = False
+        self.thread = None
+        """Thread whose statements are counted while a fault is planned: news go out on a thread, at any time."""
         engines = [value for value in vars(database).values() if isinstance(value, Engine)]
         for engine in engines:
             # An engine with options of its own asks only if it has a listener of its own.
@@ -76,14 +78,14 @@ class Fault:
     def planned(self, how=None, nth=0):
         self.how, self.nth, self.struck = how, nth, False
         self.statements = self.commits = 0
-        self.armed = True
+        self.thread = threading.get_ident()
         try:
             yield
         finally:
-            self.armed = False
+            self.thread = None
 
     def _execute(self, connection, cursor, statement, parameters, context, executemany):
-        if not self.armed:
+        if self.thread != threading.get_ident():
             return
         if self.struck and self.how == "death":
             raise Stopped
@@ -92,7 +94,7 @@ class Fault:
             self._fail(connection, statement)
 
     def _commit(self, connection):
-        if not self.armed:
+        if self.thread != threading.get_ident():
             return
         if self.struck and self.how == "death":
             raise Stopped
