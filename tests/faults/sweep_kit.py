@@ -12,11 +12,15 @@ from contextlib import contextmanager
 import pytest
 from engine_fakes import Clock, Counter, HashEmbedder, NoteExtractor, assistant, note, user
 from session_script import NoteRelations
+from span_kit import PROTOBUF, as_protobuf, chat
+from span_kit import memory as memory_span
 from sqlalchemy import Engine, delete, event, insert, text
 from sqlalchemy.exc import OperationalError
 from summary_fakes import Scribe
 
 from memory_core import Memory, Services, StaticMemoryBlock
+from memory_core.attach.otlp import read_export
+from memory_core.attach.receiving import Receiver
 from memory_core.attach.recording import attach
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
@@ -37,6 +41,13 @@ NOT_COMPARED = {"mi_lease", "mi_schema", "mi_collection"}
 """Leases name processes and expire by themselves; a collection counts removals, those of failed work too."""
 
 RECORDING = [user("note 90 of the day is here"), assistant("note 91 it is"), user("note 92 of the day is here")]
+
+SPANS = as_protobuf(
+    chat([("user", "I like tea.")], "Noted.", conversation="c1", id=1, began=1),
+    memory_span("search_memory", conversation="c2", query="tea", id=2, began=2),
+    chat([("user", "What do I like?")], "Tea.", conversation="c2", id=3, began=3),
+)
+"""One request, as an exporter sends it again: with the same ids."""
 
 
 class CallingThread(Executor):
@@ -184,6 +195,10 @@ class World:
                     connection.execute(insert(table), self._rows[table])
         self.clock.now = 2_000_000.0
         self.rewind()
+        self.receiver = Receiver(
+            lambda: self.database,
+            lambda id: Session(self.database, id, services=self.services(), clock=self.clock),
+        )
         return self.open()
 
     def rewind(self):
@@ -267,8 +282,15 @@ def comparable(rows):
     def to(thing, number):
         return numbers[thing].get(number, -1)  # erased since
 
+    # An agent's messages get ids at random.
+    ids = {row["id"]: f"message {row['seq']}" for row in rows["mi_message"] if row["session_id"] in ("c1", "c2")}
+    for row in rows["mi_message"]:
+        row["id"] = ids.get(row["id"], row["id"])
     for row in rows["mi_event"]:
-        row["data"] = json.dumps(renumbered(row["kind"], json.loads(row["data"]), to))
+        data = renumbered(row["kind"], json.loads(row["data"]), to)
+        if data.get("message_id") in ids:
+            data["message_id"] = ids[data["message_id"]]
+        row["data"] = json.dumps(data)
     places = Counts()
     for row in sorted(rows["mi_event"], key=lambda row: row["id"]):
         key = (row["session_id"], row["block"])
@@ -312,6 +334,11 @@ def branch(memory, world):
 
 def import_again(memory, world):
     import_bundle(world.database, read_bundle(world.bundle, "s.zip"))
+
+
+def receive(memory, world):
+    [refused] = world.receiver.store([read_export(SPANS, PROTOBUF)])
+    assert not refused.reasons, dict(refused.reasons)
 
 
 def play(memory, world):
@@ -362,8 +389,12 @@ OPERATIONS = {
     "branch": branch,
     "export": lambda memory, world: write_bundle(world.database, "s"),
     "import": import_again,
+    "receive spans": receive,
     "delete": lambda memory, world: delete_session(world.database, "s", clock=world.clock),
     "delete for reuse": lambda memory, world: delete_session(world.database, "s", reusable=True, clock=world.clock),
     "forget a user": lambda memory, world: forget_user(world.database, "ana", clock=world.clock),
     "open": lambda memory, world: world.open("new"),
 }
+
+REPEATABLE = {"put", "put several", "play a recording", "receive spans"}
+"""Operations that store nothing more when they are done again, as their messages and spans have ids."""
