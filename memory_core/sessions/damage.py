@@ -24,6 +24,7 @@ from memory_core.store.erasing.session_erasing import (
     LEFT_AFTER_SECONDS,
     erase_all,
     erase_what_was_left,
+    is_unfinished,
     recompute_totals,
 )
 from memory_core.store.fact_rows import scope_sessions
@@ -143,8 +144,8 @@ def _checks(database: Database, index: VectorIndex) -> list[_Check]:
     return [
         *_row_checks(database),
         _Check(
-            "deleted or unfinished sessions that still have messages or blocks",
-            lambda: _count(database, session_table, _remains(before)),
+            "deleted or unfinished sessions that still have rows",
+            lambda: _count(database, session_table, is_unfinished() & (session_table.c.deleted_at < before)),
             lambda: erase_what_was_left(Pieces(database), before=before),
         ),
         _Check(
@@ -216,12 +217,6 @@ def _count(database: Database, table: Table, where: ColumnElement[bool]) -> int:
         return int(connection.execute(select(func.count()).select_from(table).where(where)).scalar_one())
 
 
-def _remains(before: float) -> ColumnElement[bool]:
-    s = session_table.c
-    with_rows = (exists().where(table.c.session_id == s.id) for table in (block_table, message_table))
-    return and_(s.deleted_at < before, or_(*with_rows))
-
-
 # -- totals --------------------------------------------------------------------------------------
 
 
@@ -261,7 +256,7 @@ def _unnamed(database: Database) -> set[tuple[str, str]]:
     """Return scope and hash of the texts that neither a row nor the log names."""
     with database.read() as connection:
         scopes = connection.execute(select(content_table.c.scope).distinct()).scalars().all()
-        # Being stored or erased at this moment: see `_remains`.
+        # Being stored or erased at this moment: see `is_unfinished`.
         deleted = select(session_table.c.id).where(session_table.c.deleted_at.is_not(None))
         unfinished = {session_scope(id) for id in connection.execute(deleted).scalars()}
         return {(scope, key) for scope in set(scopes) - unfinished for key in _unnamed_in(connection, scope)}

@@ -16,7 +16,7 @@ from memory_core.config import MemoryConfig
 from memory_core.errors import ConflictError, NotFoundError
 from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
-from memory_core.store.erasing.session_erasing import bury, erase_remains, has_remains, move_tombstone
+from memory_core.store.erasing.session_erasing import ERASING, bury, erase_remains, has_remains, move_tombstone
 from memory_core.store.log_rows import last_position
 from memory_core.store.split_writes import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
@@ -220,6 +220,8 @@ def delete_session(
                 # waiting.
                 erase_remains(OnePiece(database, w.connection), session_id)
                 move_tombstone(w, end)
+            else:
+                w.session.title = ERASING
     except NotFoundError:
         # A deletion that failed on its way is finished below: until then the words are still stored.
         if reusable or not has_remains(database, session_id):

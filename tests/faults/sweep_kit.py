@@ -21,7 +21,6 @@ from summary_fakes import Scribe
 from memory_core import Memory, Services, StaticMemoryBlock
 from memory_core.attach.otlp import read_export
 from memory_core.attach.receiving import Receiver
-from memory_core.attach.recording import attach
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
@@ -149,7 +148,9 @@ class World:
         memory.session.attach_recording(RECORDING, source="notes.txt")
         memory.get("What was note 1?")
         memory.session.quarantine("note 0 of")
-        attach(Session(self.database, "agent", services=self.services(), clock=self.clock))
+        # Of an agent that only searched: a session with words, and without blocks and messages.
+        search = memory_span("search_memory", conversation="agent", query="cake", id=9)
+        self.receiver().store([read_export(as_protobuf(search), PROTOBUF)])
         self.bundle = write_bundle(self.database, "s")
         with self.database.read() as connection:
             self._rows = {table: [row._asdict() for row in connection.execute(table.select())] for table in TABLES}
@@ -182,6 +183,12 @@ class World:
             ],
         )
 
+    def receiver(self):
+        return Receiver(
+            lambda: self.database,
+            lambda id: Session(self.database, id, services=self.services(), clock=self.clock),
+        )
+
     def reader(self, memory):
         """Return the session's memory in a process that only reads."""
         return Memory(memory._session.sibling(memory.session_id))
@@ -195,10 +202,7 @@ class World:
                     connection.execute(insert(table), self._rows[table])
         self.clock.now = 2_000_000.0
         self.rewind()
-        self.receiver = Receiver(
-            lambda: self.database,
-            lambda id: Session(self.database, id, services=self.services(), clock=self.clock),
-        )
+        self.spans = self.receiver()
         return self.open()
 
     def rewind(self):
@@ -337,7 +341,7 @@ def import_again(memory, world):
 
 
 def receive(memory, world):
-    [refused] = world.receiver.store([read_export(SPANS, PROTOBUF)])
+    [refused] = world.spans.store([read_export(SPANS, PROTOBUF)])
     assert not refused.reasons, dict(refused.reasons)
 
 
@@ -392,6 +396,7 @@ OPERATIONS = {
     "receive spans": receive,
     "delete": lambda memory, world: delete_session(world.database, "s", clock=world.clock),
     "delete for reuse": lambda memory, world: delete_session(world.database, "s", reusable=True, clock=world.clock),
+    "delete an agent": lambda memory, world: delete_session(world.database, "agent", clock=world.clock),
     "forget a user": lambda memory, world: forget_user(world.database, "ana", clock=world.clock),
     "open": lambda memory, world: world.open("new"),
 }

@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, exists, func, insert, or_, select, tuple_, update
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
@@ -46,7 +46,10 @@ from memory_core.store.writing import SessionState, Writing, session_scope
 _m = message_table.c
 
 UNFINISHED = "(unfinished)"
-"""Title of a session while it is being stored; a deleted session has an empty title."""
+"""Title of a session while it is being stored."""
+
+ERASING = "(erasing)"
+"""Title of a deleted session while its rows are erased in pieces; then it has an empty title."""
 
 LEFT_AFTER_SECONDS = 3_600
 """Seconds since a session was marked as deleted, after which unfinished storing or erasing counts as abandoned."""
@@ -149,10 +152,15 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
         # Before the vectors, which name their collections. If counted twice, an index only reads once more.
         count_gone(database, connection, session_id)
         forget_agent(connection, session_id)
-    # Messages and blocks last: `erase_what_was_left` finds an interrupted erasing by them.
-    of_session = (vector_table, delivery_table, message_table, block_revision_table, block_table)
+    of_session = (vector_table, delivery_table, message_table, block_revision_table)
     for table in (baseline_table, model_output_table, span_table, *of_session):
         erase_all(pieces, table, table.c.session_id == session_id)
+    with pieces.transaction() as connection:
+        # Last, and both at once: `is_unfinished` finds an interrupted erasing by the title, and without the blocks its
+        # second run would not know which events stay.
+        connection.execute(delete(block_table).where(block_table.c.session_id == session_id))
+        where = (session_table.c.id == session_id) & (session_table.c.title == ERASING)
+        connection.execute(update(session_table).where(where).values(title=""))
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
@@ -160,23 +168,27 @@ def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
 
     `before`: seconds since the epoch; sessions marked as deleted later may still be worked on.
     """
-    for session_id, title in _with_rows(pieces.database, session_table.c.deleted_at < before):
+    for session_id, title in _unfinished(pieces.database, session_table.c.deleted_at < before):
         (erase_unfinished if title == UNFINISHED else erase_remains)(pieces, session_id)
 
 
 def has_remains(database: Database, session_id: str) -> bool:
     """Return whether an interrupted deletion left rows of a session."""
     session = session_table.c
-    return bool(_with_rows(database, (session.id == session_id) & (session.title != UNFINISHED)))
+    return bool(_unfinished(database, (session.id == session_id) & (session.title != UNFINISHED)))
 
 
-def _with_rows(database: Database, where: ColumnElement[bool]) -> Sequence[Row[str, str]]:
-    """Return id and title of deleted sessions that still have rows."""
-    # These rows are stored first and erased last.
-    has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
-    has_messages = select(_m.seq).where(_m.session_id == session_table.c.id).exists()
+def is_unfinished() -> ColumnElement[bool]:
+    """Return the condition for a row of a deleted session whose storing or erasing has not ended."""
     session = session_table.c
-    query = select(session.id, session.title).where(session.deleted_at.is_not(None), where, has_blocks | has_messages)
+    # Sessions whose erasing began before it had a title still have messages or blocks, which are erased last.
+    with_rows = (exists().where(table.c.session_id == session.id) for table in (block_table, message_table))
+    return session.deleted_at.is_not(None) & or_(session.title != "", *with_rows)
+
+
+def _unfinished(database: Database, where: ColumnElement[bool]) -> Sequence[Row[str, str]]:
+    """Return id and title of such sessions."""
+    query = select(session_table.c.id, session_table.c.title).where(is_unfinished(), where)
     with database.read() as connection:
         return connection.execute(query).all()
 
