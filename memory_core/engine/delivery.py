@@ -177,16 +177,16 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
     try:
         while (waiting := _claimed(session, name, key, owner, force)) is None:
             mine = scope == session_scope(session.id)
-            if not force and (mine or (session.id, name) in _waiters()):
+            if not force and (mine or (session.whole_id, name) in _waiters()):
                 return Served(name, "waiting", done)  # the lease's holder, or a waiting worker, serves these too
             # The holder skips deliveries whose next attempt is later, and other sessions of the user.
-            _waiters().add((session.id, name))
+            _waiters().add((session.whole_id, name))
             if session.services.sleep is not None:
                 session.services.sleep(TURN_SECONDS)
             else:
                 session.database.news.wait(key, LISTENING_SECONDS, since=heard, unheard=TURN_SECONDS)
             heard = session.database.news.count(key)
-            _waiters().discard((session.id, name))  # before asking again: a worker that comes now waits too
+            _waiters().discard((session.whole_id, name))  # before asking again: a worker that comes now waits too
         while _due(waiting, session.clock(), force):
             calls = _one_call(waiting, session.config.delivery_attempts)
             acknowledged, problem = _attempt(session, attached, calls, key, owner)
@@ -472,6 +472,6 @@ def _pool() -> ThreadPoolExecutor:
 
 
 @per_process
-def _waiters() -> set[tuple[str, str]]:
-    """(session id, block) pairs with a worker that waits for another process's lease, to then serve all that is due."""
+def _waiters() -> set[tuple[tuple[str, str], str]]:
+    """Pairs of session and block with a worker that waits for another process's lease, to then serve what is due."""
     return set()
