@@ -84,7 +84,7 @@ class CuttingProxy:
     """A TCP proxy on loopback that cuts all its connections from time to time, in the middle of whatever they carry."""
 
     target: int
-    pause: float = 3.0
+    pause: float = 0.25
     connections: list = field(default_factory=list)
     cuts: int = 0
 
@@ -105,8 +105,12 @@ class CuttingProxy:
         while not self._ended.is_set():
             try:
                 client, _ = self._listener.accept()
+            except OSError:
+                continue
+            try:
                 server = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
+                client.close()
                 continue
             self.connections += [client, server]
             for one, other in ((client, server), (server, client)):
@@ -116,8 +120,7 @@ class CuttingProxy:
         with suppress(OSError):
             while data := one.recv(65_536):
                 other.sendall(data)
-        for end in (one, other):
-            end.close()
+        cut(one, other)
 
     def _cut(self):
         chance = random.Random(1)
@@ -127,10 +130,15 @@ class CuttingProxy:
 
     def _close(self):
         open_ones, self.connections = self.connections, []
-        for end in open_ones:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+        cut(*open_ones)
+
+
+def cut(*ends):
+    for end in ends:
+        # Without it the other side would not hear of it while a thread still reads from this socket.
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+        end.close()
 
 
 if __name__ == "__main__":
