@@ -6,10 +6,8 @@ from contextlib import closing
 
 import pytest
 from engine_fakes import (
-    Counter,
     HashEmbedder,
     NoteExtractor,
-    assistant,
     blocks,
     fact_numbers,
     note,
@@ -18,8 +16,7 @@ from engine_fakes import (
     open_memory,
     user,
 )
-from sqlalchemy import create_engine, delete, event, insert, select, update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import create_engine, delete, insert, select, update
 from sqlalchemy.pool import StaticPool
 
 from memory_core.blocks.base import BaseMemoryBlock
@@ -34,7 +31,7 @@ from memory_core.services import Services
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.fact_rows import add_fact, revise
-from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_source_table, fact_table, message_table, schema_table
+from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_source_table, fact_table, schema_table
 
 # -- opening -------------------------------------------------------------------------------------
 
@@ -141,30 +138,6 @@ def test_two_memories_behind_one_in_memory_engine_share_it():
 # -- whole or not at all -------------------------------------------------------------------------
 
 
-class Fault:
-    """The nth statement fails, as a full disk would make it fail; 0: none does."""
-
-    def __init__(self, database, nth):
-        self.nth, self.seen, self.struck = nth, 0, False
-        self._engine = database.engine
-        event.listen(self._engine, "before_cursor_execute", self._strike)
-
-    def remove(self):
-        event.remove(self._engine, "before_cursor_execute", self._strike)
-
-    def _strike(self, connection, cursor, statement, parameters, context, executemany):
-        self.seen += 1
-        if self.seen == self.nth:
-            self.struck = True
-            raise OperationalError(statement, {}, sqlite3.OperationalError("database or disk is full"))
-
-
-def dump(database):
-    """Every row of every table."""
-    with database.read() as connection:
-        return {table.name: sorted(map(repr, connection.execute(table.select()))) for table in TABLES}
-
-
 @pytest.fixture(scope="module")
 def prepared():
     """Makes a memory of six notes, two of them flushed, again and again from one copy of its database."""
@@ -187,53 +160,6 @@ def prepared():
 
         yield again
     engine.dispose()
-
-
-OPERATIONS = {
-    "put": lambda memory: memory.put(note(6), message_id="six"),
-    "put several": lambda memory: memory.put_messages([note(6), assistant("note 6 it is"), note(7)]),
-    "flush": lambda memory: memory.flush(),
-    "close": lambda memory: memory.flush(all=True),
-    "set": lambda memory: memory.set([note(70), note(71)]),
-    "reset": lambda memory: memory.reset(),
-    "forget the archive": lambda memory: memory.reset("archived"),
-    "context": lambda memory: memory.build_context("What was note 1?"),
-    "edit": lambda memory: memory.blocks.edit("core", "Be long."),
-    "configure": lambda memory: memory.configure(token_limit=80),
-    "configure a block": lambda memory: memory.blocks.configure("turns", similarity_top_k=7),
-    "add a block": lambda memory: memory.blocks.add(Counter(name="another")),
-    "remove a block": lambda memory: memory.blocks.remove("turns"),
-    "another counter": lambda memory: Memory.from_defaults(
-        "s", engine=memory.session.database.engine, tokenizer_fn=list
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_whichever_statement_fails_nothing_is_half_stored(prepared, name):
-    nth, outcomes = 0, []
-    while True:
-        nth += 1 if nth < 30 else 3  # the later ones are the deliveries', much alike
-        memory = prepared()
-        before, config, names = dump(memory.session.database), memory.session.config, [b.name for b in memory.blocks]
-        fault = Fault(memory.session.database, nth)
-        try:
-            OPERATIONS[name](memory)
-            outcomes.append("done")
-        except StoreError as error:
-            outcomes.append("failed" if "database or disk is full" in str(error) else str(error))
-        finally:
-            fault.remove()
-        if outcomes[-1] != "done":
-            assert dump(memory.session.database) == before
-            assert (memory.session.config, [b.name for b in memory.blocks]) == (config, names)
-        check_consistent(memory)
-        if not fault.struck:
-            break
-    assert outcomes[-1] == "done"
-    assert set(outcomes) == {"done", "failed"}
-    assert nth > 3
 
 
 def test_on_a_full_disk_the_prompt_is_built_and_says_that_it_is_not_in_the_log(prepared, caplog):
@@ -263,26 +189,6 @@ def test_a_prompt_is_not_held_up_by_somebody_who_writes_for_long(tmp_path, monke
     again = memory.build_context()
     assert (again.messages, again.unrecorded) == (context.messages, None)
     assert len(memory.events(kinds=["context_built"])) == 1
-
-
-def check_consistent(memory):
-    """Once what is due was delivered, the tables agree with each other."""
-    memory.deliver()
-    memory.session.refresh()
-    with memory.session.database.read() as connection:
-        rows = connection.execute(message_table.select().order_by(message_table.c.seq)).all()
-        leases = connection.exec_driver_sql("SELECT count(*) FROM mi_lease").scalar()
-    status = memory.session.status()
-    queue = [row for row in rows if row.status == "active"]
-    assert (status.queue_messages, status.queue_tokens) == (len(queue), sum(row.tokens for row in queue))
-    archived = [row.seq for row in rows if row.status == "archived"]
-    assert status.archived_messages == len(archived)
-    assert {delivery.state for delivery in memory.session.deliveries()} <= {"done"}
-    assert leases == 0
-    known = [number_of(message.content) for message in memory.get_all("archived") if message.role == "user"]
-    assert fact_numbers(memory) == known
-    if "turns" in [b.name for b in memory.blocks]:
-        assert [m.seq for turn in memory.retrieval.stored_turns("turns") for m in turn.messages] == archived
 
 
 # -- forgetting ----------------------------------------------------------------------------------

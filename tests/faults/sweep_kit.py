@@ -160,14 +160,14 @@ class World:
         services.executor, services.sleep = CallingThread(), self.clock.pass_by
         return services
 
-    def open(self, session_id="s"):
+    def open(self, session_id="s", tokenizer_fn=str.split):
         """Return the session's memory in a new process."""
         return Memory.from_defaults(
             session_id,
             "ana",
             database=self.database,
             clock=self.clock,
-            tokenizer_fn=str.split,
+            tokenizer_fn=tokenizer_fn,
             token_limit=80,
             token_flush_size=14,
             chat_history_token_ratio=0.4,
@@ -399,6 +399,7 @@ OPERATIONS = {
     "delete an agent": lambda memory, world: delete_session(world.database, "agent", clock=world.clock),
     "forget a user": lambda memory, world: forget_user(world.database, "ana", clock=world.clock),
     "open": lambda memory, world: world.open("new"),
+    "another counter": lambda memory, world: world.open(tokenizer_fn=list),
 }
 
 REPEATABLE = {"put", "put several", "play a recording", "receive spans"}
