@@ -40,6 +40,7 @@ from memory_core.sessions import forget_user as forget_user_module
 from memory_core.sessions.forget_user import forget_user, outliving_users
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
+from memory_core.store.postgresql.connections import begin, open_postgresql
 from memory_core.store.tables import TABLES
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import receipt_of
@@ -253,6 +254,20 @@ def test_nobody_waits_without_end_for_what_another_program_holds(url, monkeypatc
         other.rollback()
     holder.dispose()
     memory.put(note(1))
+    assert len(memory.get_all()) == 2
+
+
+def test_the_lock_of_a_process_that_was_cut_off_is_released(url, monkeypatch):
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    memory.put(note(0))
+    monkeypatch.setattr("memory_core.store.postgresql.connections.IDLE_IN_TRANSACTION_SECONDS", 1)
+    silent = open_postgresql(parse_url(url))
+    with silent.connect() as connection:
+        begin(connection, {})
+        connection.execute(text("SELECT * FROM mi_session FOR UPDATE"))
+        memory.put(note(1))  # once the server has ended the transaction, of which nothing more comes
+        connection.invalidate()
+    silent.dispose()
     assert len(memory.get_all()) == 2
 
 

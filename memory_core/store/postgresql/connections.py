@@ -23,6 +23,10 @@ LOCK_TIMEOUT_SECONDS = 30
 STATEMENT_TIMEOUT_SECONDS = 60
 """Maximum seconds of one statement; the slowest of this package take some seconds with 100,000 messages."""
 
+IDLE_IN_TRANSACTION_SECONDS = 300
+"""Seconds between two statements of a transaction after which the server ends it, as a client that was cut off holds
+its locks otherwise."""
+
 ANSWER_SECONDS = 70
 """Maximum seconds of silence of a server: longer than its statement timeout."""
 
@@ -74,8 +78,12 @@ def listening(engine: Engine) -> Callable[[], Any] | None:
 
 
 def time_limits() -> dict[str, str]:
-    """Return the settings that limit waits for locks and statements."""
-    return {"lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s", "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s"}
+    """Return the settings that limit waits for locks and statements, and of the server for the next statement."""
+    return {
+        "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
+        "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS}s",
+    }
 
 
 def begin(connection: Connection, settings: Mapping[str, str], *, reads: bool = False) -> None:
