@@ -1,3 +1,4 @@
+import gc
 import io
 import json
 import random
@@ -36,6 +37,7 @@ from memory_core import (
     list_sessions,
 )
 from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.errors import StoreError
 from memory_core.events import ModelCalled, UnknownEvent
 from memory_core.history.rebuild import rebuild
 from memory_core.interop import archive, bundle, bundle_checks
@@ -995,3 +997,16 @@ def test_marks_of_former_values_that_are_none_are_refused_with_their_place(notes
         row["data"]["parts"][0]["marks"] = marks
 
     assert "marks" in refused(changed(notes, "events.jsonl", mark, line="context_built"))
+
+
+def test_an_archive_that_could_not_be_finished_is_closed():
+    def lines():
+        yield b"first\n"
+        raise StoreError("The database cannot be reached.")
+
+    packing = archive.Packing()
+    packing.itself = packing  # garbage in a circle: its file may be finalized first, and cannot be written to then
+    with pytest.raises(StoreError):
+        packing.add("messages.jsonl", lines())
+    del packing
+    gc.collect()  # an error in a finalizer fails the test
