@@ -53,16 +53,12 @@ class Packing:
         info.compress_type = zipfile.ZIP_DEFLATED
         digest, number = sha256(), 0
         # The size is unknown until the lines are written, so the header reserves space for more than 4 GB.
-        try:
-            with self._archive.open(info, "w", force_zip64=True) as member:
-                for line in lines:
-                    member.write(line)
-                    digest.update(line)
-                    # An item may hold several lines: the manifest is added as one.
-                    number += line.count(b"\n")
-        except BaseException:
-            self.close()  # its finalizer would print a traceback, as the file is gone by then
-            raise
+        with self._archive.open(info, "w", force_zip64=True) as member:
+            for line in lines:
+                member.write(line)
+                digest.update(line)
+                # An item may hold several lines: the manifest is added as one.
+                number += line.count(b"\n")
         return digest.hexdigest(), number
 
     def close(self) -> None:

@@ -128,18 +128,17 @@ def restore_backup(path: Path, url: str, *, tenant: str = "") -> dict[str, int]:
 
 
 def _write_zip(database: Database, file: Any) -> dict[str, int]:
-    packing, tables = Packing(file), dict[str, TableCopy]()
-    with database.read() as connection:
+    tables = dict[str, TableCopy]()
+    with closing(Packing(file)) as packing, database.read() as connection:
         for name, table in COPIED.items():
             columns, sums = [column.name for column in table.columns], _Sums()
             packing.add(f"{name}.jsonl", sums.through(_lines(connection, table, columns)))
             tables[name] = TableCopy(columns=columns, rows=sums.rows, digest=sums.digest)
         last_ids = _last_ids(connection)
-    manifest = _Manifest(
-        format=FORMAT, version=VERSION, schema_version=SCHEMA_VERSION, tables=tables, last_ids=last_ids
-    )
-    packing.add(_MANIFEST, [manifest.model_dump_json(indent=1).encode()])
-    packing.close()
+        manifest = _Manifest(
+            format=FORMAT, version=VERSION, schema_version=SCHEMA_VERSION, tables=tables, last_ids=last_ids
+        )
+        packing.add(_MANIFEST, [manifest.model_dump_json(indent=1).encode()])
     return {name: copy.rows for name, copy in tables.items()}
 
 

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
@@ -160,21 +161,20 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
         NotFoundError: The session does not exist.
         FormatError: The bundle is too large.
     """
-    with database.read() as connection:
+    with closing(Packing()) as packing, database.read() as connection:
         rows = read_session_rows(connection, session_id)
         if upto is not None:
             # Undoing the log needs all rows at once, unlike a copy of the present state.
             rows = rows_at(rows.held(), read_events(connection, session_id), upto).rows
         # Before anything is written: the manifest holds checksums of the blanked rows.
         rows = _without_places(rows)
-        packing = Packing()
         members: dict[str, dict[str, Any]] = {}
         for name in _MEMBERS:
             copies = [rows.session] if name == "session" else getattr(rows, name)
             digest, number = packing.add(f"{name}.jsonl", (copy.model_dump_json().encode() + b"\n" for copy in copies))
             members[f"{name}.jsonl"] = {"sha256": digest, "lines": number}
-    manifest = {"format": FORMAT, "version": VERSION, "members": members}
-    packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
+        manifest = {"format": FORMAT, "version": VERSION, "members": members}
+        packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
     data = packing.packed()
     # The limits of reading, checked at export: a bundle that cannot be opened again is no backup.
     if len(data) > MAX_BYTES or sum(member["lines"] for member in members.values()) > MAX_LINES:

@@ -1,4 +1,3 @@
-import gc
 import io
 import json
 import random
@@ -23,6 +22,8 @@ from engine_fakes import (
 )
 from hypothesis import HealthCheck, given, settings
 from session_script import ALL_STEPS, NoteRelations, Script
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
 from memory_core import (
     ConfigError,
@@ -999,14 +1000,17 @@ def test_marks_of_former_values_that_are_none_are_refused_with_their_place(notes
     assert "marks" in refused(changed(notes, "events.jsonl", mark, line="context_built"))
 
 
-def test_an_archive_that_could_not_be_finished_is_closed():
-    def lines():
-        yield b"first\n"
-        raise StoreError("The database cannot be reached.")
+def test_an_export_that_fails_closes_its_archive(monkeypatch):
+    closed, close = [], archive.Packing.close
+    monkeypatch.setattr(archive.Packing, "close", lambda packing: (closed.append(packing), close(packing)))
+    memory = open_memory(memory_blocks=blocks())
+    memory.put(note(0))
 
-    packing = archive.Packing()
-    packing.itself = packing  # garbage in a circle: its file may be finalized first, and cannot be written to then
+    def fail(connection, cursor, statement, *_):
+        if "mi_vector" in statement:
+            raise OperationalError(statement, {}, Exception("the disk cannot be read"))
+
+    event.listen(memory.session.database.engine, "before_cursor_execute", fail)
     with pytest.raises(StoreError):
-        packing.add("messages.jsonl", lines())
-    del packing
-    gc.collect()  # an error in a finalizer fails the test
+        write_bundle(memory.session.database, memory.session_id)
+    assert closed  # otherwise its finalizer may print a traceback
