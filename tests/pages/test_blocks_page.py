@@ -132,7 +132,7 @@ def test_it_follows_what_is_written_elsewhere_but_not_over_an_open_drawer(demo_h
     followed = []
     monkeypatch.setattr("ui.tab.live.follow", lambda news, seen, *, running: followed.append((*news.args, *seen)))
     app = opened(page="blocks")
-    assert followed[-1] == ("demo", demo().session.status().position, (), None, None)
+    assert followed[-1] == ("demo", demo().session.status().position, None, (), None)
     followed.clear()
     for key in ("blocks__edit_Instructions", "blocks__order", "blocks__add"):
         app.button(key=key).click().run()
