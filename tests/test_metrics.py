@@ -39,15 +39,16 @@ def serve():
         server = uvicorn.Server(uvicorn.Config(app, interface="asgi3", log_config=None, lifespan="off", loop="asyncio"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, daemon=True)
         thread.start()
-        servers.append((server, thread))
+        servers.append((server, thread, port))
         while not server.started:
             time.sleep(0.01)
         return f"http://127.0.0.1:{port.getsockname()[1]}{PATH}"
 
     yield started
-    for server, thread in servers:
+    for server, thread, port in servers:
         server.should_exit = True
         thread.join(10)
+        port.close()
 
 
 def scraped(address, tenant=""):
@@ -117,6 +118,7 @@ def test_a_page_in_a_browser_and_an_unknown_host_are_refused(tmp_path, serve):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(urllib.request.Request(address, headers={header: value}))
         assert refused.value.code == 403
+        refused.value.close()
 
 
 def test_a_database_that_is_away_is_one_status(tmp_path, serve):
@@ -126,3 +128,4 @@ def test_a_database_that_is_away_is_one_status(tmp_path, serve):
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(address)
     assert refused.value.code == 503
+    refused.value.close()
