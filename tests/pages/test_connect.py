@@ -79,11 +79,20 @@ def test_a_session_that_was_deleted_elsewhere_leaves_the_card_without_an_error(d
 
 def test_the_lines_show_no_password_and_any_id_is_a_string():
     class Secret:
+        is_sqlite, tenant = False, "acme"
         url = Database.open("sqlite://").url.replace("sqlite://", "postgresql://me:***@host/db")
 
     lines = code(Secret, 'a"b')
     assert "postgresql://me:***@host/db" in lines
     assert '"a\\"b"' in lines
+    assert 'tenant="acme")' in lines
+
+
+def test_where_people_sign_in_the_lines_hold_a_place_for_a_token(demo_home, monkeypatch):
+    monkeypatch.setattr("ui.sessions.connect.sign_in_configured", lambda: True)
+    shown = " ".join(block.value for block in card("demo").code)
+    assert "/record/mi_TOKEN/my-agent/v1" in shown
+    assert "Authorization=Bearer%20mi_TOKEN" in shown
 
 
 def test_the_dot_says_how_long_ago():

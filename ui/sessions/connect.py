@@ -20,6 +20,7 @@ from memory_inspector.reading.write_access import BRANCH_IT, shown_only
 from memory_inspector.wording.formatting import ago, count, plain, session_name, short
 from ui.parts.components import heading
 from ui.tab import nav, state
+from ui.tab.people import sign_in_configured
 from ui.tab.services import engine
 
 CONNECT = "Connect your agent"
@@ -37,6 +38,9 @@ LIVE_SECONDS = 600
 _HEARD = "connect__heard"
 
 _SPANS = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+TOKEN = "mi_TOKEN"
+"""Text in place of an agent's token, which is shown only when it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +63,18 @@ def code(database: Database, session_id: str) -> str:
     """Two lines of Python that join the session, without any password."""
     # `json.dumps` writes the quotes and escapes of Python's strings too; `url` has stars in place of a password.
     url = database.url
+    # On SQLite the URL is that of the tenant's own file.
+    tenant = f", tenant={json.dumps(database.tenant)}" if database.tenant and not database.is_sqlite else ""
     return (
         "from memory_core import ChatMessage, Memory\n"
-        f"memory = Memory.from_defaults({json.dumps(session_id)}, database_uri={json.dumps(url)})"
+        f"memory = Memory.from_defaults({json.dumps(session_id)}, database_uri={json.dumps(url)}{tenant})"
     )
 
 
 def proxy(session_id: str) -> str:
     """Return the address under which this server passes an agent's calls on and records them."""
-    return f"http://127.0.0.1:{get_option('server.port')}/record/{quote(session_id)}/v1"
+    token = f"{TOKEN}/" if sign_in_configured() else ""
+    return f"http://127.0.0.1:{get_option('server.port')}/record/{token}{quote(session_id)}/v1"
 
 
 def spans() -> str:
@@ -171,8 +178,19 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
             ":small[:gray[Or any agent that sends OpenTelemetry spans over HTTP: each conversation becomes a session, "
             "with the agent’s memory writes and searches.]]"
         )
-        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
+        _draw_spans()
+        if sign_in_configured():
+            tenant = f" --tenant {engine().database.tenant}" if engine().database.tenant else ""
+            made = f"`memory-inspector token new --name my-agent{tenant}`"
+            st.markdown(f":small[:gray[People sign in here, so an agent sends a token, made by {made}.]]")
         _dot(session_id)
+
+
+def _draw_spans() -> None:
+    lines = [f"export {_SPANS}={spans()}"]
+    if sign_in_configured():
+        lines.append(f'export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer%20{TOKEN}"')
+    st.code("\n".join(lines), language="bash", wrap_lines=True)
 
 
 def _attachment(session_id: str) -> AgentAttached | None:
@@ -186,7 +204,7 @@ def _attachment(session_id: str) -> AgentAttached | None:
 def _draw_attached(session_id: str, attachment: AgentAttached) -> None:
     if attachment.source == "spans":
         st.markdown(":small[:gray[This session records the spans that an agent sends to this address.]]")
-        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
+        _draw_spans()
     else:
         st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
         st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
