@@ -21,7 +21,6 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
-import psutil
 import pytest
 
 from memory_core.store.database import Database
@@ -151,6 +150,8 @@ class PostgresServer:
 
     def kill(self):
         """Kill all processes of the server, as the system does when memory runs out."""
+        import psutil  # comes with the wheel of the server, which the environment of the adapters has not
+
         processes = [psutil.Process(self.process.pid)]
         processes += processes[0].children(recursive=True)
         for process in processes:
