@@ -86,7 +86,7 @@ def _app(arguments: argparse.Namespace) -> int:
     if find_spec("streamlit") is None:
         raise ConfigError("The app is not installed. Run: pip install 'memory-inspector[app]'")
     if arguments.database is not None:
-        os.environ["MEMORY_INSPECTORDATABASE_URL"] = database_url(arguments.database)
+        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
     if arguments.upstream is not None:
         # Passed in the environment, as Streamlit runs the app's script without these arguments.
         os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(arguments.upstream)
@@ -102,7 +102,7 @@ def _open(arguments: argparse.Namespace) -> int:
     from memory_core.interop.in_place import open_store
 
     if arguments.database is not None:
-        os.environ["MEMORY_INSPECTORDATABASE_URL"] = database_url(arguments.database)
+        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
     database = Database.open(Settings.of_the_app().database)
     opened = open_store(Path(arguments.store), database, services=Services(), only=arguments.only)
     database.close()

@@ -7,6 +7,7 @@ import pytest
 from engine_fakes import on_file, open_memory, user
 from test_schema_upgrade import back_to_version_7, played
 
+from memory_core import Settings
 from memory_core.errors import ConfigError
 from memory_core.memory import Memory
 from memory_core.store.database import Database, schema_version
@@ -70,3 +71,12 @@ def test_a_database_of_version_7_on_postgresql_gets_its_tenants(url, shared_serv
     again = open_memory(database_uri=url.replace("ana:secret-word", role))
     assert again.get_all() == before
     again.session.database.close()
+
+
+def test_the_app_is_started_on_the_database_that_is_named(tmp_path, monkeypatch):
+    open_memory(database_uri=on_file(tmp_path)).session.database.close()
+    monkeypatch.setattr("streamlit.web.cli.main", lambda: None)
+    monkeypatch.setattr("sys.argv", [])
+    monkeypatch.setenv("MEMORY_INSPECTOR_DATABASE_URL", "")
+    assert command(["--database", str(tmp_path / "memory.db"), "--no-browser"]) == 0
+    assert Settings.from_environment().database == on_file(tmp_path)
