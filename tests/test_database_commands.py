@@ -76,7 +76,7 @@ def test_a_database_of_version_7_on_postgresql_gets_its_tenants(url, shared_serv
 def test_the_app_is_started_on_the_database_that_is_named(tmp_path, monkeypatch):
     open_memory(database_uri=on_file(tmp_path)).session.database.close()
     monkeypatch.setattr("streamlit.web.cli.main", lambda: None)
-    monkeypatch.setattr("sys.argv", [])
+    monkeypatch.setattr("sys.argv", ["memory-inspector"])
     monkeypatch.setenv("MEMORY_INSPECTOR_DATABASE_URL", "")
     assert command(["--database", str(tmp_path / "memory.db"), "--no-browser"]) == 0
     assert Settings.from_environment().database == on_file(tmp_path)
