@@ -15,7 +15,7 @@ import pytest
 from engine_fakes import blocks, check_whole, open_memory
 from history_kit import CuttingProxy, check_history
 
-PUTS = int(os.environ.get("MEMORY_INSPECTOR_PUTS", "15"))
+PUTS = int(os.environ.get("MEMORY_INSPECTOR_PUTS", "10"))
 WORKERS = 4
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
