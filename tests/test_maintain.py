@@ -32,6 +32,7 @@ from memory_core.planning import curation
 from memory_core.sessions import upkeep
 from memory_core.sessions.damage import find_damage, repair_damage
 from memory_core.sessions.retention import delete_old_sessions, plan_retention
+from memory_core.store.erasing.session_erasing import ERASING
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
 
@@ -323,7 +324,7 @@ MENDED = {
     "messages are gone": "UPDATE mi_vector SET first_seq = 999 WHERE id = (SELECT max(id) FROM mi_vector)",
     "vectors that cannot be used": "UPDATE mi_vector SET embedding = substr(embedding, 1, 5) "
     "WHERE id = (SELECT max(id) FROM mi_vector)",
-    "still have messages": "INSERT INTO mi_session SELECT * FROM mi_session WHERE false",  # see `plant`
+    "still have rows": "INSERT INTO mi_session SELECT * FROM mi_session WHERE false",  # see `plant`
 }
 NAMED = {
     "mi_message: session_id": "UPDATE mi_message SET session_id = 'gone' WHERE seq = 2",
@@ -345,11 +346,13 @@ def plant(database, what):
     with database.engine.connect() as connection:
         # Outside of a transaction, in which SQLite leaves the setting as it is.
         connection.exec_driver_sql(switch.format(off))
-        if what == "still have messages":
+        if what == "still have rows":
             delete_session(database, "second")
             row = "'second', 1, 'x', 'user', 'active', false, 1, 1, 1, 'c', null, null, null, 'x', 1.0"
             connection.exec_driver_sql(f"INSERT INTO mi_message VALUES ({row})")
-            connection.exec_driver_sql("UPDATE mi_session SET deleted_at = 1.0 WHERE id = 'second'")
+            connection.exec_driver_sql(
+                f"UPDATE mi_session SET deleted_at = 1.0, title = '{ERASING}' WHERE id = 'second'"
+            )
         else:
             connection.exec_driver_sql({**MENDED, **NAMED}[what])
         connection.commit()
@@ -374,7 +377,7 @@ def check_mended(uri, damage):
     database, messages = memory.session.database, memory.get_all()
     assert kinds(database) == []
     # The deletion first, as it would take other damage with it.
-    for what in sorted(damage, key=lambda what: (what != "still have messages", what)):
+    for what in sorted(damage, key=lambda what: (what != "still have rows", what)):
         plant(database, what)
     named = kinds(database)
     assert all(any(what in line for line in named) for what in damage)
@@ -384,7 +387,7 @@ def check_mended(uri, damage):
     assert planned(database, older_than=4).leaving  # a repair is no use: the sessions are as old as before
     again = open_memory(database_uri=uri, services=Services(embedder=HashEmbedder()))
     assert again.get_all() == messages
-    assert ids(database) == {"s", "second"} - ({"second"} if "still have messages" in damage else set())
+    assert ids(database) == {"s", "second"} - ({"second"} if "still have rows" in damage else set())
     database.close()
 
 

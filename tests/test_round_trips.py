@@ -144,6 +144,7 @@ def test_a_server_that_was_restarted_between_puts_is_not_noticed(proxy):
     memory = open_memory(database_uri=proxy.url, memory_blocks=blocks())
     memory.put(note(0))
     proxy.cut()
+    time.sleep(0.5)  # until the end of the connection has arrived, as it has after a restart
     memory.put(note(1))
     with memory.session.database.read() as connection:  # as a server says that it stops
         pids = connection.execute(text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")).scalars()

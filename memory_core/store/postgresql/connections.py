@@ -253,8 +253,8 @@ def _pipelined() -> Any:
                     super().rollback()
                 # After an error the statements queued behind it still have to report that they were not executed.
                 except psycopg.Error:
-                    if self.broken:
-                        raise
+                    if self.broken:  # the server has rolled back; the pool finds out before the next use
+                        break
             self._used = time.monotonic()
 
         def doubtful(self) -> bool:
