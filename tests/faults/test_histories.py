@@ -50,7 +50,10 @@ class Workers:
 
     def join(self):
         for process in self.processes.values():
-            assert (process.communicate(timeout=120)[1], process.returncode) == (b"", 0)
+            errors = process.communicate(timeout=120)[1].decode().splitlines()
+            # A block that could not learn while the server was away is a warning, and is tried again.
+            assert [line for line in errors if not line.startswith("Session 's', block ")] == []
+            assert process.returncode == 0
 
 
 def check(workers, url):
