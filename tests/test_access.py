@@ -22,7 +22,7 @@ from memory_core.memory import Memory
 from memory_core.planning import curation
 from memory_core.services import Services
 from memory_core.sessions.forget_user import forget_user
-from memory_core.sessions.overview import delete_session
+from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_inspector.reading.event_rows import by_whom
 from memory_inspector.reading.fact_history import who_wrote
@@ -278,3 +278,14 @@ def test_a_receipt_on_postgresql_searches_the_tenants_rows(url, tmp_path, monkey
     memory.put(user("The code word is heron."))
     assert not receipt_for(memory.session.database, ["heron"]).clean
     assert receipt_for(Database.open(url), ["heron"]).clean
+
+
+@pytest.mark.parametrize("tenant", ["", "acme"])
+def test_a_viewer_may_be_the_first_whom_a_process_serves(tmp_path, tenant):
+    uri = on_file(tmp_path)
+    Database.open(uri, tenant=tenant).close()
+    viewer = Person("vera@acme.test", role="viewer", tenant=tenant)
+    with acting_as(viewer), Database.open(uri, tenant=tenant) as database:
+        assert list_sessions(database) == []
+        with pytest.raises(AccessError), database.write() as connection:
+            connection.exec_driver_sql("UPDATE mi_schema SET database_id = 'x'")

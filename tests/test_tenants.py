@@ -256,3 +256,10 @@ class Tenant:
         bundle = read_bundle(write_bundle(self.database, session), "s.zip")
         self.sessions.append(import_bundle(self.database, bundle))
         return memory.get_all()
+
+
+def test_a_file_that_is_named_by_a_uri_has_no_tenants(tmp_path):
+    uri = f"sqlite:///file:{tmp_path}/memory.db?uri=true"
+    with pytest.raises(ConfigError):
+        Database.open(uri, tenant="acme")
+    Database.open(uri).close()

@@ -28,6 +28,7 @@ from memory_core.interop.located_json import problem
 from memory_core.store.database import Database, chunks
 from memory_core.store.split_writes import PIECE
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table
+from memory_core.store.tenants import qualified
 
 FORMAT = "memory-inspector-backup"
 VERSION = 1
@@ -293,5 +294,5 @@ def _set_last_ids(connection: Connection, last_ids: Mapping[str, int]) -> None:
 
 def _sequence(connection: Connection, name: str) -> str:
     schema = (connection.get_execution_options().get("schema_translate_map") or {}).get(None)
-    qualified = f'"{schema}".{name}' if schema else name
-    return str(connection.execute(text("SELECT pg_get_serial_sequence(:name, 'id')"), {"name": qualified}).scalar_one())
+    table = {"name": qualified(name, schema)}
+    return str(connection.execute(text("SELECT pg_get_serial_sequence(:name, 'id')"), table).scalar_one())

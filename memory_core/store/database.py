@@ -45,7 +45,7 @@ from sqlalchemy.pool import NullPool, SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
-from memory_core.access import require
+from memory_core.access import acting_as, require
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
@@ -75,6 +75,7 @@ from memory_core.store.tenants import (
     check_tenant,
     delete_tenant,
     grant,
+    qualified,
     sqlite_file,
     sqlite_tenants,
     tenants,
@@ -168,7 +169,10 @@ class Database:
         parsed = parse_url(url)
         if parsed.drivername.startswith("sqlite"):
             schema = None
-            if not str(parsed.database).startswith("file:"):
+            if str(parsed.database).startswith("file:"):
+                if tenant:
+                    raise ConfigError("a tenant has a file of its own, beside the one named: give a path, not file:")
+            else:
                 # A relative path is another file once the working directory changes.
                 parsed = parsed.set(database=os.path.abspath(str(parsed.database)))
                 parsed = sqlite_file(parsed, tenant)
@@ -397,10 +401,9 @@ class Database:
         # An engine without the limits on waiting: a large table takes longer than any other statement may.
         url = self.engine.url.difference_update_query([POOLER])
         unlimited = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
-        place = f'"{self._schema}".' if self._schema else ""
         with self._taking_turns(), _our_errors(self.url), unlimited.connect() as connection:
             for table in TABLES:
-                connection.exec_driver_sql(f"VACUUM (ANALYZE) {place}{table.name}")
+                connection.exec_driver_sql(f"VACUUM (ANALYZE) {qualified(table.name, self._schema)}")
 
     def forget_log(self) -> None:
         """Truncate SQLite's write-ahead log after erasing, since it still contains the erased texts."""
@@ -477,7 +480,8 @@ class Database:
                 version = _stored_version(connection, None)
             if version is not None and version < SCHEMA_VERSION:
                 self._back_up()
-        with self.write() as connection:
+        # Nobody's act: a viewer may be the first whom this process serves.
+        with acting_as(None), self.write() as connection:
             if not self.is_sqlite:
                 # Two processes may open a new database at once: one creates, the other waits.
                 # The number is arbitrary, but the same in every version of this program.

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, ForeignKeyConstraint, Table, inspect,
 from sqlalchemy.engine import URL
 
 from memory_core.errors import ConfigError
-from memory_core.store.tables import TABLES, schema_table, tenant_table, token_table
+from memory_core.store.tables import TABLES, schema_table, session_table, tenant_table, token_table
 
 SETTING = "memory.tenant"
 """PostgreSQL setting with the tenant of a transaction; unset or empty: the default tenant."""
@@ -21,6 +21,7 @@ PROTECTED = [table for table in TABLES if table not in (schema_table, tenant_tab
 """Tables whose rows belong to one tenant each."""
 
 _CURRENT = f"coalesce(current_setting('{SETTING}', true), '')"
+_DEFERRED = "DEFERRABLE INITIALLY DEFERRED"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -73,9 +74,9 @@ def add_tenants(connection: Connection, schema: str | None) -> None:
         for index in table.indexes:
             if index.unique:
                 unique = ", ".join((*(column.name for column in index.columns), "tenant"))
-                connection.exec_driver_sql(f"DROP INDEX {_named(str(index.name), schema)}")
+                connection.exec_driver_sql(f"DROP INDEX {qualified(str(index.name), schema)}")
                 connection.exec_driver_sql(
-                    f"CREATE UNIQUE INDEX {index.name} ON {_named(table.name, schema)} ({unique})"
+                    f"CREATE UNIQUE INDEX {index.name} ON {qualified(table.name, schema)} ({unique})"
                 )
         _protect(connection, table, schema)
     for table in new:
@@ -84,36 +85,35 @@ def add_tenants(connection: Connection, schema: str | None) -> None:
         for constraint in table.foreign_key_constraints:
             if tuple(constraint.column_keys) in existing:
                 _refer(connection, table, constraint, schema)
-    if any(table.name == "mi_session" for table in new):
-        to = _named(tenant_table.name, schema)
-        session = next(table for table in new if table.name == "mi_session")
+    if session_table in new:
+        to = qualified(tenant_table.name, schema)
         connection.exec_driver_sql(f"INSERT INTO {to} (id, created_at) VALUES ('', 0) ON CONFLICT DO NOTHING")
         # A session that begins while its tenant is deleted is refused at its commit.
-        deferred = "DEFERRABLE INITIALLY DEFERRED"
-        _alter(connection, session, schema, f"ADD FOREIGN KEY (tenant) REFERENCES {to} (id) {deferred}")
-        where = _named("mi_session", schema)
+        _alter(connection, session_table, schema, f"ADD FOREIGN KEY (tenant) REFERENCES {to} (id) {_DEFERRED}")
+        where = qualified(session_table.name, schema)
         connection.exec_driver_sql(f"CREATE INDEX mi_session_tenant ON {where} (tenant, updated_at)")
 
 
 def _protect(connection: Connection, table: Table, schema: str | None) -> None:
     """Show and change only rows of the transaction's tenant, for the tables' owner too (`FORCE`)."""
     _alter(connection, table, schema, "ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
-    connection.exec_driver_sql(f"CREATE POLICY mi_tenant ON {_named(table.name, schema)} USING (tenant = {_CURRENT})")
+    name = qualified(table.name, schema)
+    connection.exec_driver_sql(f"CREATE POLICY mi_tenant ON {name} USING (tenant = {_CURRENT})")
 
 
 def _refer(connection: Connection, table: Table, constraint: ForeignKeyConstraint, schema: str | None) -> None:
     columns = ", ".join((*constraint.column_keys, "tenant"))
     keys = ", ".join((*(element.column.name for element in constraint.elements), "tenant"))
-    to = _named(constraint.referred_table.name, schema)
-    deferred = "DEFERRABLE INITIALLY DEFERRED"
-    _alter(connection, table, schema, f"ADD FOREIGN KEY ({columns}) REFERENCES {to} ({keys}) {deferred}")
+    to = qualified(constraint.referred_table.name, schema)
+    _alter(connection, table, schema, f"ADD FOREIGN KEY ({columns}) REFERENCES {to} ({keys}) {_DEFERRED}")
 
 
 def _alter(connection: Connection, table: Table, schema: str | None, change: str) -> None:
-    connection.exec_driver_sql(f"ALTER TABLE {_named(table.name, schema)} {change}")
+    connection.exec_driver_sql(f"ALTER TABLE {qualified(table.name, schema)} {change}")
 
 
-def _named(name: str, schema: str | None) -> str:
+def qualified(name: str, schema: str | None) -> str:
+    """Return a table's name in SQL, with its schema."""
     return f'"{schema}".{name}' if schema else name
 
 
@@ -135,7 +135,7 @@ def check_account(connection: Connection, tenant: str, schema: str | None) -> No
 
 def tenants(connection: Connection, schema: str | None = None) -> list[str]:
     """Return the names of all tenants of a PostgreSQL database, sorted; the default one, which is empty, first."""
-    query = text(f"SELECT id FROM {_named(tenant_table.name, schema)} ORDER BY id")
+    query = text(f"SELECT id FROM {qualified(tenant_table.name, schema)} ORDER BY id")
     return [str(name) for name in connection.execute(query).scalars()]
 
 
@@ -146,21 +146,22 @@ def delete_tenant(connection: Connection, tenant: str, schema: str | None = None
     number of sessions deleted.
     """
     connection.execute(
-        text(f"SELECT id FROM {_named(tenant_table.name, schema)} WHERE id = :id FOR UPDATE"), {"id": tenant}
+        text(f"SELECT id FROM {qualified(tenant_table.name, schema)} WHERE id = :id FOR UPDATE"), {"id": tenant}
     )
     # In the order in which every writer locks: sessions before their rows.
-    sessions = connection.execute(text(f"SELECT id FROM {_named('mi_session', schema)} ORDER BY id FOR UPDATE")).all()
+    locking = text(f"SELECT id FROM {qualified(session_table.name, schema)} ORDER BY id FOR UPDATE")
+    sessions = connection.execute(locking).all()
     for table in PROTECTED:
-        connection.execute(text(f"DELETE FROM {_named(table.name, schema)}"))  # row-level security: of this tenant
-    connection.execute(text(f"DELETE FROM {_named(token_table.name, schema)} WHERE tenant = :id"), {"id": tenant})
-    connection.execute(text(f"DELETE FROM {_named(tenant_table.name, schema)} WHERE id = :id"), {"id": tenant})
+        connection.execute(text(f"DELETE FROM {qualified(table.name, schema)}"))  # row-level security: of this tenant
+    connection.execute(text(f"DELETE FROM {qualified(token_table.name, schema)} WHERE tenant = :id"), {"id": tenant})
+    connection.execute(text(f"DELETE FROM {qualified(tenant_table.name, schema)} WHERE id = :id"), {"id": tenant})
     return len(sessions)
 
 
 def grant(engine: Engine, role: str, schema: str | None = None) -> None:
     """Let a role read and write rows, and create tables for copies of vectors; it cannot change ours."""
     quoted = engine.dialect.identifier_preparer.quote_identifier(role)
-    names = ", ".join(_named(table.name, schema) for table in TABLES)
+    names = ", ".join(qualified(table.name, schema) for table in TABLES)
     space = f'"{schema}"' if schema else "public"
     with engine.begin() as connection:
         connection.exec_driver_sql(f"GRANT USAGE, CREATE ON SCHEMA {space} TO {quoted}")

@@ -108,7 +108,7 @@ class Simulation:
         self.story: list[str] = []
         self.chance = Random(f"{seed} agent")
         self.puts: dict[str, Puts] = {}
-        self._dice = Random(f"{seed} faults")
+        self._random = Random(f"{seed} faults")
         self._make_blocks, self._make_services = (
             memory_blocks,
             services or (lambda: Services(embedder=SimulatedEmbedder(self))),
@@ -145,10 +145,8 @@ class Simulation:
                 returned = agent(self.open(session_id, user_id))
                 if self._process is not None and not self._process.ended:
                     return returned
-            except SimulatedCrash:
-                pass
-            except StoreError as error:
-                self.note(f"the program ended: {error}")
+            except (SimulatedCrash, StoreError) as error:
+                self.note(f"the program ended: {type(error).__name__}")
             self.restart()
         raise AssertionError(f"The agent did not return after {MAX_RESTARTS:,} restarts.")
 
@@ -158,7 +156,7 @@ class Simulation:
             self._process.ended = True
         self._process = None
         # Longer than a lease, as an ended process cannot be told from this one by its number.
-        self._pass(self._dice.uniform(2 * LEASE_SECONDS, 90))
+        self._pass(self._random.uniform(2 * LEASE_SECONDS, 90))
         self.note("restart")
 
     def check(self) -> dict[str, "SimulatedMemory"]:
@@ -210,15 +208,15 @@ class Simulation:
         """Note an operation of a memory, and let time pass or the clock be stepped."""
         self._operation += 1
         self.note(operation)
-        self._pass(self._dice.uniform(0.1, 30))
+        self._pass(self._random.uniform(0.1, 30))
         if self.fault("operation", "clock"):
-            self._pass(self._dice.choice((-7_200, 7_200)))
+            self._pass(self._random.choice((-7_200, 7_200)))
 
     def put(
         self, memory: "SimulatedMemory", ids: Sequence[str] | None, count: int, put: Callable[..., Receipt]
     ) -> Receipt:
         """Put messages under these or new ids, perhaps twice, and note what was acknowledged."""
-        ids = ids or [f"{self._dice.getrandbits(128):032x}" for _ in range(count)]
+        ids = ids or [f"{self._random.getrandbits(128):032x}" for _ in range(count)]
         self.begin(f"put {', '.join(ids)}")
         puts = self.puts.setdefault(memory.session_id, Puts())
         first = min((puts.tried.setdefault(id, self._operation) for id in ids), default=self._operation)
@@ -258,7 +256,7 @@ class Simulation:
         def commit(connection: Any) -> None:
             process.check()
             kind = self.fault("commit", "commit", "answer", "crash")
-            if kind == "answer" or (kind == "crash" and self._dice.random() < 0.5):
+            if kind == "answer" or (kind == "crash" and self._random.random() < 0.5):
                 connection.connection.commit()
             if kind is not None:
                 process.fail(kind, "COMMIT")
@@ -282,15 +280,15 @@ class Simulation:
             kind = self.fault("learning", "model", "hang", "hang", "crash", about=attached.name)
             if kind == "crash":
                 process.fail(kind, "")
-            late = self._dice.random() < 0.5
+            late = self._random.random() < 0.5
             if kind == "model" and not late:
                 raise ModelUnreachableError("Nothing answers at the model's address.")
             write = prepare(batch)
             if kind == "model":
                 raise ModelUnreachableError("The model's answer was lost.")
             if kind == "hang":
-                self._pass(self._dice.uniform(2 * LEASE_SECONDS, 120))
-                if self._dice.random() < 0.7:
+                self._pass(self._random.uniform(2 * LEASE_SECONDS, 120))
+                if self._random.random() < 0.7:
                     self._serve_elsewhere(session.id)
             return write
 
@@ -313,10 +311,10 @@ class Simulation:
     def fault(self, point: str, *kinds: str, about: str = "") -> str | None:
         """Choose whether one of the faults that are wanted happens here, and note it."""
         wanted = [kind for kind in kinds if kind in self._faults]
-        if not wanted or not self._faults_left or self._dice.random() >= RATES[point] * self._rate:
+        if not wanted or not self._faults_left or self._random.random() >= RATES[point] * self._rate:
             return None
         self._faults_left -= 1
-        kind = self._dice.choice(wanted)
+        kind = self._random.choice(wanted)
         self.note(f"fault: {kind} ({point} {about})".replace(" )", ")"))
         return kind
 

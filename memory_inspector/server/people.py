@@ -83,10 +83,10 @@ def person_of(claims: Mapping[str, Any], settings: SignIn, now: float) -> Person
     email = claims.get("email") if claims.get("email_verified") is not False else None
     subject, id = str(claims.get("sub") or ""), str(email or claims.get("sub") or "")
     entry = settings.people.get(id) or settings.people.get(subject) or _Entry()
-    tenant = next(
-        (one for one in (entry.tenant, claims.get(settings.tenant_claim), settings.default_tenant) if one is not None),
-        None,
-    )
+    # An empty claim names no tenant: only these settings let people into the default one.
+    claimed_tenant = claims.get(settings.tenant_claim) or None
+    tenants = (entry.tenant, claimed_tenant, settings.default_tenant)
+    tenant = next((tenant for tenant in tenants if tenant is not None), None)
     if not id or not isinstance(tenant, str):
         raise AccessError(f"You signed in as {id or 'nobody'}, but belong to no team here. Ask whoever runs this app.")
     claimed = claims.get(settings.role_claim)

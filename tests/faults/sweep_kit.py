@@ -46,7 +46,7 @@ SPANS = as_protobuf(
     memory_span("search_memory", conversation="c2", query="tea", id=2, began=2),
     chat([("user", "What do I like?")], "Tea.", conversation="c2", id=3, began=3),
 )
-"""One request, as an exporter sends it again: with the same ids."""
+"""Request of an exporter, sent again with the same ids."""
 
 
 class CallingThread(Executor):

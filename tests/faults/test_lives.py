@@ -131,7 +131,7 @@ def check_learned(memory):
 
 
 def check_shared(memories):
-    """What the sessions share was learned from each of them once."""
+    """Facts that sessions share were learned from each of them once."""
     heard = [number_of(m.content) for memory in memories for m in memory.get_all("archived") if m.role == "user"]
     for memory in memories:
         if "shared" in [block.name for block in memory.blocks]:

@@ -1,4 +1,4 @@
-"""Who may do what: from the claims of a sign-in, and the people named in secrets.toml, to tenant and role."""
+"""Tenant and role of a person: from the claims of a sign-in, and the people named in secrets.toml."""
 
 import asyncio
 
@@ -26,6 +26,12 @@ def test_claims_give_tenant_and_role():
     assert person_of(CLAIMS, SignIn(), NOW).role == "viewer"
     assert person_of(CLAIMS | {"role": ["staff", "curator", "viewer"]}, SignIn(), NOW).role == "curator"
     assert person_of(CLAIMS | {"role": "admin"}, SignIn(), NOW).role == "viewer"
+
+
+def test_an_empty_claim_is_not_the_default_tenant():
+    with pytest.raises(AccessError):
+        person_of(CLAIMS | {"org": ""}, SignIn(), NOW)
+    assert person_of(CLAIMS | {"org": ""}, SignIn(default_tenant=""), NOW).tenant == ""
 
 
 def test_people_in_the_file_overrule_their_claims(tmp_path):
