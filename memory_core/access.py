@@ -80,7 +80,7 @@ def acting_as(person: Person | None) -> Iterator[None]:
         _acting.reset(token)
 
 
-def carried(work: Callable[P, R]) -> Callable[P, R]:
+def bind_person(work: Callable[P, R]) -> Callable[P, R]:
     """Wrap a function so that it acts as the present person in another thread, too."""
     person = acting_person()
 

@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from session_script import ALL_STEPS, NoteRelations, Script
 
 from memory_core import StaticMemoryBlock
-from memory_core.access import Person, acting_as, acting_person, carried, look_up_people, require
+from memory_core.access import Person, acting_as, acting_person, bind_person, look_up_people, require
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import AccessError
 from memory_core.events import KINDS, BlockEdited, ConfigurationChanged, Event
@@ -139,7 +139,7 @@ def test_a_person_who_creates_a_session_chooses_what_it_begins_with(tmp_path):
 def test_another_thread_acts_as_the_person_only_when_carried(memory):
     seen = []
     with acting_as(VERA):
-        work = carried(lambda: seen.append(acting_person()))
+        work = bind_person(lambda: seen.append(acting_person()))
     for target in (work, lambda: seen.append(acting_person())):
         thread = threading.Thread(target=target)
         thread.start()

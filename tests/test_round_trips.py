@@ -33,7 +33,7 @@ def proxy(url):
 
 def requests(proxy, act):
     for database in list(opened.values()):
-        database.news.close()  # they are sent in the background, in transactions of their own
+        database.notifications.close()  # they are sent in the background, in transactions of their own
     before = proxy.requests
     act()
     return proxy.requests - before

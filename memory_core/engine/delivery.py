@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from memory_core.access import carried
+from memory_core.access import bind_person
 from memory_core.blocks.base import CALL_TOKENS, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
@@ -116,7 +116,7 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
             executor = session.services.executor or _pool()
-            started[name] = executor.submit(carried(_serve_block), session, attached, force)
+            started[name] = executor.submit(bind_person(_serve_block), session, attached, force)
     # `wait` overflows on an infinite timeout; for no limit it takes None.
     wait(started.values(), timeout=None if timeout == math.inf else timeout)
     for name, future in started.items():
@@ -184,8 +184,8 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
             if session.services.sleep is not None:
                 session.services.sleep(TURN_SECONDS)
             else:
-                session.database.news.wait(key, LISTENING_SECONDS, since=heard, unheard=TURN_SECONDS)
-            heard = session.database.news.count(key)
+                session.database.notifications.wait(key, LISTENING_SECONDS, since=heard, polling=TURN_SECONDS)
+            heard = session.database.notifications.count(key)
             _waiters().discard((session.whole_id, name))  # before asking again: a worker that comes now waits too
         while _due(waiting, session.clock(), force):
             calls = _one_call(waiting, session.config.delivery_attempts)
@@ -229,7 +229,7 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
         if over:
             release(connection, key, owner)
     if over:
-        session.database.news.tell(key)
+        session.database.notifications.send(key)
     return waiting
 
 
@@ -353,7 +353,7 @@ def _failed(
         set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
         release(w.connection, key, owner)
-    session.database.news.tell(key)
+    session.database.notifications.send(key)
     # After the commit, and by the type alone: the text of an exception may quote messages, or a key.
     about = (session.id, attached.name, attempts, type(error).__name__)
     _log.warning("Session %r, block %r: attempt %d to learn failed with %s.", *about)

@@ -8,7 +8,7 @@ from memory_core.store.database import Database, schema_version
 from memory_core.store.delivery_rows import waiting_sessions
 from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS, erase_what_was_left
 from memory_core.store.migrations import pending
-from memory_core.store.postgresql.news import DELIVERIES
+from memory_core.store.postgresql.notifications import DELIVERIES
 from memory_core.store.split_writes import Pieces
 from memory_core.store.tables import SCHEMA_VERSION
 from memory_core.store.vector_rows import sessions_without_vectors
@@ -18,9 +18,9 @@ from memory_core.store.writing import read_opened
 def wait_for_deliveries(
     database: Database, seconds: float, since: int | None, stopped: Callable[[], bool]
 ) -> int | None:
-    """Wait until deliveries become due, at most so many seconds; return the count of such news to pass as `since`."""
-    database.news.wait(DELIVERIES, seconds, since=since, unheard=seconds, stopped=stopped)
-    return database.news.count(DELIVERIES)
+    """Wait until deliveries become due, at most so many seconds; return their count, to pass as `since`."""
+    database.notifications.wait(DELIVERIES, seconds, since=since, polling=seconds, stopped=stopped)
+    return database.notifications.count(DELIVERIES)
 
 
 def sessions_with_due_deliveries(database: Database) -> list[str]:

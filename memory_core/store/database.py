@@ -58,7 +58,7 @@ from memory_core.store.postgresql.connections import (
     open_postgresql,
     time_limits,
 )
-from memory_core.store.postgresql.news import News
+from memory_core.store.postgresql.notifications import Notifications
 from memory_core.store.tables import (
     COMPATIBLE_FROM,
     SCHEMA_VERSION,
@@ -126,8 +126,8 @@ class Database:
         self.settings = {SETTING: tenant} if tenant else {}
         """Settings of PostgreSQL, by name, that each transaction begins with."""
         self._pooled = not self.is_sqlite and is_pooled(engine.url)
-        self.news = self._new_news()
-        weakref.finalize(self, self.news.close)
+        self.notifications = self._new_notifications()
+        weakref.finalize(self, self.notifications.close)
         self._file: Path | None = None
         # Device and inode of the file, noted by the first write.
         self._opened_file: tuple[int, int] | None = None
@@ -287,8 +287,10 @@ class Database:
             if not self.in_memory:  # a trial, in which a viewer may play
                 require("curator")  # at the end, as a preview of a change stores nothing
 
-    def _new_news(self) -> News:
-        return News() if self.is_sqlite else News(self.tenant, weakref.WeakMethod(self.write), listening(self.engine))
+    def _new_notifications(self) -> Notifications:
+        if self.is_sqlite:
+            return Notifications()
+        return Notifications(self.tenant, weakref.WeakMethod(self.write), listening(self.engine))
 
     def _transaction_settings(self) -> dict[str, str]:
         # A pooler's connections have no settings of ours, as the next transaction on them may be another program's.
@@ -430,7 +432,7 @@ class Database:
             if self._openers > 0 or self._closed:
                 return
             self._closed = "database"
-        self.news.close()
+        self.notifications.close()
         if self._owns_engine:
             # The one connection of a shared database may be at work in another thread.
             with self._turns or nullcontext():
@@ -454,7 +456,7 @@ class Database:
     def _after_fork(self) -> None:
         """Leave the parent's connections open after a fork; a database in memory becomes the child's own copy."""
         self.noted = {}
-        self.news = self._new_news()
+        self.notifications = self._new_notifications()
         if self._turns is None:
             self.engine.dispose(close=False)
         else:

@@ -19,7 +19,7 @@ from memory_core.messages import content_hash
 from memory_core.planning.flush import Queue
 from memory_core.store.database import Database, chunks
 from memory_core.store.leases import note_agent
-from memory_core.store.postgresql.news import DELIVERIES
+from memory_core.store.postgresql.notifications import DELIVERIES
 from memory_core.store.tables import content_table, event_table, session_table
 from memory_core.tokens import Accounting, total_tokens
 
@@ -223,7 +223,7 @@ def writing(
         # 4. Last, as this process remembers it: after a failure above it must not count as stored.
         if session.deleted_at is None:
             note_agent(database, connection, session_id, transaction.now)
-    database.news.tell(session_id, *([DELIVERIES] if transaction.due else []))
+    database.notifications.send(session_id, *([DELIVERIES] if transaction.due else []))
 
 
 def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
-from memory_core.access import carried
+from memory_core.access import bind_person
 from memory_core.history.log import last_position
 from memory_core.sessions import upkeep
 from memory_core.sessions.agents import running_agent
@@ -23,10 +23,10 @@ RETRY_EVERY_SECONDS = 2.0
 """Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
 
 RETRY_AFTER_SECONDS = 0.2
-"""Seconds after news of due deliveries until the server looks, as whoever caused them usually makes them itself."""
+"""Seconds from a notification of due deliveries until the server looks: their process usually makes them itself."""
 
-NEWS_SECONDS = 5.0
-"""Seconds after which a live page looks into the database although there was no news of its session."""
+UNNOTIFIED_SECONDS = 5.0
+"""Seconds after which a live page looks into the database although there was no notification of its session."""
 
 FOLLOW_EVERY_SECONDS = 1.0
 """Interval, in seconds, at which the server checks whether an opened store has changed."""
@@ -49,9 +49,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """State that a live page depends on, as last read after so much news of its session."""
+    """State that a live page depends on, as last read after so many notifications of its session."""
 
-    news: int | None
+    notifications: int | None
     at: float
     position: int
     agent: object
@@ -110,7 +110,7 @@ class Engine:
             if message.job_id in waiting or self._jobs.get(message.job_id) is not None:
                 return
             # Sent later in another job's thread, still by the person who typed it.
-            message = replace(message, work=carried(message.work))
+            message = replace(message, work=bind_person(message.work))
             self._waiting.setdefault(session_id, []).append(message)
         # Outside of the lock; if a job ends in between, its own end sends the message, and the second try finds
         # nothing.
@@ -169,11 +169,11 @@ class Engine:
         return running.wait(STOP_SECONDS)
 
     def latest(self, session_id: str) -> tuple[int, object]:
-        """Return the last position of a session's log and the agent at work in it; read again only after news of it."""
-        count, now = self.database.news.count(session_id), time.monotonic()
+        """Return the last position of a session's log, and the agent at work in it; cached until a notification."""
+        count, now = self.database.notifications.count(session_id), time.monotonic()
         seen = self._latest.get(session_id)
-        # An agent may also end without any news.
-        if count is None or seen is None or seen.news != count or now - seen.at > NEWS_SECONDS:
+        # An agent may also end without a notification.
+        if count is None or seen is None or seen.notifications != count or now - seen.at > UNNOTIFIED_SECONDS:
             position, agent = last_position(self.database, session_id), running_agent(self.database, session_id)
             seen = self._latest[session_id] = _Latest(count, now, position, agent)
         return seen.position, seen.agent
@@ -190,7 +190,7 @@ class Engine:
         """Wait for the running jobs and close the database."""
         # In this order: jobs and threads use the database until they end.
         self._closing.set()
-        self.database.news.wake()
+        self.database.notifications.wake()
         self._jobs.close()
         self._retrying.join()
         self._following.join()

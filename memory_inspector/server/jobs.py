@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from memory_core.access import carried
+from memory_core.access import bind_person
 from memory_core.errors import MemoryInspectorError
 
 KEEP_SECONDS = 3600.0
@@ -139,7 +139,7 @@ class Jobs:
             if running is not None and running.error is None:
                 return running
             job = Job(job_id)
-            self._pool.submit(self._run, job, carried(work), then)
+            self._pool.submit(self._run, job, bind_person(work), then)
             self._jobs[job_id] = job
             return job
 

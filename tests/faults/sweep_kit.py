@@ -76,7 +76,7 @@ class Fault:
         self.statements = self.commits = self.nth = 0
         self.how, self.struck = None, False
         self.thread = None
-        """Thread whose statements are counted while a fault is planned: news go out on a thread, at any time."""
+        """Thread whose statements are counted while a fault is planned; notifications are sent on another."""
         engines = [value for value in vars(database).values() if isinstance(value, Engine)]
         for engine in engines:
             # An engine with options of its own asks only if it has a listener of its own.

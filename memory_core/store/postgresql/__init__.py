@@ -1,1 +1,1 @@
-"""PostgreSQL: connections with few round trips, and news between processes."""
+"""PostgreSQL: connections with few round trips, and notifications between processes."""
