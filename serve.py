@@ -42,7 +42,7 @@ app = st.App(
         # These three come first, since requests of agents must not reach the pages.
         Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed, tokens=tokens),
         Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed, tokens=tokens),
-        Middleware(Metrics, databases=tenant_databases, host_allowed=host_allowed),
+        Middleware(Metrics, databases=tenant_databases),
         # Before the three below, so that their answers carry the headers too.
         Middleware(SecurityHeaders),
         Middleware(ThisMachineOnly),

@@ -111,7 +111,7 @@ def test_tenants_have_figures_of_their_own(tmp_path, serve):
     assert (scraped(address)["sessions"], scraped(address, "acme")["sessions"]) == (1, 2)
 
 
-def test_a_page_in_a_browser_and_an_unknown_host_are_refused(tmp_path, serve):
+def test_a_page_in_a_browser_and_any_host_name_but_this_machines_are_refused(tmp_path, serve):
     open_memory(database_uri=on_file(tmp_path))
     address = serve(on_file(tmp_path))
     for header, value in (("Host", "evil.example"), ("Origin", "http://evil.example")):
