@@ -66,11 +66,11 @@ def test_a_failure_in_the_middle_erases_nothing_and_a_second_call_erases_all(tmp
         talked(database, session, "ana-costa", text)
     before, calls = data_of_user(database, "ana-costa"), []
 
-    def failing_once(pieces, session_id):
+    def failing_once(pieces, session_id, **named):
         calls.append(session_id)
         if len(calls) == failing:
             raise OSError("the disk is full")
-        erase_remains(pieces, session_id)
+        return erase_remains(pieces, session_id, **named)
 
     monkeypatch.setattr("memory_core.sessions.forget_user.erase_remains", failing_once)
     with pytest.raises(OSError, match="the disk is full"):

@@ -476,6 +476,9 @@ class ListedIndex(ExactIndex):
     def copied_numbers(self, collection):
         return self.copies.get(collection)
 
+    def copied_collections(self):
+        return set(self.copies)
+
 
 def test_copies_in_the_index_that_differ_are_named_and_rebuilt(tmp_path):
     memory, index = learning(on_file(tmp_path)), ListedIndex()

@@ -50,11 +50,13 @@ from memory_core.store.vector_rows import (
     NO_VECTOR,
     DatabaseVectors,
     collection_name,
+    joined_collections,
     remove_nodes,
     replace_vectors,
 )
 from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import SessionState, Writing, read_session, read_sessions, session_scope, writing
+from memory_core.vectors.pgvector import PgvectorIndex
 from memory_core.vectors.vector_index import VectorIndex
 
 RESTORE = "restore a backup"
@@ -389,8 +391,11 @@ def _copied(index: VectorIndex, collection: str) -> set[int] | None:
 
 def _differing(database: Database, index: VectorIndex) -> list[StoredCollection]:
     """Return the collections of which the index has other vectors, or does not find the newest."""
-    differing = []
+    differing, copies = [], index.copied_collections() if isinstance(index, PgvectorIndex) else None
     for stored in _collections(database):
+        # pgvector would begin a copy, which takes minutes, only to check it.
+        if copies is not None and stored.name not in copies:
+            continue
         # The search first: a copy that only lags behind catches up.
         finds = finds_newest(database, index, stored.name, stored.newest)
         copied = _copied(index, stored.name)
@@ -400,7 +405,12 @@ def _differing(database: Database, index: VectorIndex) -> list[StoredCollection]
     return differing
 
 
-def _left_over(database: Database, index: VectorIndex) -> list[str]:
+def _left_over(database: Database, index: VectorIndex) -> set[str]:
+    """Return the collections without vectors that the index has a copy of, those of deleted tenants included."""
+    listing: Callable[[], set[str]] = getattr(index, "copied_collections", set)
+    copies = listing()  # before the vectors: those of a new copy are stored
     with database.read() as connection:
-        emptied = emptied_collections(connection)
-    return [name for name in emptied if _copied(index, name) is not None]
+        emptied, joined = emptied_collections(connection), joined_collections(database, connection)
+        used = joined.union(stored.name for stored in read_collections(connection))
+    # Others may have copies in the same Chroma, pgvector's are all of this tenant.
+    return copies - used if isinstance(index, PgvectorIndex) else copies.intersection(emptied) - used

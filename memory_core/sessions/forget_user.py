@@ -30,6 +30,8 @@ from memory_core.store.tables import (
 from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope
+from memory_core.vectors import forget_copies
+from memory_core.vectors.vector_index import VectorIndex
 
 MOST_SEARCHED = 200
 """Maximum number of a user's texts to search for in files after erasing, longest first; more would take longer."""
@@ -76,11 +78,14 @@ def data_of_user(database: Database, user_id: str) -> UserData:
     return UserData(user_id, sessions, facts)
 
 
-def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -> UserData:
+def forget_user(
+    database: Database, user_id: str, *, clock: Clock = time.time, index: VectorIndex | None = None
+) -> UserData:
     """Erase all sessions of a user and the facts that these share; return what was erased. No undo.
 
     All in one transaction: if it fails, nothing was erased. A process that works in one of these sessions gets an error
     at its next call, as the session was deleted. Calls for one user wait for each other: the later one finds nothing.
+    `index`: see `delete_session`.
 
     Raises:
         NotFoundError: nothing is stored of this user.
@@ -95,7 +100,7 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
         sessions = [
             Writing(database, connection, state, clock()) for state in _lock_sessions(database, connection, user_id)
         ]
-        facts = _fact_ids(connection, user_id)
+        facts, copies = _fact_ids(connection, user_id), set[str]()
         # Another call has erased all while this one waited.
         if not sessions and not facts:
             raise NotFoundError(_NOTHING.format(user_id))
@@ -106,10 +111,11 @@ def forget_user(database: Database, user_id: str, *, clock: Clock = time.time) -
             erase_unneeded(sessions[0], scope)
             _erase_leases(connection, scope)
             for w in sessions:
-                _erase_session(w)
+                copies.update(_erase_session(w))
         else:
             _erase_outliving(connection, user_id)
     database.forget_log()
+    forget_copies(index, copies)
     return data
 
 
@@ -152,12 +158,12 @@ def _erase_leases(connection: Connection, scope: str) -> None:
     connection.execute(delete(lease_table).where(of_user))
 
 
-def _erase_session(w: Writing) -> None:
-    """Erase a session with its texts, in an open transaction; see `delete_session`."""
-    bury(w)
+def _erase_session(w: Writing) -> list[str]:
+    """Erase a session with its texts, in an open transaction, and return the collections that it was in."""
+    joined = bury(w)
     # Pending rows first, so that they are erased with the rest.
     w.save()
-    erase_remains(OnePiece(w.database, w.connection), w.session.id)
+    return erase_remains(OnePiece(w.database, w.connection), w.session.id, joined=joined)
 
 
 def _fact_ids(connection: Connection, user_id: str) -> list[int]:

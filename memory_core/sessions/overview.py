@@ -22,6 +22,8 @@ from memory_core.store.split_writes import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
 from memory_core.store.writing import Clock, SessionState, read_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens
+from memory_core.vectors import forget_copies
+from memory_core.vectors.vector_index import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +197,13 @@ def delete_session(
     reusable: bool = False,
     clock: Clock = time.time,
     unused_since: float | None = None,
+    index: VectorIndex | None = None,
 ) -> None:
     """Erase a session with its texts; a tombstone with its id remains. User-scoped facts are kept.
 
     `reusable`: the tombstone gets another id, so that a new session may use this one. `unused_since`: refuse if the
-    session was written to after this time, in seconds since the epoch.
+    session was written to after this time, in seconds since the epoch. `index`: drop its copies of the session's
+    vectors, too, as pgvector's always are; those in an index that cannot be reached stay, which is logged.
 
     Raises:
         NotFoundError: there is no such session.
@@ -207,18 +211,19 @@ def delete_session(
         AccessError: the acting person is no owner.
     """
     require("owner")
+    joined: list[str] = []
     try:
         with writing(database, session_id, clock=clock) as w:
             if unused_since is not None and w.session.updated_at > unused_since:
                 raise ConflictError("This session was used in the meantime. Nothing of it was deleted.")
             # Before its events are erased: readers that follow the log continue behind this position.
             end = last_position(w.connection, session_id)
-            bury(w)
+            joined = bury(w)
             if reusable:
                 w.save()  # save pending rows first, so that they are erased with the rest
                 # In one transaction, as a new session may use the id at once. Otherwise in pieces, which keep nobody
                 # waiting.
-                erase_remains(OnePiece(database, w.connection), session_id)
+                copies = erase_remains(OnePiece(database, w.connection), session_id, joined=joined)
                 move_tombstone(w, end)
             else:
                 w.session.title = ERASING
@@ -227,8 +232,9 @@ def delete_session(
         if reusable or not has_remains(database, session_id):
             raise
     if not reusable:
-        erase_remains(Pieces(database), session_id)
+        copies = erase_remains(Pieces(database), session_id, joined=joined)
     database.forget_log()
+    forget_copies(index, copies)
 
 
 def has_graph(database: Database, session_id: str) -> bool:

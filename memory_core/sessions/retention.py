@@ -30,7 +30,6 @@ from memory_core.store.tables import (
     vector_table,
     word_vector_table,
 )
-from memory_core.store.totals import emptied_collections
 from memory_core.store.writing import SessionState, read_sessions, session_scope, user_scope
 from memory_core.vectors.vector_index import VectorIndex
 
@@ -118,28 +117,19 @@ def delete_old_sessions(
 
     `archive` stores a session as a file and returns its path; a session that it refuses stays. One that was used since
     the plan was made stays, too. Other programs can write all the while.
-
-    Raises:
-        VectorIndexError: the index cannot be reached. The sessions are deleted.
     """
     refused: dict[str, str] = {}
-    with database.read() as connection:
-        emptied = set(emptied_collections(connection))
     for session in plan.leaving:
         file = None
         try:
             file = archive(session.session_id) if archive is not None else None
-            delete_session(database, session.session_id, unused_since=session.used_at)
+            delete_session(database, session.session_id, unused_since=session.used_at, index=index)
         except (ConflictError, FormatError, NotFoundError) as error:
             refused[session.session_id] = str(error)
             if file is not None:
                 file.unlink()  # the session goes on, and its next archive will have more
         else:
             progress(session, file)
-    with database.read() as connection:
-        emptied = set(emptied_collections(connection)) - emptied
-    for name in emptied:
-        index.forget(name)
     return refused
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, MutableSet, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSet, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
 from memory_core.store.tables import block_table, collection_table, session_table, vector_table
-from memory_core.store.writing import Writing
+from memory_core.store.writing import Writing, user_scope
 from memory_core.vectors.vector_index import Revision, StoredVector, Vector
 
 NO_EMBEDDER = ""
@@ -246,15 +246,49 @@ def remove_nodes(
     return sum(len(gone_numbers) for gone_numbers in gone.values())
 
 
-def count_gone(database: Database, connection: Connection, session_id: str) -> None:
-    """Count the removals in a session's collections, so that copies of them are updated."""
+def count_gone(database: Database, connection: Connection, session_id: str) -> list[str]:
+    """Count the removals in a session's collections, so that copies of them are updated; return the collections."""
     query = select(_v.collection, func.count()).where(_v.session_id == session_id).group_by(_v.collection)
-    for collection, number in connection.execute(query).all():
+    gone = connection.execute(query).all()
+    for collection, number in gone:
         _count_gone(database, connection, collection, number)
+    return [collection for collection, _ in gone]
+
+
+def note_joined(w: Writing) -> list[str]:
+    """Note the collections that join a session's vectors with those of its user's other sessions; return their names.
+
+    Their copies are found by these names once no session has such vectors.
+    """
+    if w.session.user_id is None:
+        return []
+    units = w.connection.execute(select(_v.block, _v.embedder).where(_v.session_id == w.session.id).distinct())
+    # In one order: deletions of two sessions of a user would otherwise wait for each other.
+    joined = sorted(collection_name(w.database, user_scope(w.session.user_id), *unit) for unit in units)
+    note_collections(w.database, w.connection, joined)
+    return joined
+
+
+def note_collections(database: Database, connection: Connection, names: Iterable[str]) -> None:
+    """Note collections whose copies have to go when they have no vectors: see `totals.emptied_collections`."""
+    database.insert_if_new(connection, collection_table, [{"name": name, "deleted": 0} for name in names])
+
+
+def joined_collections(database: Database, connection: Connection) -> set[str]:
+    """Return the names of all collections that join the vectors of a user's sessions."""
+    b, s = block_table.c, session_table.c
+    query = select(s.user_id, _v.block, _v.embedder, b.settings).where(
+        s.id == _v.session_id, s.user_id.is_not(None), b.session_id == s.id, b.name == _v.block
+    )
+    return {
+        collection_name(database, user_scope(user_id), block, embedder)
+        for user_id, block, embedder, settings in connection.execute(query.distinct())
+        if json.loads(settings).get("scope") == "user"
+    }
 
 
 def _count_gone(database: Database, connection: Connection, collection: str, count: int) -> None:
-    database.insert_if_new(connection, collection_table, [{"name": collection, "deleted": 0}])
+    note_collections(database, connection, [collection])
     more = collection_table.c.deleted + count
     connection.execute(update(collection_table).where(collection_table.c.name == collection).values(deleted=more))
 

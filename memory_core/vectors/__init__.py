@@ -4,12 +4,16 @@
 decides which results the context gets.
 """
 
+import logging
+from collections.abc import Iterable
 from pathlib import Path
 
-from memory_core.errors import ConfigError
+from memory_core.errors import ConfigError, StoreError, VectorIndexError
 from memory_core.vectors.vector_index import VectorIndex
 
-__all__ = ["open_index"]
+__all__ = ["forget_copies", "open_index"]
+
+_log = logging.getLogger(__name__)
 
 
 def open_index(url_or_path: str | Path | None) -> VectorIndex:
@@ -36,3 +40,14 @@ def open_index(url_or_path: str | Path | None) -> VectorIndex:
     raise ConfigError(
         f"The vector index must be a folder or an address with http:// or https://, not {scheme or 'empty'}."
     )
+
+
+def forget_copies(index: VectorIndex | None, collections: Iterable[str]) -> None:
+    """Drop the copies of collections whose vectors were erased, or log that they stay in an index that fails."""
+    if index is None:
+        return
+    try:
+        for collection in collections:
+            index.forget(collection)
+    except (StoreError, VectorIndexError) as error:  # one wait is enough: the rest stays, too
+        _log.warning("Copies of erased vectors stay until `memory-inspector maintain --repair` drops them: %s", error)

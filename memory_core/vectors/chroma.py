@@ -37,6 +37,7 @@ MARGIN = 16
 """Candidates requested beyond the limit, so that float32 rounding in Chroma cannot decide which are the best."""
 
 _BATCH = 1_000  # vectors per upsert; Chroma's own limit (5,461 embedded) is respected too
+_PAGE = 1_000  # collections listed per request
 _TIE = 2e-6  # two steps of the scores' rounding
 _MAX_KNOWN = 1_024  # collections remembered as checked; a forgotten one is read from Chroma again
 _LAYOUT = 1  # version of a collection's metadata; a collection with another one is rebuilt
@@ -118,6 +119,8 @@ class ChromaIndex:
         If another process has the folder open, this happens once this process can open it.
         """
         self._exact.forget(collection)
+        if self._place.is_empty:
+            return
         with self._known_lock:
             self._due.add(collection)
         self._ready()
@@ -143,6 +146,18 @@ class ChromaIndex:
                 handle = client.get_collection(PREFIX + collection, embedding_function=None)
                 return {int(number) for number in handle.get(include=[])["ids"]}
         return None
+
+    def copied_collections(self) -> set[str]:
+        """Return the names of all collections with a copy, of other databases, too; none if another has the folder.
+
+        Raises:
+            VectorIndexError: the index cannot be reached or read.
+        """
+        client, names = None if self._place.is_empty else self._ready(), set[str]()
+        with self._place.errors():
+            while client is not None and (page := client.list_collections(limit=_PAGE, offset=len(names))):
+                names.update(collection.name for collection in page)
+        return {name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)}
 
     def close(self) -> None:
         """Release the folder or the connection. The index cannot be used afterwards."""

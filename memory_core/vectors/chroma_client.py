@@ -77,6 +77,11 @@ class Server:
                 f"What answers at {self._host}:{self._port} is no Chroma server. Correct or unset the address. {_KEPT}"
             )
 
+    @property
+    def is_empty(self) -> bool:
+        """False: only the server knows."""
+        return False
+
     def sweep(self) -> None:
         """Do nothing: a server manages its own files."""
 
@@ -166,6 +171,11 @@ class Folder:
             if self._client is None:
                 self._elsewhere = not self._open()
             return self._client
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing was ever stored in the folder, so that Chroma need not be loaded to forget something."""
+        return not (self._path / _DATABASE_NAME).exists()
 
     def check(self) -> None:
         """Raise `VectorIndexError` unless the folder can be used; no error if another process has it open."""

@@ -100,7 +100,7 @@ class PgvectorIndex:
         self._exact = exact or ExactIndex()
         self._min_vectors = min_vectors
         self._missing: str | None = None
-        self._prepared = False
+        self._prepared = self._warned = False
         self._lock = threading.Lock()
         self._builders: dict[str, threading.Thread] = {}
         self._one_build = threading.Lock()  # one collection at a time: building takes a core of the server
@@ -141,20 +141,57 @@ class PgvectorIndex:
     def forget(self, collection: str) -> None:
         """Drop the table with the copy of a collection."""
         self._exact.forget(collection)
-        with self._database.read() as connection:
-            if connection.execute(text("SELECT to_regclass(:name)"), {"name": self._copies}).scalar() is None:
-                return
         with self._database.write() as connection:
-            query = f"DELETE FROM {self._copies} WHERE tenant = {_TENANT} AND collection = :collection RETURNING id"
-            # The row first, as who changes the copy does: otherwise two could wait for each other.
-            for number in connection.execute(text(query), {"collection": collection}).scalars().all():
-                # Who builds its index would hold the table for minutes.
-                cancel = (
-                    "SELECT pg_cancel_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE granted AND "
-                    "relation = to_regclass(:name) AND usename = current_user AND left(query, 12) = 'CREATE INDEX'"
-                )
-                connection.execute(text(cancel), {"name": self._table(number)})
-                connection.execute(text(f"DROP TABLE IF EXISTS {self._table(number)}"))
+            if self._may_drop(connection):
+                query = f"SELECT id FROM {self._copies} WHERE tenant = {_TENANT} AND collection = :collection"
+                for number in connection.execute(text(query), {"collection": collection}).scalars().all():
+                    self._drop(connection, number)
+
+    def forget_erased(self, connection: Connection, collections: Collection[str] | None = None) -> None:
+        """Delete from the copies of collections (None: all) the vectors that the database lacks, in its transaction.
+
+        A copy that is empty then is dropped.
+        """
+        if not self._may_drop(connection):
+            return
+        # A new version, so that who planned a change reads the database again.
+        query = (
+            f"UPDATE {self._copies} SET version = version + 1 WHERE tenant = {_TENANT} "
+            "AND (:all OR collection = ANY(:names)) RETURNING id, to_regclass(CAST(:table AS text) || id) IS NOT NULL"
+        )
+        values = {"all": collections is None, "names": list(collections or ()), "table": self._table("")}
+        for number, exists in connection.execute(text(query), values).all():
+            table, stored = self._table(number), f"EXISTS (SELECT FROM {self._schema}mi_vector WHERE id = number)"
+            if exists and connection.execute(text(f"SELECT EXISTS (SELECT FROM {table} WHERE {stored})")).scalar():
+                connection.execute(text(f"DELETE FROM {table} WHERE NOT {stored}"))
+            else:
+                self._drop(connection, number)
+
+    def copied_collections(self) -> set[str]:
+        """Return the names of this tenant's collections that have a copy, finished or not."""
+        with self._database.read() as connection:
+            query = f"SELECT collection FROM {self._copies} WHERE tenant = {_TENANT}"
+            return set(connection.execute(text(query)).scalars()) if self._may_drop(connection) else set()
+
+    def _may_drop(self, connection: Connection) -> bool:
+        """Return whether there may be copies, and they are of this account; log if they are another's."""
+        query = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(:name)"
+        mine = connection.execute(text(query), {"name": self._copies}).scalar()
+        if mine is False and not self._warned:
+            self._warned = True
+            _log.warning("copies of vectors are another account's: `memory-inspector maintain --repair` as that one")
+        return bool(mine)
+
+    def _drop(self, connection: Connection, number: int) -> None:
+        # The row first, as who changes the copy does: otherwise two could wait for each other.
+        connection.execute(text(f"DELETE FROM {self._copies} WHERE id = :id"), {"id": number})
+        # Who builds its index would hold the table for minutes.
+        cancel = (
+            "SELECT pg_cancel_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE granted AND "
+            "relation = to_regclass(:name) AND usename = current_user AND left(query, 12) = 'CREATE INDEX'"
+        )
+        connection.execute(text(cancel), {"name": self._table(number)})
+        connection.execute(text(f"DROP TABLE IF EXISTS {self._table(number)}"))
 
     def check(self) -> None:
         """Raise `StoreError` unless the database answers."""
@@ -207,7 +244,7 @@ class PgvectorIndex:
         connection.execute(text(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"))
         connection.execute(text(f"CREATE POLICY tenant ON {name} USING ({mine}) WITH CHECK ({mine})"))
 
-    def _table(self, number: int) -> str:
+    def _table(self, number: int | str) -> str:
         return f"{self._schema}mi_pgvector_{number}"
 
     def _search(self, source: VectorSource, revision: Revision, query: Vector, limit: int) -> list[Hit] | None:

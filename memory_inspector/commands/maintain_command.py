@@ -80,15 +80,16 @@ def _maintain(options: argparse.Namespace) -> int:
     most = None if options.max_size is None else _bytes(options.max_size)
     clean = True
     with _opened(options) as (database, services):
+        index = services.index_of(database)
         if retains:
             plan = plan_retention(database, now=now, used_before=before, max_bytes=most)
             print("\n".join(_preview(plan, now)))
             if options.yes and not options.dry_run:
-                clean = _delete(database, services.index, plan, options.archive)
+                clean = _delete(database, index, plan, options.archive)
             elif plan.leaving:
                 print("Nothing was deleted: repeat the command with --yes.")
         if options.verify or options.repair:
-            clean = _verify(database, services.index, repair=options.repair) and clean
+            clean = _verify(database, index, repair=options.repair) and clean
         if options.vacuum:
             before_bytes, _ = size_of(database)
             database.compact()

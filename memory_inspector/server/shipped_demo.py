@@ -40,7 +40,8 @@ def reset_demo(shared: Engine) -> None:
     """
     with _making:
         # Restoring refuses an id that was ever used, so the tombstone must give this one up.
-        delete_session(shared.database, DEMO_SESSION, reusable=True)
+        index = shared.services.index_of(shared.database)
+        delete_session(shared.database, DEMO_SESSION, reusable=True, index=index)
         _store(shared.database)
         for name in (GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN):
             guide_marker(shared, name).unlink(missing_ok=True)

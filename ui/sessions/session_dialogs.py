@@ -294,7 +294,8 @@ def _delete(session_id: str) -> None:
         return
     try:
         session = one(session_id)
-        delete_session(engine().database, session_id)
+        database = engine().database
+        delete_session(database, session_id, index=engine().services.index_of(database))
     except NotFoundError:
         state.say("warning", "This session was deleted elsewhere.")
         return

@@ -83,7 +83,7 @@ def _forgotten(data: UserData) -> tuple[str, Receipt | str]:
     database = engine().database
     with st.spinner("Forgetting"):
         try:
-            gone = forget_user(database, data.user_id)
+            gone = forget_user(database, data.user_id, index=engine().services.index_of(database))
         except MemoryInspectorError as error:
             return "Nothing was forgotten.", str(error)
     with st.spinner("Searching for what is left"):

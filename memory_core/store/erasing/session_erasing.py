@@ -40,8 +40,9 @@ from memory_core.store.tables import (
     word_vector_table,
 )
 from memory_core.store.text_erasing import erase_unneeded
-from memory_core.store.vector_rows import count_gone, remove_nodes
+from memory_core.store.vector_rows import count_gone, note_joined, remove_nodes
 from memory_core.store.writing import SessionState, Writing, session_scope
+from memory_core.vectors.pgvector import PgvectorIndex
 
 _m = message_table.c
 
@@ -111,13 +112,18 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
     )
 
 
-def bury(w: Writing) -> None:
-    """Mark a session as deleted; clear its row, graphs and sources. `erase_remains` erases the rest."""
+def bury(w: Writing) -> list[str]:
+    """Mark a session as deleted; clear its row, graphs and sources. `erase_remains` erases the rest.
+
+    Returns the collections that join its vectors with those of other sessions, for `erase_remains`.
+    """
+    joined = note_joined(w)
     erase_all_graphs(w)
     drop_sources(w, None)
     w.session.recording = w.session.watched = w.session.probes = w.session.opened_from = None
     w.session.title, w.session.user_id, w.session.deleted_at = "", None, w.now
     w.session.config = w.session.constructor = "{}"
+    return joined
 
 
 def erase_unfinished(pieces: Pieces, session_id: str) -> None:
@@ -127,10 +133,11 @@ def erase_unfinished(pieces: Pieces, session_id: str) -> None:
         connection.execute(delete(session_table).where(session_table.c.id == session_id))
 
 
-def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -> None:
+def erase_remains(pieces: Pieces, session_id: str, *, joined: Sequence[str] = (), whole_log: bool = False) -> list[str]:
     """Erase the remaining rows of a deleted session. Repeatable: a second run continues an interrupted one.
 
-    Events about the user's facts stay in the log, as those facts do, unless `whole_log` is set.
+    Events about the user's facts stay in the log, as those facts do, unless `whole_log` is set. Returns `joined` and
+    the session's own collections: pgvector's copies lose its vectors here, those of another index have to be forgotten.
     """
     scope, database = session_scope(session_id), pieces.database
     with pieces.transaction() as connection:
@@ -150,7 +157,7 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
         # Before the vectors, which name their collections. If counted twice, an index only reads once more.
-        count_gone(database, connection, session_id)
+        collections = [*joined, *count_gone(database, connection, session_id)]
         forget_agent(connection, session_id)
     of_session = (vector_table, delivery_table, message_table, block_revision_table)
     for table in (baseline_table, model_output_table, span_table, *of_session):
@@ -161,6 +168,9 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
         connection.execute(delete(block_table).where(block_table.c.session_id == session_id))
         where = (session_table.c.id == session_id) & (session_table.c.title == ERASING)
         connection.execute(update(session_table).where(where).values(title=""))
+        if collections and not database.is_sqlite:
+            PgvectorIndex(database).forget_erased(connection, collections)
+    return collections
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
