@@ -19,7 +19,16 @@ from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import ERASING, bury, erase_remains, has_remains, move_tombstone
 from memory_core.store.log_rows import last_position
 from memory_core.store.split_writes import OnePiece, Pieces
-from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
+from memory_core.store.totals import (
+    MessageSums,
+    count_facts,
+    emptied_collections,
+    read_collections,
+    read_origins,
+    reading_user_facts,
+    sum_messages,
+)
+from memory_core.store.vector_rows import joined_collections
 from memory_core.store.writing import Clock, SessionState, read_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens
 from memory_core.vectors import forget_copies
@@ -235,6 +244,22 @@ def delete_session(
         copies = erase_remains(Pieces(database), session_id, joined=joined)
     database.forget_log()
     forget_copies(index, copies)
+
+
+def delete_tenant(database: Database, index: VectorIndex) -> int:
+    """Delete a database's tenant, and an index's copies of its vectors; return the number of its sessions. No undo.
+
+    Copies in an index that cannot be reached stay, which is logged; `repair_damage` in the default tenant drops them.
+
+    Raises:
+        ConfigError: this is the default tenant.
+    """
+    with database.read() as connection:
+        names = joined_collections(database, connection).union(emptied_collections(connection))
+        names.update(stored.name for stored in read_collections(connection))
+    sessions = database.delete_tenant(names)
+    forget_copies(index, names)
+    return sessions
 
 
 def has_graph(database: Database, session_id: str) -> bool:

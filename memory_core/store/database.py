@@ -29,6 +29,7 @@ from sqlalchemy import (
     Table,
     create_engine,
     create_mock_engine,
+    delete,
     event,
     func,
     insert,
@@ -63,16 +64,19 @@ from memory_core.store.tables import (
     COMPATIBLE_FROM,
     SCHEMA_VERSION,
     TABLES,
+    collection_table,
     prepare_for_postgresql,
     schema_table,
     session_table,
     tenant_table,
+    token_table,
 )
 from memory_core.store.tenants import (
     SETTING,
     add_tenants,
     check_account,
     check_tenant,
+    default_file,
     delete_tenant,
     grant,
     qualified,
@@ -80,6 +84,7 @@ from memory_core.store.tenants import (
     sqlite_tenants,
     tenants,
 )
+from memory_core.vectors.pgvector import PgvectorIndex
 
 BUSY_TIMEOUT_SECONDS = 30
 """Maximum seconds that a write waits for another process's write on SQLite."""
@@ -357,8 +362,10 @@ class Database:
         with _our_errors(self.url):
             grant(self.engine, role, self._schema)
 
-    def delete_tenant(self) -> int:
-        """Delete this database's tenant with everything in it; return the number of its sessions.
+    def delete_tenant(self, collections: Iterable[str] = ()) -> int:
+        """Delete this database's tenant with its sessions, tokens and copies in pgvector; return its session count.
+
+        `collections`: names of collections to note in the default tenant, by which other copies of them are found.
 
         Raises:
             ConfigError: this is the default tenant.
@@ -366,14 +373,26 @@ class Database:
         require("owner")
         if not self.tenant:
             raise ConfigError("the default tenant cannot be deleted; delete its sessions")
+        noted = [{"name": name, "deleted": 0} for name in collections]
         if self._file is not None:
             with self.read() as connection:
                 sessions = connection.execute(select(func.count()).select_from(session_table)).scalar_one()
+            default = default_file(self._file)
+            if default.exists():
+                url = self.engine.url.set(database=str(default)).render_as_string(hide_password=False)
+                # First: whoever sends such a token would create the tenant again.
+                with Database.open(url) as beside, beside.write() as connection:
+                    connection.execute(delete(token_table).where(token_table.c.tenant == self.tenant))
+                    self.insert_if_new(connection, collection_table, noted)
             self.engine.dispose()
             shutil.rmtree(self._file.parent)  # with its log and copies; open databases refuse to write from now on
             return int(sessions)
         with self.write() as connection:
-            return delete_tenant(connection, self.tenant, self._schema)
+            sessions = delete_tenant(connection, self.tenant, self._schema)
+            PgvectorIndex(self).forget_erased(connection)
+            connection.execute(select(func.set_config(SETTING, "", True)))  # the rest is the default tenant's
+            self.insert_if_new(connection, collection_table, noted)
+            return sessions
 
     def lock_name(self, connection: Connection, name: str) -> None:
         """Keep other transactions that lock this name out until this writing one ends, as SQLite does anyway."""

@@ -47,6 +47,11 @@ def sqlite_file(url: URL, tenant: str) -> URL:
     return url.set(database=str(file.parent / "tenants" / tenant / file.name))
 
 
+def default_file(file: Path) -> Path:
+    """Return the default tenant's SQLite file, beside which another tenant's lies."""
+    return file.parents[2] / file.name
+
+
 def sqlite_tenants(file: Path) -> list[str]:
     """Return the names of the tenants whose files lie beside an SQLite file, sorted; without the default one."""
     return sorted(other.parent.name for other in (file.parent / "tenants").glob(f"*/{file.name}"))

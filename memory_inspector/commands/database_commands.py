@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import URL
 
-from memory_core import Database
+from memory_core import Database, Services, Settings
 from memory_core.errors import ConfigError
+from memory_core.sessions.overview import delete_tenant
 from memory_core.sessions.upkeep import schema_of
 from memory_core.store.database import parse_url
 
@@ -56,8 +57,9 @@ def _tenants(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.delete not in names:
         raise ConfigError(f"There is no tenant {arguments.delete!r}; there are: {', '.join(filter(None, names))}.")
-    with Database.open(url, tenant=arguments.delete) as database:
-        print(f"Deleted {arguments.delete} with {database.delete_tenant()} sessions.")
+    services = Services(index=Settings.from_environment().index)
+    with services, Database.open(url, tenant=arguments.delete) as database:
+        print(f"Deleted {arguments.delete} with {delete_tenant(database, services.index_of(database))} sessions.")
     return 0
 
 

@@ -11,11 +11,12 @@ from vector_fakes import ListSource, random_vectors
 
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.blocks.vector_parts.storing import vectors_of, vectors_of_user
-from memory_core.errors import StoreError, VectorIndexError
+from memory_core.errors import AccessError, StoreError, VectorIndexError
 from memory_core.sessions import forget_user as forgetting
+from memory_core.sessions.agent_tokens import new_token, tenant_of
 from memory_core.sessions.damage import find_damage, repair_damage
 from memory_core.sessions.forget_user import forget_user
-from memory_core.sessions.overview import delete_session
+from memory_core.sessions.overview import delete_session, delete_tenant
 from memory_core.store.database import Database
 from memory_core.store.vector_rows import DatabaseVectors
 from memory_core.vectors.chroma import ChromaIndex
@@ -131,6 +132,18 @@ class TestPgvector:
             forget_user(database, "ana")
         assert copies(database) == {source.collection: numbers(source)}
         assert hits(index, source) == hits(ExactIndex(), source)
+
+    def test_a_deleted_tenants_copies_go_and_anothers_stay(self, large):
+        acme, globex = filled(large, tenant="acme"), filled(large, tenant="globex")
+        for memory in (acme, globex):
+            assert pgvector(memory).build(own(memory))
+            assert pgvector(memory).build(joined(memory, "s"))
+        acme.session.database.delete_tenant()
+        assert len(copies(globex.session.database)) == 2
+        assert copies(Database.open(large, tenant="acme")) == {}
+        with Database.open(large).read() as connection:
+            tables = "SELECT count(*) FROM pg_class WHERE relname ~ '^mi_pgvector_[0-9]+$'"
+            assert connection.execute(text(tables)).scalar() == 2
 
     def test_a_copy_that_is_being_built_goes_too(self, large):
         memory = filled(large, scope="session")
@@ -249,6 +262,38 @@ def test_an_index_that_is_not_reached_is_named_in_one_warning(tmp_path, caplog):
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "Nothing answers at localhost:8000." in warning
     assert "maintain --repair" in warning
+
+
+def check_deleted_tenant(uri):
+    default = Database.open(uri)
+    token, other = new_token(default, "a", tenant="acme"), new_token(default, "b", tenant="globex")
+    acme, globex = filled(uri, tenant="acme"), filled(uri, tenant="globex")
+    index = FailingIndex()
+    for memory in (acme, globex):
+        hits(index, own(memory))
+        hits(index, joined(memory, "s"))
+    stay = {own(globex).collection, joined(globex, "s").collection}
+    index.reached = False
+    assert delete_tenant(acme.session.database, index) == 1
+    with pytest.raises(AccessError, match="unknown"):
+        tenant_of(default, token)
+    assert tenant_of(default, other) == "globex"
+    assert left_over(default, index) == [2]
+    assert left_over(globex.session.database, index) == []
+    index.reached = True
+    repair_damage(default, index)
+    assert set(index.held) == stay
+    assert delete_tenant(globex.session.database, index) == 1
+    assert index.held == {}
+
+
+def test_a_deleted_tenants_tokens_and_copies_go(tmp_path):
+    check_deleted_tenant(on_file(tmp_path))
+
+
+@pytest.mark.postgres
+def test_a_deleted_tenants_tokens_and_copies_go_on_postgresql(url):
+    check_deleted_tenant(url)
 
 
 @pytest.mark.slow
