@@ -541,18 +541,27 @@ class Database:
         migrations.stamp(connection, self._schema)
 
     def _back_up(self) -> None:
-        """Copy an SQLite file of another schema version, as it is before its upgrade, unless a copy exists."""
+        """Copy an SQLite file of another schema version, as it is before its upgrade, unless a copy exists.
+
+        Raises:
+            StoreError: the copy cannot be written; nothing is left of it.
+        """
         assert self._file is not None
         copy = self._file.with_name(f"{self._file.name}.before-version-{SCHEMA_VERSION}")
         if copy.exists():
             return
-        _private_file(copy)
+        # Under another name until it is whole, as this process may be killed.
+        part = copy.with_name(f"{copy.name}.{uuid.uuid4().hex}.part")
         try:
+            _private_file(part)
             with _our_errors(self.url), self.engine.connect() as connection:
-                connection.exec_driver_sql("VACUUM INTO ?", (str(copy),))
-        except BaseException:
-            copy.unlink(missing_ok=True)
-            raise
+                connection.exec_driver_sql("VACUUM INTO ?", (str(part),))
+            if not copy.exists():  # another process may have made one, and upgraded the file before this copy began
+                part.replace(copy)
+        except StoreError as error:
+            raise StoreError(f"{error} It was not upgraded, as it could not be copied before.") from error
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def schema_version(url: str, *, schema: str | None = None) -> int | None:
