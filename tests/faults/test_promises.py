@@ -17,5 +17,7 @@ def test_every_test_that_proves_a_promise_exists():
 
 def test_every_promise_names_a_test_or_says_that_there_is_none():
     rows = [line for line in (ROOT / "docs" / "promises.md").read_text(encoding="utf-8").splitlines() if "|" in line]
-    for row in rows[2:]:
+    promises = [row for row in rows if not row.startswith(("| promise", "|---"))]
+    assert len(promises) > 15
+    for row in promises:
         assert "::test_" in row or "not tested" in row, row
