@@ -203,7 +203,7 @@ def test_a_stream_is_finished_when_its_token_expires_and_the_next_request_is_ref
     attached.settle()
     assert "Noted" in [message.content for message in Memory.open("agent", acme, services=Services()).get_all()]
     refused = post(attached, path, ASKED, **headers)
-    assert refused.status_code == 401
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
     assert refused.json()["error"]["message"].startswith("The token agent has expired.")
     assert len(endpoint.headers) == 1
 
@@ -212,7 +212,7 @@ def test_a_stream_is_finished_when_its_token_expires_and_the_next_request_is_ref
 def test_where_people_sign_in_this_machine_needs_a_token_too(attached, doors, endpoint, path):
     doors.signed_in = True
     refused = post(attached, path, b"{}", **{"content-type": "application/json"})
-    assert refused.status_code == 401
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
     assert "Send a token: `memory-inspector token new` makes one." in refused.text
     assert not endpoint.headers
 

@@ -45,6 +45,10 @@ TOKEN = b"x-memory-inspector-token"
 """Header of the recording proxy for a token, as `Authorization` there holds the endpoint's key. Never passed on."""
 
 
+CHALLENGE = (b"www-authenticate", b"Bearer")
+"""Header of an answer with status 401, which says that a token is missing or refused."""
+
+
 class Tokens(Protocol):
     """The tokens of agents (`memory_core.sessions.agent_tokens`), and whether they need one."""
 

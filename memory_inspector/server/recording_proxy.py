@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 
 import anyio
 
-from memory_inspector.server.attaching import TOKEN, Room, Tokens, admit, no_other_host
+from memory_inspector.server.attaching import CHALLENGE, TOKEN, Room, Tokens, admit, no_other_host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -409,3 +409,4 @@ async def _refuse(send: "Send", status: int, message: str) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+    headers += [CHALLENGE] if status == 401 else []

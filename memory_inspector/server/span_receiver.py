@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from starlette.datastructures import Headers
 
-from memory_inspector.server.attaching import NoRoomError, Room, Tokens, admit, no_other_host, whole_body
+from memory_inspector.server.attaching import CHALLENGE, NoRoomError, Room, Tokens, admit, no_other_host, whole_body
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -273,7 +273,8 @@ class _Answering:
     async def refuse(self, status: int, message: str, *, again: int | None = None) -> None:
         """Answer with an error as `google.rpc.Status`; `again`: seconds after which the exporter may retry."""
         body = json.dumps({"message": message}).encode() if self._content_type == JSON else _status(message)
-        await self._answer(status, body, *([(b"retry-after", str(again).encode())] if again is not None else []))
+        more = [(b"retry-after", str(again).encode())] if again is not None else []
+        await self._answer(status, body, *more, *([CHALLENGE] if status == 401 else []))
 
     async def _answer(self, status: int, body: bytes, *more: tuple[bytes, bytes]) -> None:
         size = str(len(body)).encode()
