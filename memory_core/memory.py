@@ -12,7 +12,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from memory_core.curation import settings as editing
 from memory_core.curation.block_desks import SessionBlocks
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.curation.known_facts import SessionFacts
+from memory_core.durations import measured
 from memory_core.engine import delivery, queue
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
@@ -317,7 +318,7 @@ class Memory:
         if len(ids) != len(messages) or len(set(ids)) != len(ids):
             raise MessageError("give each message an id of its own, as many ids as messages")
         prepared = queue.prepare(self._session, messages, ids)
-        with self._session.changing() as w:
+        with measured("put", self._session.database.tenant), self._session.changing() as w:
             # Ids that were just made are new: no look-up.
             stored = (
                 known_ids(w.connection, self.session_id, [new.id for new in prepared])
@@ -436,7 +437,8 @@ class Memory:
             ContextOverflowError: the context is over the limit, and `when_over` is `"raise"`.
         """
         arguments.pop("initial_token_count", None)  # passed by LlamaIndex's chat engines; not needed here
-        return build_context(self._session, input, record=record, arguments=arguments)
+        with measured("context", self._session.database.tenant) if record else nullcontext():
+            return build_context(self._session, input, record=record, arguments=arguments)
 
     def branch(self, turn: int, *, title: str | None = None, step: Step | None = None) -> "Memory":
         """Create another session from this one's state at the end of a turn; this one is not changed.

@@ -12,7 +12,7 @@ from engine_fakes import NoteExtractor, blocks, note, on_file, open_memory
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
-from memory_core import Database, Memory, Services
+from memory_core import Database, Memory, MessageError, Services
 from memory_inspector.server.metrics import PATH, Metrics
 
 
@@ -81,6 +81,24 @@ def test_what_other_processes_do_is_counted_from_the_first_request_on(tmp_path, 
     assert (second["deliveries_waiting"], second["learning_lag_seconds"]) == (0, 0)
     assert 0 <= second["learning_seconds:0.5"] <= second["learning_seconds:0.95"]
     assert scraped(address) == second  # nothing happened in between
+
+
+def test_durations_are_those_of_this_process_since_the_first_request(tmp_path, serve):
+    url = on_file(tmp_path)
+    memory = open_memory(database_uri=url, memory_blocks=blocks())
+    memory.put(note(0))
+    address = serve(url)
+    assert not [name for name in scraped(address) if name.startswith("operation_seconds")]
+    memory.put(note(1))
+    memory.put_messages([note(2), note(3)])
+    memory.build_context("What was note 3?")
+    memory.build_context("What was note 3?", record=False)  # a look, which is not counted
+    with pytest.raises(MessageError):
+        memory.put_messages([note(4)], message_ids=["a", "b"])
+    figures = scraped(address)
+    assert (figures["operation_seconds_count:put"], figures["operation_seconds_count:context"]) == (2, 1)
+    assert 0 < figures["operation_seconds_sum:put"]
+    assert figures["operation_seconds_bucket:+Inf:put"] == 2
 
 
 def test_what_is_not_learned_waits_and_gets_older(tmp_path, serve):

@@ -13,6 +13,7 @@ import anyio
 from memory_inspector.server.attaching import forbidden
 
 if TYPE_CHECKING:
+    from prometheus_client import Histogram
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from memory_core import Database
@@ -30,6 +31,14 @@ GAUGES: "dict[str, tuple[str, Callable[[Load], float]]]" = {
 }
 """Name, help and value of each gauge; each name begins with `memory_inspector_`."""
 
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds, in seconds, of the durations that are counted together."""
+
+DURATIONS = (
+    "Seconds of what this server itself did since it was first asked; agents elsewhere are not in it. put: messages "
+    "stored, without learning. context: a prompt built and recorded. record: a call, or a batch of spans, stored."
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +50,7 @@ class Metrics:
         self.app = app
         self._databases = databases
         self._meters: dict[str, LoadMeter] = {}
+        self._durations: Histogram | None = None
         self._lock = threading.Lock()
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -64,20 +74,26 @@ class Metrics:
         await Response(body, media_type=media_type)(scope, receive, send)
 
     def _text(self) -> tuple[bytes, str]:
-        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client import CollectorRegistry, Histogram, generate_latest
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+        from memory_core.durations import observe
         from memory_core.sessions.load import LoadMeter
 
         loads: dict[str, Load] = {}
         # One request at a time, as each continues where the last one ended.
         with self._lock:
+            if self._durations is None:
+                name, labels = "memory_inspector_operation_seconds", ("tenant", "operation")
+                self._durations = histogram = Histogram(name, DURATIONS, labels, registry=None, buckets=BUCKETS)
+                observe(lambda operation, tenant, seconds: histogram.labels(tenant, operation).observe(seconds))
             for database in self._databases():
                 with database:
                     meter = self._meters.setdefault(database.tenant, LoadMeter())
                     loads[database.tenant] = meter.measure(database)
         registry = CollectorRegistry()
         registry.register(_Collected(loads))
+        registry.register(self._durations)
         return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
 
 

@@ -357,6 +357,7 @@ def _record(
     from memory_core.attach.content_coding import decompressed
     from memory_core.attach.recording import attach, record_exchange
     from memory_core.attach.wire import endpoint_of, read_exchange
+    from memory_core.durations import measured
 
     api = endpoint_of(path)
     if api is None or len(request) > MAX_KEPT_BYTES:
@@ -369,8 +370,9 @@ def _record(
             _log.warning("A call in session %r was recorded without its text: %s", session_id, error)
         exchange = read_exchange(endpoint, readable, answered, deployment=deployment)
         session = opened(session_id)
-        attach(session)
-        record_exchange(session, exchange)
+        with measured("record", session.database.tenant):
+            attach(session)
+            record_exchange(session, exchange)
     except MemoryInspectorError as error:
         _log.warning("A call in session %r was passed on and not recorded: %s", session_id, error)
     except Exception as error:  # keeps the thread alive; the text of an unforeseen error may quote the call
@@ -407,6 +409,6 @@ async def _refuse(send: "Send", status: int, message: str) -> None:
     """Send an error in the form that OpenAI's clients read."""
     body = json.dumps({"error": {"message": message, "type": "memory_inspector", "param": None, "code": None}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [CHALLENGE] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-    headers += [CHALLENGE] if status == 401 else []

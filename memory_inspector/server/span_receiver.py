@@ -202,6 +202,8 @@ class SpanReceiver:
 
     def _store(self) -> None:
         """Store the next waiting requests, and set the outcome of each."""
+        from memory_core.durations import measured
+
         batch = self._next()
         read: list[tuple[_Waiting, Export]] = []
         for waiting in batch:
@@ -212,7 +214,8 @@ class SpanReceiver:
         for tenant in dict.fromkeys(waiting.tenant for waiting, _ in read):
             together = [(waiting, export) for waiting, export in read if waiting.tenant == tenant]
             try:
-                stored = self._opened(tenant).store([export for _, export in together])
+                with measured("record", tenant):
+                    stored = self._opened(tenant).store([export for _, export in together])
                 for (waiting, _), refused in zip(together, stored, strict=True):
                     waiting.refused = refused
             except Exception as error:  # likewise, for all of the tenant
