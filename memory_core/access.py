@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from types import EllipsisType
 from typing import Literal, ParamSpec, TypeVar, get_args
 
@@ -19,6 +20,15 @@ Role = Literal["viewer", "curator", "owner"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 """All roles, the least first."""
+
+STORING: Role = "curator"
+"""Least role of a person who stores anything."""
+
+RIGHTS: dict[Callable[..., object], Role] = {}
+"""Least role by change: a kind of event, or a function that changes what no event records.
+
+What is stored is checked against it, and the app takes from it which controls a person may use.
+"""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,6 +112,26 @@ def require(least: Role) -> None:
         raise AccessError(
             f"This needs the role {least}, and yours is {person.role}. Nothing was stored: ask an owner of your team."
         )
+
+
+def needs(least: Role) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let only people of this role, or a higher one, call the decorated function; see `require`."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            require(least)
+            return function(*args, **kwargs)
+
+        RIGHTS[checked] = least
+        return checked
+
+    return decorate
+
+
+def least_role(*changes: Callable[..., object]) -> Role:
+    """Return the least role that may make all of these changes, each of `RIGHTS`."""
+    return max((STORING, *(RIGHTS[change] for change in changes)), key=ROLES.index)
 
 
 def person_name(label: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
 
-from memory_core.access import Role
+from memory_core.access import RIGHTS, Role
 from memory_core.tokens import reported
 
 Actor = Literal["engine", "user", "agent"]
@@ -121,7 +121,6 @@ class Event:
     """True if earlier events of the log may have changed: words were erased, or another session has the id."""
     delivery_status: ClassVar[DeliveryStatus | None]
     """Status of the named deliveries after the event; None if it names none."""
-    _least_role: ClassVar[Role]
     free_text: ClassVar[tuple[str, ...]]
     """Fields with words that a person or a model wrote, or with settings; the others hold codes, numbers, hashes."""
 
@@ -167,7 +166,7 @@ class Event:
         cls.forgets, cls.rewrites_log = forgets, rewrites_log
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
         cls.confirms = supports and adds is None
-        cls._least_role = least_role or _LEAST_ROLES[family]
+        RIGHTS[cls] = least_role or _LEAST_ROLES[family]
         # A field named like a kind, such as `fact`, holds the number of the event's item.
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
         # Made a dataclass here, so that no kind can forget it. Without slots, which would make another class
@@ -187,7 +186,7 @@ class Event:
     @property
     def least_role(self) -> Role:
         """Least role of a person whose change records the event."""
-        return self._least_role
+        return RIGHTS[type(self)]
 
     @property
     def operation(self) -> Operation | None:

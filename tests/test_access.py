@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from session_script import ALL_STEPS, NoteRelations, Script
 
 from memory_core import StaticMemoryBlock
-from memory_core.access import Person, acting_as, acting_person, bind_person, look_up_people, require
+from memory_core.access import RIGHTS, Person, acting_as, acting_person, bind_person, look_up_people, require
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import AccessError
 from memory_core.events import KINDS, BlockEdited, ConfigurationChanged, Event
@@ -73,7 +73,7 @@ def test_every_event_has_a_least_role():
     examples = [BlockEdited("b", 1, None, None, {"priority": 1}), ConfigurationChanged({}, {"token_limit": 1}, "app")]
     assert {event.least_role for event in examples} == {"owner"}
     for name, cls in KINDS.items():
-        assert cls._least_role in ("curator", "owner"), name
+        assert RIGHTS[cls] in ("curator", "owner"), name
 
 
 def test_an_event_that_could_change_settings_cannot_be_added_without_a_role():

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from memory_core.access import require
+from memory_core.access import needs
 from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock, with_doubts
 from memory_core.curation.change_sets import Change, ChangeSetDesk
 from memory_core.curation.fact_change_sets import FactChangeSetTransaction, add_each, read_fact_log, tell, with_slot
@@ -183,6 +183,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             done = transaction.put(kept)
         return None if done is None else replace(done, sentence=tell(done.event))
 
+    @needs("owner")
     def erase(self, facts: Sequence[Fact], *, actor: Actor = "user") -> None:
         """Delete facts and their words. Change sets on them can no longer be undone.
 
@@ -190,7 +191,6 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             ConflictError: a fact was changed elsewhere since it was read; nothing was erased.
             AccessError: the acting person is no owner.
         """
-        require("owner")
         with self._changing(actor) as transaction:
             transaction.erase(facts)
         self._session.database.forget_log()

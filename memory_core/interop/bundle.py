@@ -23,7 +23,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from memory_core.access import require
+from memory_core.access import needs
 from memory_core.blocks.vector_parts.units import parse_unit
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
@@ -266,6 +266,7 @@ def _stage(
     return number
 
 
+@needs("owner")
 def import_bundle(
     database: Database,
     bundle: Bundle,
@@ -286,7 +287,6 @@ def import_bundle(
         AccessError: The acting person is no owner.
         StoreError: The database cannot be reached.
     """
-    require("owner")
     user = bundle.user_id if isinstance(user_id, Keep) else user_id
     # Staged rows are read lazily below, and their connection serves one thread at a time.
     with bundle.staged.lock:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import insert, select, update
 
-from memory_core.access import require
+from memory_core.access import needs
 from memory_core.errors import AccessError, ConfigError, NotFoundError
 from memory_core.store.database import Database
 from memory_core.store.tables import token_table
@@ -47,6 +47,7 @@ class AgentToken:
         return None
 
 
+@needs("owner")
 def new_token(
     database: Database, name: str, *, tenant: str = "", seconds: float | None = None, now: float | None = None
 ) -> str:
@@ -56,7 +57,6 @@ def new_token(
         ConfigError: the name is empty or has over 80 characters, a valid token has it already, or `tenant` is no name.
         AccessError: the acting person is no owner.
     """
-    require("owner")
     check_tenant(tenant)
     if not 0 < len(name.strip()) <= 80 or not name.isprintable():
         raise ConfigError("Name the token with 1 to 80 characters: the agent that gets it, say.")
@@ -76,6 +76,7 @@ def tokens_of(database: Database) -> list[AgentToken]:
         return [AgentToken(*row) for row in connection.execute(_SELECT.order_by(_t.created_at, _t.name))]
 
 
+@needs("owner")
 def revoke(database: Database, name: str, *, now: float | None = None) -> None:
     """Revoke the token of this name: its next request is refused.
 
@@ -83,7 +84,6 @@ def revoke(database: Database, name: str, *, now: float | None = None) -> None:
         NotFoundError: no valid or expired token has the name.
         AccessError: the acting person is no owner.
     """
-    require("owner")
     at = time.time() if now is None else now
     with database.write() as connection:
         where = (_t.name == name) & _t.revoked_at.is_(None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from memory_core.access import require
+from memory_core.access import needs
 from memory_core.engine.session import Session
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.events import Ref, is_ref
@@ -141,11 +141,11 @@ def _phrase(text: str) -> str:
     return phrase
 
 
+@needs("owner")
 def forget(session: Session, impact: Impact) -> None:
     """Erase the rows of an impact; see `SessionHandle.forget`."""
     if not impact.erased:
         return
-    require("owner")
     with session.writing() as w:
         session.refresh(w)
         # Before anything is erased.

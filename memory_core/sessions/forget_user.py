@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, delete, select
 
-from memory_core.access import require
+from memory_core.access import needs
 from memory_core.errors import NotFoundError
 from memory_core.messages import MessageRole, message_text
 from memory_core.planning.impact import TELLING, Target
@@ -78,6 +78,7 @@ def data_of_user(database: Database, user_id: str) -> UserData:
     return UserData(user_id, sessions, facts)
 
 
+@needs("owner")
 def forget_user(
     database: Database, user_id: str, *, clock: Clock = time.time, index: VectorIndex | None = None
 ) -> UserData:
@@ -91,7 +92,6 @@ def forget_user(
         NotFoundError: nothing is stored of this user.
         AccessError: the acting person is no owner.
     """
-    require("owner")
     data, scope = data_of_user(database, user_id), user_scope(user_id)
     data = replace(data, searched=_telling_texts(database, data))
     with database.write() as connection:

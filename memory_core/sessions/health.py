@@ -16,6 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
+from memory_core.access import needs
 from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, user_message
 from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.models.protocols import ChatModel, Embedder, embedded
@@ -107,6 +108,7 @@ def check_health(
     return Health(tuple(check.check(timeout) for check in asking), clock())
 
 
+@needs("owner")
 def rebuild_index(
     database: Database,
     services: Services,
@@ -120,6 +122,7 @@ def rebuild_index(
     search; nothing is lost, since the database has every vector.
 
     Raises:
+        AccessError: the acting person is no owner.
         StoreError: the database cannot be reached.
         VectorIndexError: the index cannot be reached.
     """

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
 
-from memory_core.access import require
+from memory_core.access import needs
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConflictError, NotFoundError
 from memory_core.store.block_rows import uses_graph
@@ -199,6 +199,7 @@ def _config(stored: str) -> MemoryConfig:
     return MemoryConfig(**json.loads(stored))
 
 
+@needs("owner")
 def delete_session(
     database: Database,
     session_id: str,
@@ -219,7 +220,6 @@ def delete_session(
         ConflictError: it was written to after `unused_since`; nothing is deleted.
         AccessError: the acting person is no owner.
     """
-    require("owner")
     joined: list[str] = []
     try:
         with writing(database, session_id, clock=clock) as w:

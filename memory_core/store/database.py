@@ -46,7 +46,7 @@ from sqlalchemy.pool import NullPool, SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
-from memory_core.access import acting_as, require
+from memory_core.access import STORING, acting_as, needs, require
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
@@ -290,7 +290,7 @@ class Database:
             self._check_file()
             yield connection
             if not self.in_memory:  # a trial, in which a viewer may play
-                require("curator")  # at the end, as a preview of a change stores nothing
+                require(STORING)  # at the end, as a preview of a change stores nothing
 
     def _new_notifications(self) -> Notifications:
         if self.is_sqlite:
@@ -362,6 +362,7 @@ class Database:
         with _our_errors(self.url):
             grant(self.engine, role, self._schema)
 
+    @needs("owner")
     def delete_tenant(self, collections: Iterable[str] = ()) -> int:
         """Delete this database's tenant with its sessions, tokens and copies in pgvector; return its session count.
 
@@ -370,7 +371,6 @@ class Database:
         Raises:
             ConfigError: this is the default tenant.
         """
-        require("owner")
         if not self.tenant:
             raise ConfigError("the default tenant cannot be deleted; delete its sessions")
         noted = [{"name": name, "deleted": 0} for name in collections]
@@ -406,11 +406,16 @@ class Database:
         with self.read() as connection:
             connection.execute(text("SELECT 1"))
 
+    @needs("owner")
     def compact(self) -> None:
         """Return the space of erased data to the file system, on SQLite; to later rows of the tables, on PostgreSQL.
 
         SQLite rewrites the file, about a second for each 100 MB; other writers have to wait. PostgreSQL keeps nobody
         waiting, and also counts the rows anew for its query planner.
+
+        Raises:
+            AccessError: the acting person is no owner.
+            StoreError: the database cannot be reached.
         """
         if self.is_sqlite:
             with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:

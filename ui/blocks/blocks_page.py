@@ -10,7 +10,7 @@ import streamlit as st
 from memory_core import Holding, Memory
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
-from memory_core.events import ContextBuilt, Ref
+from memory_core.events import BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, ContextBuilt, Ref
 from memory_core.history.usage import BlockUse
 from memory_core.planning.context_plan import CutOrder, cut_order
 from memory_core.tracing.final_stages import AWAY
@@ -42,6 +42,7 @@ from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.tab import nav
 from ui.tab.appearance import mode
 from ui.tab.model import chosen_model, services_for
+from ui.tab.people import allowed, obstacle
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -211,7 +212,7 @@ def _empty(view: View) -> Drawer | None:
     with st.container(horizontal=True, horizontal_alignment="center"):
         for kind, says in (("static", "instructions"), ("facts", "facts"), ("vector", "earlier turns")):
             look: Literal["primary", "secondary"] = "primary" if kind == "static" else "secondary"
-            if st.button(f"Add {says}", key=f"blocks__empty_{kind}", type=look):
+            if st.button(f"Add {says}", key=f"blocks__empty_{kind}", type=look, **allowed(BlockAdded)):
                 chosen = kind
     return partial(add_dialog, view.memory.session_id, chosen) if chosen is not None else None
 
@@ -233,8 +234,12 @@ def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities
         if view.read_only:
             return None
         with st.container(horizontal=True, width="content", gap="small"):
-            ordering = st.button("Change order", key="blocks__order", icon=":material/format_list_numbered:")
-            adding = st.button("Add block", key="blocks__add", icon=":material/add:", type="primary")
+            ordering = st.button(
+                "Change order", key="blocks__order", icon=":material/format_list_numbered:", **allowed(BlocksOrdered)
+            )
+            adding = st.button(
+                "Add block", key="blocks__add", icon=":material/add:", type="primary", **allowed(BlockAdded)
+            )
     if ordering:
         return partial(order_dialog, session_id)
     return partial(add_dialog, session_id) if adding else None
@@ -327,15 +332,19 @@ def _shows_versions(view: View, card: Card) -> bool:
 def _menu(view: View, shown: Standing) -> Drawer | None:
     """Draw the menu of further actions on a block."""
     session_id, name = view.memory.session_id, shown.name
-    changes = {change.says: change for change in changes_for(shown.kind, shown.settings)}
-    first = ["History"] if shown.kind in WITH_TEXT else []
+    configures = obstacle(BlockEdited) is None
+    changes = {change.says: change for change in changes_for(shown.kind, shown.settings)} if configures else {}
+    offered = ["History"] if shown.kind in WITH_TEXT else []
     if shown.kind == "summary":
-        first.append(REWRITE)
-    if fields_of(shown.kind, has_user=view.memory.session.user_id is not None):
-        first.append("Settings")
+        offered.append(REWRITE)
+    if configures and fields_of(shown.kind, has_user=view.memory.session.user_id is not None):
+        offered.append("Settings")
+    offered += [*changes, *([] if obstacle(BlockRemoved) else ["Remove"])]
+    if not offered:
+        return None
     chosen = st.menu_button(
         "More",
-        [*first, *changes, "Remove"],
+        offered,
         key=f"blocks__menu_{name}",
         type="tertiary",
         icon=":material/more_horiz:",

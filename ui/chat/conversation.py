@@ -22,7 +22,7 @@ from memory_core import (
     ToolCallPart,
 )
 from memory_core.agent.loop import STEP
-from memory_core.events import Ref
+from memory_core.events import Ref, SessionImported
 from memory_core.models.offline.responder import NAME
 from memory_inspector.server.chat_turns import answers
 from memory_inspector.server.new_session import TRIP
@@ -33,6 +33,7 @@ from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.parts.components import heading
 from ui.sessions.connect import draw_card
 from ui.tab import nav, state
+from ui.tab.people import obstacle
 from ui.tab.view import View
 
 SHOWN_MESSAGES = 40
@@ -246,6 +247,9 @@ def _nothing_said(memory: Memory, *, read_only: bool) -> None:
     st.markdown("Write a message, or play a conversation. The budget fills as you go.")
     # A session with a recording has its player, and needs no other start.
     if memory.session.recording() is not None:
+        return
+    if obstacle(SessionImported):  # one of several pills cannot be disabled
+        draw_card(memory.session_id)
         return
     chosen = st.pills("Start with", ["Plan a trip", "Import a conversation"], label_visibility="collapsed")
     if chosen == "Plan a trip":

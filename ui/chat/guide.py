@@ -8,6 +8,7 @@ a reload or another browser finds them done; a reset of the demo begins the guid
 import streamlit as st
 
 from memory_core import Memory
+from memory_core.events import SessionReset
 from memory_core.history.by_turn import History
 from memory_core.sessions.recorded_conversation import Recording
 from memory_inspector.demo.script import FORGOTTEN_WORDS, RECORDED_TURNS
@@ -19,6 +20,7 @@ from ui.chat.player import next_message, start
 from ui.sessions.session_dialogs import reset_dialog
 from ui.tab import nav
 from ui.tab.model import chosen_model
+from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -73,7 +75,7 @@ def _draw_sending(view: View, recording: Recording) -> None:
             on_click=next_message,
             args=(view.memory, view.status.position),
         )
-    elif st.button(step, key="chat__guide_again", type="tertiary"):
+    elif st.button(step, key="chat__guide_again", type="tertiary", **allowed(SessionReset)):
         reset_dialog(DEMO_SESSION)
 
 

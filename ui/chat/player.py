@@ -213,7 +213,7 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
     text = str(st.session_state.get("chat__input") or "")
     if not text.strip():
         return
-    if refused := obstacle("curator"):  # since the page was drawn
+    if refused := obstacle():  # since the page was drawn
         state.say("error", f"{refused} This was not sent: {text}")
         return
     # The same draft and text give the same id, so that a repeated callback sends nothing new.

@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.agent.tools import MemoryTools
-from memory_core.events import EventRecord, MemorySearched, Ref
+from memory_core.events import ConfigurationChanged, EventRecord, MemorySearched, Ref
 from memory_core.history.advice import Remark, remarks
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_diff import diff_prompts
@@ -25,6 +25,7 @@ from ui.parts.watching import draw_watched
 from ui.settings_drawer import settings_dialog
 from ui.tab import nav
 from ui.tab.appearance import mode
+from ui.tab.people import allowed
 from ui.tab.view import View
 
 PROMPT, CHANGES, BILL = "Prompt", "Changes", "Counted, billed"
@@ -185,7 +186,13 @@ def _draw_next_steps(view: View, sent: Prompt) -> None:
         if (
             short_of_room
             and not view.read_only
-            and st.button(":small[Change the limit]", icon=":material/tune:", type="tertiary", key="context__limit")
+            and st.button(
+                ":small[Change the limit]",
+                icon=":material/tune:",
+                type="tertiary",
+                key="context__limit",
+                **allowed(ConfigurationChanged),
+            )
         ):
             settings_dialog(view.memory.session_id)
 

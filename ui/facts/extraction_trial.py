@@ -13,6 +13,7 @@ from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk
 from ui.parts.components import closing_button, error_inside
+from ui.tab.people import allowed
 
 FIELD_PIXELS = 140
 LONGEST = 20_000
@@ -91,7 +92,7 @@ def try_dialog(desk: Desk) -> None:
             _take,
             (desk, [(tried.text, tried.category) for tried in chosen]),
             kind="primary",
-            disabled=not chosen,
+            **allowed(disabled=not chosen or desk.read_only),
         )
         closing_button("Cancel", forget, (desk.place,))
 

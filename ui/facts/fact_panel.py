@@ -8,6 +8,7 @@ from functools import partial
 
 import streamlit as st
 
+from memory_core.curation.fact_desk import Curation
 from memory_core.events import Ref
 from memory_core.history.fact_evidence import made_by
 from memory_core.history.rebuild import RebuiltFact
@@ -39,6 +40,7 @@ from ui.parts import probing
 from ui.parts.components import heading
 from ui.parts.struck import reason, struck
 from ui.tab import nav
+from ui.tab.people import allowed, obstacle
 from ui.tab.view import View
 
 LONGEST_TITLE = 160
@@ -142,7 +144,7 @@ def _put_away_actions(desk: Desk, facts: Sequence[Fact]) -> None:
         st.button(
             "Restore", key="facts__restore", icon=":material/undo:", on_click=fact_changes.restore, args=(desk, facts)
         )
-        if st.button("Delete for good", key="facts__delete", icon=":material/delete:"):
+        if st.button("Delete for good", key="facts__delete", icon=":material/delete:", **allowed(Curation.erase)):
             fact_dialogs.delete_dialog(desk, [fact.id for fact in facts])
 
 
@@ -328,10 +330,12 @@ def _menu(desk: Desk, fact: Fact) -> None:
         f"Copy to {name if shortened.count(label) > 1 else label}": name
         for name, label in zip(blocks, shortened, strict=True)
     }
-    options += copies
+    options += [*copies, *([] if obstacle(Curation.erase) else ["Delete for good"])]
+    if not options:
+        return
     chosen = st.menu_button(
         "More for this fact",
-        [*options, "Delete for good"],
+        options,
         key=f"facts__menu_{fact.id}",
         icon=":material/more_horiz:",
         type="tertiary",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
+from memory_core.events import ConfigurationChanged, SessionBranched
 from memory_core.sessions.overview import has_graph
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, tokens
@@ -24,7 +25,7 @@ from ui.sessions import connect
 from ui.sessions.session_dialogs import branch_dialog
 from ui.settings_drawer import settings_dialog
 from ui.tab import live, nav, selection, state
-from ui.tab.people import obstacle
+from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of, news, opened
 
@@ -183,7 +184,10 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
             )
         if turn is not None and (turn < latest or state.selected_step() is not None):
             st.button("Back to latest", key="frame__latest", type="tertiary", on_click=state.show_turn, args=(None,))
-            if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):
+            branches = allowed(SessionBranched)
+            if st.button(
+                "Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary", **branches
+            ):
                 branch_dialog(session_id, turn)
         if latest:
             shown = turn if turn is not None else latest
@@ -209,15 +213,9 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
                 args=(1, latest),
             )
         read_only = view.read_only if view is not None else None
-        refused = read_only.sentence if read_only is not None else obstacle("owner")
-        if st.button(
-            "Settings",
-            icon=":material/tune:",
-            type="tertiary",
-            key="frame__settings",
-            disabled=refused is not None,
-            help=refused,
-        ):
+        refused = read_only.sentence if read_only is not None else None
+        changes = allowed(ConfigurationChanged, disabled=refused is not None, help=refused)
+        if st.button("Settings", icon=":material/tune:", type="tertiary", key="frame__settings", **changes):
             settings_dialog(session_id)
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
-from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, list_sessions
+from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, delete_session, list_sessions
+from memory_core.events import SessionImported, SessionRenamed, SessionReset
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from memory_inspector.server.shipped_demo import DEMO_SESSION, ensure_demo
 from memory_inspector.wording.formatting import count, plain, session_name, short
@@ -17,7 +18,7 @@ from ui.sessions.health import at_a_glance
 from ui.sessions.session_dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
 from ui.tab import model, nav, selection, state
 from ui.tab.entry_point import missing
-from ui.tab.people import obstacle
+from ui.tab.people import allowed, obstacle
 from ui.tab.services import engine
 
 STATUS_CHARACTERS = 40
@@ -49,15 +50,8 @@ def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:
     selection.draw_picker({id: titles[id] for id in sessions})
     nav.link("sessions", "All sessions", icon=":material/folder_open:")
     with st.container(horizontal=True, gap="medium"):
-        refused = obstacle("curator")
-        if st.button(
-            "New",
-            key="session__new",
-            help=refused or "Start a session",
-            disabled=refused is not None,
-            type="tertiary",
-            icon=":material/add:",
-        ):
+        starts = allowed(help="Start a session")
+        if st.button("New", key="session__new", type="tertiary", icon=":material/add:", **starts):
             new_dialog()
         _session_menu(state.selected_session())
     _status_line()
@@ -77,13 +71,13 @@ def _titles(sessions: Sequence[Status]) -> dict[str, str]:
 
 
 def _session_menu(session_id: str | None) -> None:
-    curates, owns = obstacle("curator") is None, obstacle("owner") is None
-    actions: dict[str, Callable[[], None]] = {"Import a conversation": _import} if owns else {}
+    # A line of a menu cannot be disabled: what the visitor's role does not allow is left out.
+    actions: dict[str, Callable[[], None]] = {} if obstacle(SessionImported) else {"Import a conversation": _import}
     if session_id is not None:
-        actions |= {"Rename": lambda: rename_dialog(session_id)} if curates else {}
+        actions |= {} if obstacle(SessionRenamed) else {"Rename": lambda: rename_dialog(session_id)}
         actions["Export"] = lambda: _export(session_id)
-        actions |= {"Reset": lambda: reset_dialog(session_id)} if owns else {}
-        if owns and session_id != DEMO_SESSION:
+        actions |= {} if obstacle(SessionReset) else {"Reset": lambda: reset_dialog(session_id)}
+        if session_id != DEMO_SESSION and not obstacle(delete_session):
             actions["Delete"] = lambda: delete_dialog(session_id)
     actions["Keys"] = keys_dialog
     chosen = st.menu_button("More", list(actions), key="session__menu", type="tertiary")

@@ -5,6 +5,7 @@ from functools import partial
 
 import streamlit as st
 
+from memory_core.events import BlockAdded
 from memory_core.history.change_log import next_undo
 from memory_core.planning.graph_rules import Graph, Path
 from memory_inspector.figures.graph_figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
@@ -18,6 +19,7 @@ from ui.graph.graph_snapshot import Desk, read_desk
 from ui.parts.components import chart, empty, filled, numbers_table, unseen_heading
 from ui.parts.undoing import changes_dialog
 from ui.tab.appearance import mode
+from ui.tab.people import allowed
 from ui.tab.view import View
 
 BESIDE_PIXELS = 410
@@ -68,7 +70,7 @@ def _no_block(view: View) -> None:
     when = "yet" if view.past else "in this session"
 
     def add() -> None:
-        if st.button("Add a graph block", key="graph__add_block", icon=":material/add:"):
+        if st.button("Add a graph block", key="graph__add_block", icon=":material/add:", **allowed(BlockAdded)):
             add_block(view.memory.session_id, "graph")
 
     empty(

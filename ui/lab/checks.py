@@ -16,6 +16,7 @@ from ui.lab.tried_variants import OWN, Tried
 from ui.parts import watching
 from ui.parts.components import heading, open_view
 from ui.tab import nav
+from ui.tab.people import allowed
 from ui.tab.view import View
 
 _SEVERITIES = {
@@ -97,6 +98,7 @@ def _draw_watched(
                 icon=":material/visibility:",
                 on_click=watching.start,
                 args=(view.memory.session_id, example),
+                **allowed(),
             )
         nav.link("trace", ":small[Something else]", icon=":material/route:")
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from memory_core.events import BlockEdited, ConfigurationChanged
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
 from memory_inspector.wording.formatting import plain
 from ui.tab import nav
+from ui.tab.people import allowed
 from ui.tab.view import View
 
 _PYTHON = "text/x-python"
@@ -25,9 +27,13 @@ def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, ap
             f"Use {plain(variant.name)} from the next turn",
             key="lab__use",
             type="primary",
-            disabled=not changes or read_only is not None,
-            help=read_only.sentence if read_only else None if changes else "Nothing is changed yet.",
             on_click=apply,
+            **allowed(
+                ConfigurationChanged,
+                BlockEdited,
+                disabled=not changes or read_only is not None,
+                help=read_only.sentence if read_only else None if changes else "Nothing is changed yet.",
+            ),
         )
     with st.popover("Export", icon=":material/download:", type="tertiary", key="lab__export"):
         files: tuple[tuple[str, Callable[[], str], str, str], ...] = (

@@ -22,6 +22,7 @@ from ui.lab.playing import Result
 from ui.lab.tried_variants import OWN
 from ui.parts.components import error_noticed, heading
 from ui.tab import nav, state
+from ui.tab.people import allowed
 from ui.tab.view import View, memory_of
 
 _KINDS = {
@@ -60,9 +61,9 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
                 f"Add “{plain(example)}”",
                 key="lab__probe_example",
                 icon=":material/add:",
-                help=plain(str(probe)),
                 on_click=_keep,
                 args=(view.memory.session_id, (probe,)),
+                **allowed(help=plain(str(probe))),
             )
         with st.popover("Add a probe", icon=":material/add:", key="lab__probe"):
             _draw_form(view)
@@ -72,6 +73,7 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
                     st.button(
                         plain(str(probe)), key=f"lab__probe_remove_{number}", icon=":material/close:", type="tertiary",
                         on_click=_keep, args=(view.memory.session_id, probes[:number] + probes[number + 1 :]),
+                        **allowed(),
                     )  # fmt: skip
             st.download_button(
                 "Download",
@@ -125,7 +127,7 @@ def _draw_form(view: View) -> None:
         st.number_input("Turn", min_value=1, value=max(1, view.latest_turn), key=f"{_FORM}turn")
     if "from_turn" in fields:
         st.number_input("From turn", min_value=1, value=max(1, view.shown_turn), key=f"{_FORM}from_turn")
-    st.button("Add", key=f"{_FORM}add", type="primary", on_click=_add, args=(view.memory.session_id,))
+    st.button("Add", key=f"{_FORM}add", type="primary", on_click=_add, args=(view.memory.session_id,), **allowed())
 
 
 _FORM = "lab__probe_"

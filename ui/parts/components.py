@@ -102,6 +102,7 @@ def closing_button(
     kind: Literal["primary", "secondary"] = "secondary",
     disabled: bool = False,
     key: str | None = None,
+    help: str | None = None,
 ) -> None:
     """Draw a button that calls `on_click`, if any, and closes its dialog; see `error_inside`.
 
@@ -114,7 +115,7 @@ def closing_button(
         # A mark closes the dialog, as the action may leave nothing from which it could draw this button again.
         state.close_dialog()
 
-    st.button(plain(says), type=kind, on_click=close, disabled=disabled, key=key)
+    st.button(plain(says), type=kind, on_click=close, disabled=disabled, key=key, help=help)
 
 
 def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], None] | None = None) -> None:

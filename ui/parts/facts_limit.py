@@ -6,11 +6,13 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.curation.fact_desk import Curation
+from memory_core.events import BlockEdited
 from memory_core.history.rewrites import Rewrite
 from memory_core.planning.fact_merging import LimitEffect
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
 from ui.parts.components import error_noticed
+from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -54,6 +56,7 @@ def draw_limit(memory: Memory, block: str, effect: LimitEffect, *, key: str, cha
                 type="tertiary",
                 on_click=_raise,
                 args=(memory.session_id, block, effect.proposed),
+                **allowed(BlockEdited),
             )
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
-from memory_core.events import Ref
+from memory_core.events import QuarantineChanged, Ref
 from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
+from memory_core.sessions import erase_phrase
 from memory_core.verification.receipts import Receipt
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.wording.formatting import count, plain, short
@@ -16,7 +17,7 @@ from ui.parts import toasts
 from ui.parts.components import ROW_PIXELS, closing_button, error_inside, error_noticed, heading
 from ui.parts.effect import effect_sentence
 from ui.tab import nav
-from ui.tab.people import obstacle
+from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of
 
@@ -32,15 +33,15 @@ Chosen = str | Ref | Entity
 
 def draw_buttons(session_id: str, what: Chosen, key: str) -> None:
     """Draw the buttons that open the two dialogs."""
-    quarantine = st.button("Quarantine", key=f"{key}__quarantine", type="tertiary", icon=":material/block:")
-    refused = obstacle("owner")
+    quarantine = st.button(
+        "Quarantine", key=f"{key}__quarantine", type="tertiary", icon=":material/block:", **allowed(QuarantineChanged)
+    )
     forget = st.button(
         "Forget",
         key=f"{key}__forget",
         type="tertiary",
         icon=":material/delete_forever:",
-        disabled=refused is not None,
-        help=refused,
+        **allowed(erase_phrase.forget),
     )
     if quarantine or forget:
         # No phrase and no receipt of a dialog that was closed.

@@ -19,6 +19,7 @@ from memory_inspector.wording.formatting import plain, short
 from ui.parts import toasts
 from ui.parts.components import error_noticed
 from ui.tab import nav
+from ui.tab.people import allowed
 from ui.tab.view import memory_of
 
 PROBE_CHARACTERS = 90
@@ -62,6 +63,7 @@ def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> No
                 icon=":material/add:",
                 on_click=_keep,
                 args=(session_id, probe),
+                **allowed(),
             )
         nav.link("lab", ":small[All probes]", icon=":material/science:")
 

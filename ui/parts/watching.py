@@ -16,6 +16,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
 from ui.parts.components import error_noticed
 from ui.tab import nav, state
+from ui.tab.people import allowed
 from ui.tab.view import View, latest_moment, memory_of, opened
 
 LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n", "out": "o", "unknown": "u"}
@@ -100,9 +101,11 @@ def draw_button(view: View, target: str | Ref) -> None:
         key="watching__toggle",
         type="tertiary",
         icon=":material/visibility_off:" if watched else ":material/visibility:",
-        help="Follow it turn by turn: in the prompt, only in memory, or lost. You are told when it drops out.",
         on_click=_stop if watched else start,
         args=(view.memory.session_id, target),
+        **allowed(
+            help="Follow it turn by turn: in the prompt, only in memory, or lost. You are told when it drops out."
+        ),
     )
 
 
@@ -134,6 +137,7 @@ def _draw_row(view: View, target: str | Ref, number: int) -> None:
             icon=":material/close:",
             on_click=_stop,
             args=(view.memory.session_id, target),
+            **allowed(),
         )
     st.markdown(f":small[:gray[{plain(_sentence(now, view.shown_turn))}]]")
 

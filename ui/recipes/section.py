@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ConfigError, Context
+from memory_core.events import RecipeChosen
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import SwitchPlan
 from memory_inspector.figures.recipe_figure import bars_figure, lines_figure
@@ -46,6 +47,7 @@ from ui.recipes import recipe_trials
 from ui.recipes.picked import generation, pick, picked, take_link, write_link
 from ui.tab.appearance import mode
 from ui.tab.model import chosen_model, services_for
+from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -269,7 +271,7 @@ def _switch(
         key="recipes__switch",
         type="primary",
         icon=":material/swap_horiz:",
-        disabled=view.running is not None,
+        **allowed(RecipeChosen, disabled=view.running is not None),
     ):
         switch_dialog(view.memory.session_id, recipe.key, parameters)
 

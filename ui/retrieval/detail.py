@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ChatMessage
-from memory_core.events import Ref
+from memory_core.events import ConfigurationChanged, Ref
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import RankedTurn
@@ -31,6 +31,7 @@ from ui.parts.components import closing_button, error_inside, error_noticed, hea
 from ui.parts.effect import draw_effect
 from ui.retrieval import search_state, tuning
 from ui.tab import nav, state
+from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -169,7 +170,7 @@ def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
         key="retrieval__limit",
         on_click=_raise_limit,
         args=(session_id, before.token_limit, limit),
-        help="From the next turn on.",
+        **allowed(ConfigurationChanged, help="From the next turn on."),
     )
     draw_effect(view.memory, {"token_limit": limit}, ask=search.query)
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError, VectorMemoryBlock
 from memory_core.engine.session import SessionBlock
+from memory_core.events import BlockEdited
 from memory_core.retrieval.explain import Search
 from memory_inspector.reading.search_rows import changed_sentence
 from memory_inspector.reading.search_scores import SEARCHES, SIGNALS
@@ -18,6 +19,7 @@ from ui.parts.components import limits
 from ui.parts.effect import draw_effect
 from ui.retrieval import search_state
 from ui.tab import state
+from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -81,10 +83,13 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
         st.button(
             "Apply from the next turn",
             key="retrieval__apply",
-            disabled=not changes or view.read_only is not None,
-            help=view.read_only.sentence if view.read_only is not None else None,
             on_click=_apply,
             args=(session_id, name, changes, opened),
+            **allowed(
+                BlockEdited,
+                disabled=not changes or view.read_only is not None,
+                help=view.read_only.sentence if view.read_only is not None else None,
+            ),
         )
         if changes:
             st.button(

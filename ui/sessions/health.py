@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import streamlit as st
 
-from memory_core import ConfigError, MemoryInspectorError, StoreError
+from memory_core import ConfigError, Database, MemoryInspectorError, StoreError
 from memory_core.access import acting_person
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.process import keep_loaded
@@ -24,6 +24,7 @@ from ui.parts import toasts
 from ui.parts.components import heading
 from ui.sessions.session_rows import milliseconds
 from ui.tab import drawing, model, state
+from ui.tab.people import allowed
 from ui.tab.services import engine
 
 FRESH_SECONDS = 30.0
@@ -270,7 +271,7 @@ def _explained(check: Check, running: Job | None) -> None:
                 "Rebuild index",
                 key="sessions__rebuild_failed",
                 on_click=_rebuild,
-                disabled=running is not None,
+                **allowed(rebuild_index, disabled=running is not None),
             )
 
 
@@ -298,11 +299,13 @@ def _maintenance(running: Job | None) -> None:
         if free >= MIN_FREE_BYTES:
             sentence = f"{size(free)} of it were freed by erasing. Nothing can be written while they are reclaimed."
             st.markdown(f":small[:gray[{sentence}]]")
-            st.button("Make the file smaller", key="sessions__compact", on_click=_compact, disabled=running is not None)
+            may = allowed(Database.compact, disabled=running is not None)
+            st.button("Make the file smaller", key="sessions__compact", on_click=_compact, **may)
         st.markdown(f"Vectors: {plain(index.name)}")
         if can_be_rebuilt(index):
             st.markdown(":small[:gray[The index is a copy of the vectors in the database. Rebuilding loses nothing.]]")
-            st.button("Rebuild index", key="sessions__rebuild_index", on_click=_rebuild, disabled=running is not None)
+            may = allowed(rebuild_index, disabled=running is not None)
+            st.button("Rebuild index", key="sessions__rebuild_index", on_click=_rebuild, **may)
 
 
 def _progress(job: Job) -> None:

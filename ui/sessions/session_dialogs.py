@@ -6,6 +6,7 @@ from typing import Literal
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError, NotFoundError, delete_session
+from memory_core.events import SessionImported
 from memory_core.recipes import RECIPES
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.demo.recipe_examples import EXAMPLES
@@ -21,6 +22,7 @@ from ui.parts.components import closing_button, error_inside, error_noticed
 from ui.sessions import making
 from ui.sessions.session_rows import branch_title, delete_question, named, users
 from ui.tab import state
+from ui.tab.people import allowed
 from ui.tab.services import engine
 
 NEW_TITLE = "New session"
@@ -107,7 +109,7 @@ def new_dialog() -> None:
         f"With a short conversation to play: {plain(example.title)}",
         value=False,
         key="new__example",
-        help=f"{plain(example.watch)} Its token limit is small, so that this can be seen.",
+        **allowed(SessionImported, help=f"{plain(example.watch)} Its token limit is small, so that this can be seen."),
     )
     shared = engine()
 

@@ -8,7 +8,8 @@ from zlib import crc32
 
 import streamlit as st
 
-from memory_core import StoreError, list_sessions
+from memory_core import StoreError, delete_session, list_sessions
+from memory_core.events import SessionBranched, SessionImported, SessionRenamed, SessionReset
 from memory_core.sessions.forget_user import outliving_users
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
@@ -33,7 +34,7 @@ from ui.sessions.session_rows import (
     users,
 )
 from ui.tab import live, nav, state
-from ui.tab.people import obstacle
+from ui.tab.people import allowed
 from ui.tab.services import engine
 
 BESIDE_PIXELS, MIN_PIXELS = 480, 240
@@ -107,17 +108,14 @@ def _sentence(sessions: Sequence[Overview], health: Health | None) -> str:
 def _begin() -> bool:
     """Draw the buttons that create a session; return whether a dialog was opened."""
     with st.container(horizontal=True, width="content"):
-        refused = obstacle("owner")
         imports = st.button(
             "Import a conversation",
             type="primary",
             icon=":material/upload_file:",
             key="sessions__import",
-            disabled=refused is not None,
-            help=refused,
+            **allowed(SessionImported),
         )
-        refused = obstacle("curator")
-        new = st.button("New", icon=":material/add:", key="sessions__new", disabled=refused is not None, help=refused)
+        new = st.button("New", icon=":material/add:", key="sessions__new", **allowed())
     if imports:
         import_dialog()
     elif new:
@@ -205,19 +203,21 @@ def _selected(picked: Overview, sessions: Sequence[Overview]) -> bool:
     titles = {session.status.session_id: named(session) for session in sessions}
     about = " ".join(filter(None, [totals(picked), origin_in_words(picked, titles)]))
     heading(plain(short(named(picked), 60)), f"\n:small[:gray[{plain(about)}]]")
-    last = ("Reset demo", "restart_alt", session_dialogs.reset_dialog)
-    # The demo is there for every visitor, so it is never deleted.
-    if session_id != DEMO_SESSION:
-        last = ("Delete", "delete", session_dialogs.delete_dialog)
-    actions: list[tuple[str, str, Callable[[str], None]]] = [
-        ("Rename", "edit", session_dialogs.rename_dialog),
-        ("Branch…", "call_split", session_dialogs.branch_dialog),
-        ("Export", "download", export_dialog),
-        ("Save as page", "ios_share", page_dialog),
-        last,
-    ]
     # An agent that is running would go on writing into a session that was deleted or reset under it.
     waiting = left_to_agent(engine().database, session_id)
+    left: dict[str, Any] = {"disabled": waiting is not None, "help": waiting.sentence if waiting is not None else None}
+    # The demo is there for every visitor, so it is never deleted.
+    last = ("Delete", "delete", session_dialogs.delete_dialog, allowed(delete_session, **left))
+    if session_id == DEMO_SESSION:
+        last = ("Reset demo", "restart_alt", session_dialogs.reset_dialog, allowed(SessionReset, **left))
+    unspoken = picked.status.turns == 0
+    actions: list[tuple[str, str, Callable[[str], None], dict[str, Any]]] = [
+        ("Rename", "edit", session_dialogs.rename_dialog, allowed(SessionRenamed)),
+        ("Branch…", "call_split", session_dialogs.branch_dialog, allowed(SessionBranched, disabled=unspoken)),
+        ("Export", "download", export_dialog, {}),
+        ("Save as page", "ios_share", page_dialog, {"disabled": unspoken}),
+        last,
+    ]
     with st.container(horizontal=True, gap="small", key="sessions__actions"):
         opens = st.button(
             "Open",
@@ -229,14 +229,12 @@ def _selected(picked: Overview, sessions: Sequence[Overview]) -> bool:
         )
         pressed = [
             dialog
-            for says, icon, dialog in actions
+            for says, icon, dialog, options in actions
             if st.button(
                 says,
                 icon=f":material/{icon}:",
                 key=f"sessions__{dialog.__name__.removesuffix('_dialog')}",
-                disabled=(dialog in (session_dialogs.branch_dialog, page_dialog) and picked.status.turns == 0)
-                or (waiting is not None and dialog is last[2]),
-                help=waiting.sentence if waiting is not None and dialog is last[2] else None,
+                **options,
             )
         ]
     if opens:

@@ -9,7 +9,7 @@ from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.wording.formatting import count, plain, short
 from ui.parts.components import ROW_PIXELS, error_inside
 from ui.parts.forgetting import draw_receipt
-from ui.tab.people import obstacle
+from ui.tab.people import allowed
 from ui.tab.services import engine
 
 _DONE = "forget_user__done"
@@ -18,14 +18,12 @@ TABLE_PIXELS = 280
 
 def draw_button(user_id: str) -> bool:
     """Draw the button that opens the dialog; return whether it was clicked."""
-    refused = obstacle("owner")
     clicked = st.button(
         "Forget this user",
         key="sessions__forget_user",
         type="tertiary",
         icon=":material/person_off:",
-        disabled=refused is not None,
-        help=refused,
+        **allowed(forget_user),
     )
     if clicked:
         st.session_state.pop(_DONE, None)

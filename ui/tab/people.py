@@ -1,13 +1,15 @@
 """The visitor: who signed in in this browser, and what their role allows."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 from streamlit.auth_util import get_secrets_auth_section
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import AccessError
-from memory_core.access import Person, Role, acting_person, look_up_people
+from memory_core.access import Person, acting_person, least_role, look_up_people
 from memory_inspector.server.people import person_of, read_sign_in
 
 
@@ -28,13 +30,23 @@ def visitor() -> Person | None:
     return person_of(st.user.to_dict(), read_sign_in(st.get_option("secrets.files")), time.time())
 
 
-def obstacle(least: Role) -> str | None:
-    """Return why the visitor's role does not allow something, as a tooltip; None if it does."""
+def obstacle(*changes: Callable[..., object]) -> str | None:
+    """Return why the visitor's role does not allow to store these changes, as a tooltip; None if it does.
+
+    `changes`: members of `memory_core.access.RIGHTS`; without any, whatever a curator may store.
+    """
+    least = least_role(*changes)
     try:
         person = acting_person()
     except AccessError as error:  # the sign-in expired while the page was open
         return str(error)
     return None if person is None or person.may(least) else f"Only for the role {least}: yours is {person.role}."
+
+
+def allowed(*changes: Callable[..., object], disabled: bool = False, help: str | None = None) -> dict[str, Any]:
+    """Return the options `disabled` and `help` of a control that makes these changes; see `obstacle`."""
+    refused = obstacle(*changes)
+    return {"disabled": disabled or refused is not None, "help": refused or help}
 
 
 look_up_people(visitor)

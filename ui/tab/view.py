@@ -53,7 +53,7 @@ class View:
     @cached_property
     def locked(self) -> ReadOnly | None:
         """Return why nothing can be changed in this session, at any moment; None if it can."""
-        return VIEWER if obstacle("curator") is not None else read_only(self.memory, self.history)
+        return VIEWER if obstacle() is not None else read_only(self.memory, self.history)
 
     @cached_property
     def taken_over(self) -> bool:

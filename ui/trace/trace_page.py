@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError
-from memory_core.events import Ref, Retrieved
+from memory_core.events import BlockEdited, ConfigurationChanged, Ref, Retrieved
 from memory_core.lab.probes import Probe
 from memory_core.messages import MessageRole, content_hash, message_text
 from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
@@ -20,6 +20,7 @@ from ui.parts.components import empty, error_noticed, heading
 from ui.parts.effect import effect_sentence
 from ui.parts.saved_page import page_dialog
 from ui.tab import nav
+from ui.tab.people import allowed
 from ui.tab.view import View, memory_of
 from ui.trace import followed as asking
 from ui.trace.track import draw_details, draw_others, draw_track
@@ -265,8 +266,11 @@ def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int, *, first: bool) -
             wrap=True,
             on_click=_apply,
             args=(view.memory.session_id, fix),
-            disabled=view.locked is not None,
-            help=view.locked.sentence if view.locked is not None else None,
+            **allowed(
+                *([BlockEdited, ConfigurationChanged] if fix.settings or fix.session else []),
+                disabled=view.locked is not None,
+                help=view.locked.sentence if view.locked is not None else None,
+            ),
         )
         if fix.foretold is not None and fixes.now is not None:
             st.markdown(f":small[{effect_sentence(fixes.now.context, fix.foretold.context)}]", width="stretch")
