@@ -11,7 +11,7 @@ from engine_fakes import HashEmbedder, NoteExtractor, blocks, note, on_file, use
 from hypothesis import event, given, settings
 from session_script import ALL_STEPS, NoteRelations, Script
 
-from memory_core import StaticMemoryBlock
+from memory_core import FactExtractionMemoryBlock, StaticMemoryBlock, SummaryMemoryBlock
 from memory_core.access import RIGHTS, Person, acting_as, acting_person, bind_person, look_up_people, require
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import AccessError
@@ -25,8 +25,9 @@ from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_inspector.reading.event_rows import by_whom
-from memory_inspector.reading.fact_history import who_wrote
+from memory_inspector.reading.fact_history import steps, who_wrote
 from memory_inspector.server.forget_receipt import receipt_for
+from memory_inspector.wording.summary_text import by_whom as who_summed_up
 from ui.parts.undoing import about
 
 ANA = Person("ana@acme.test", "Ana", "owner")
@@ -258,6 +259,39 @@ def test_the_screen_names_the_person_where_it_names_the_author(memory):
     assert by_whom(records[-1]) == "user · Ana"
     assert about(facts_of(memory).changes()[0], records[-1].at).startswith("Turn 9, Ana, ")
     assert who_wrote(made_by(records, records[-1].event.facts[0][0])) == ["Written by Ana in turn 9."]
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_each_version_of_a_fact_names_the_person_who_made_it(tmp_path, scope):
+    block = FactExtractionMemoryBlock(name="facts", llm=NoteExtractor(), scope=scope)
+    memory = Memory.from_defaults("s", "ana", memory_blocks=[block], database_uri=on_file(tmp_path), services=SERVICES)
+    with acting_as(ANA):
+        facts_of(memory).apply(curation.add("The user has 2 cats"))
+    [fact] = facts_of(memory).facts()
+    with acting_as(BEN):
+        facts_of(memory).apply(curation.edit(fact, "The user has 3 cats"))
+    facts_of(memory).apply(curation.pin(facts_of(memory).facts()))
+    history = memory.facts.history(fact)
+    assert [version.person for version in history] == [ANA.label, BEN.label, None]
+    assert [step.who for step in steps(history)] == ["Ana, turn 0", "Ben, turn 0", "a person, turn 0"]
+
+
+def test_each_version_of_a_text_names_the_person_who_wrote_it(memory):
+    with acting_as(BEN):
+        memory.blocks.edit("core", "Be brief.")
+    with acting_as(ANA):
+        memory.blocks.configure("core", priority=2)  # no version
+        memory.blocks.restore("core", 1)
+    assert [version.person for version in memory.blocks.revisions("core")] == [None, BEN.label, ANA.label]
+
+
+def test_each_version_of_a_summary_names_the_person_who_wrote_it(tmp_path):
+    block = SummaryMemoryBlock(name="summary")
+    memory = Memory.from_defaults("s", memory_blocks=[block], database_uri=on_file(tmp_path), services=SERVICES)
+    with acting_as(BEN):
+        memory.blocks.edit("summary", "The user has 2 cats.")
+    [version] = memory.blocks.summary("summary").revisions()
+    assert (version.person, who_summed_up(version)) == (BEN.label, "by Ben")
 
 
 def test_a_receipt_for_one_of_several_people_searches_no_other_tenants_file(tmp_path, monkeypatch):

@@ -65,6 +65,8 @@ class SummaryRevision:
     """Number of the earlier revision that this one restored; None if it restored none."""
     shortened: int = 0
     """Tokens of whole sentences left out to stay within `max_tokens`."""
+    person: str | None = None
+    """Person on record for this version (`access.Person.label`); None without a sign-in."""
 
 
 class SummaryDesk:
@@ -134,6 +136,7 @@ class SummaryDesk:
                     asked_by=logged.asked_by,
                     restored=logged.restored,
                     shortened=logged.shortened,
+                    person=texts[logged.revision].person,
                 )
             )
         return found_revisions

@@ -44,6 +44,8 @@ class TextRevision:
     at: float
     note: str | None = None
     """Author and reason of a version written outside of this memory (see `Written`); else None."""
+    person: str | None = None
+    """Person on record for this version (`access.Person.label`); None without a sign-in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +186,24 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
-    # Notes are in the log alone: few texts have any.
-    edits = [record.event for record in read_events(connection, session_id, kinds=(BlockEdited.kind,), block=block)]
-    notes = {edit.revision: edit.note for edit in edits if isinstance(edit, BlockEdited) and edit.note}
-    words = read_texts(connection, session_scope(session_id), [*(row.content for row in rows), *notes.values()])
+    # Notes and people are in the log alone.
+    notes, people = {}, {}
+    for record in read_events(connection, session_id, kinds=(BlockEdited.kind,), block=block):
+        if isinstance(record.event, BlockEdited) and record.event.after is not None:
+            notes[record.event.revision] = record.event.note
+            people[record.event.revision] = record.person
+    keys = [*(row.content for row in rows), *filter(None, notes.values())]
+    words = read_texts(connection, session_scope(session_id), keys)
     return [
-        TextRevision(r.revision, words.get(r.content, ""), r.actor, r.turn, r.at, words.get(notes.get(r.revision, "")))
+        TextRevision(
+            r.revision,
+            words.get(r.content, ""),
+            r.actor,
+            r.turn,
+            r.at,
+            words.get(notes.get(r.revision) or ""),
+            people.get(r.revision),
+        )
         for r in rows
     ]
 

@@ -70,6 +70,8 @@ class FactRevision:
     """None if not stored, as in schema version 1, where categories could not change: the fact's category applies."""
     topics: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    person: str | None = None
+    """Person on record for the change set that made this version (`access.Person.label`); None without either."""
 
 
 def read_facts(
@@ -86,6 +88,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
     """Return all versions of a fact, oldest first."""
     table = fact_revision_table
     rows = connection.execute(select(table).where(table.c.fact_id == fact_id).order_by(table.c.version)).all()
+    people = _read_people(connection, scope, fact_id, {row.at for row in rows})
     words = read_texts(connection, scope, (key for row in rows for key in (row.content, row.metadata) if key))
     return [
         FactRevision(
@@ -100,9 +103,20 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
             category=r.category,
             topics=_topics(r.topics),
             metadata=_metadata(words, r.metadata),
+            person=people.get(r.version),
         )
         for r in rows
     ]
+
+
+def _read_people(connection: Connection, scope: str, fact_id: int, times: Iterable[float]) -> dict[int, str | None]:
+    """Return the person of each change set on a fact, by the version that it made, from the log."""
+    events = event_table.c
+    # A version and the change set that made it have the time of their transaction, so that few events are decoded.
+    in_time = events.person.is_not(None) & events.at.in_(list(times))
+    query = select(*RECORD_COLUMNS).where(scope_sessions(scope), events.kind.in_(("facts_curated",)), in_time)
+    records: list[Any] = as_records(connection.execute(query).all())
+    return {after: record.person for record in records for id, _, after in record.event.facts if id == fact_id}
 
 
 def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[str]) -> dict[str, Fact]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_core import FactRevision
 from memory_core.events import ModelCalled, expand
-from memory_core.history.change_log import MADE_BY, maker
+from memory_core.history.change_log import maker
 from memory_core.history.fact_evidence import MadeBy
 from memory_inspector.reading.fact_decisions import Decided, why
 from memory_inspector.reading.fact_rows import STATES
@@ -42,7 +42,7 @@ def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) 
             pieces = (Piece(revision.text),)
         elif before.text != revision.text:
             pieces = tuple(diff_pieces(before.text, revision.text))
-        who = f"{MADE_BY.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
+        who = f"{maker(revision.actor, revision.person)}, turn {tokens(revision.turn)}"
         decided = next((decision for decision in due if _led_to(decision, before, revision)), None)
         if decided is not None:
             # Each decision led to one version.

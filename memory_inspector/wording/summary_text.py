@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memory_core.blocks.base import CALL_TOKENS
 from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.events import EventRecord, Ref
+from memory_core.history.change_log import maker
 from memory_core.history.summaries import recorded_revisions
 from memory_core.messages import content_hash
 from memory_core.planning.running_summary import sentences
@@ -58,7 +59,7 @@ def as_lines(text: str) -> str:
 def by_whom(revision: SummaryRevision) -> str:
     """Author of a version. Plain text."""
     if revision.actor != "engine":
-        return {"user": "by a person", "agent": "by the agent"}.get(revision.actor, revision.actor)
+        return f"by {maker(revision.actor, revision.person)}"
     return f"by {short(revision.summariser)}" if revision.summariser else "by the engine"
 
 

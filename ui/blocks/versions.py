@@ -11,6 +11,7 @@ from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock, TextRe
 from memory_core.blocks import WITH_TEXT
 from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.engine.session import SessionBlock
+from memory_core.history.change_log import maker
 from memory_inspector.reading.block_differences import MAX_LINES, difference
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line, origin_line
@@ -22,8 +23,6 @@ from ui.tab.services import engine
 
 NOTE_CHARACTERS = 40
 """Maximum characters of a note on who wrote a version elsewhere."""
-
-_ACTORS = {"engine": "from Python", "user": "by a person", "agent": "by the agent"}
 
 _COMPARED = {"now": "Changed since", "before": "What it changed", "text": "Its text"}
 
@@ -124,7 +123,8 @@ def _version(revision: TextRevision, latest: int, summary: SummaryRevision | Non
     if revision.note:  # written elsewhere, in no turn of this session
         return f"{revision.revision}{now} · {at} · {short(revision.note, NOTE_CHARACTERS)}"
     when = f"turn {tokens(revision.turn)}" if revision.turn else "at the start"
-    who = by_whom(summary) if summary is not None else _ACTORS.get(revision.actor, revision.actor)
+    written = "from Python" if revision.actor == "engine" else f"by {maker(revision.actor, revision.person)}"
+    who = by_whom(summary) if summary is not None else written
     return f"{revision.revision}{now} · {when} · {who} · {at}"
 
 
