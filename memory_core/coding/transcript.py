@@ -1,0 +1,164 @@
+"""Values of a coding agent's session: the records of its file, their items, and what they say of calls. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+ItemKind = Literal["user", "assistant", "thinking", "tool_call", "tool_result", "summary", "injected"]
+"""`injected`: text that the program put before the model and nobody said, such as a hook's output or a memory file;
+`summary`: what a compaction left of the conversation before it."""
+
+MAX_CHARACTERS = 20_000
+"""Characters of an item's text that are held; the whole is read from the file when it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A text that the model reads or writes, or that a tool gives it."""
+
+    kind: ItemKind
+    text: str
+    """Once it is held in a session, at most `MAX_CHARACTERS` characters of it."""
+    characters: int
+    """Characters of the whole text."""
+    tool: str = ""
+    """Name of the tool, of calls and results."""
+    tool_id: str = ""
+    """Id that a call and its result share."""
+    path: str = ""
+    """File that a tool was asked to read or write, or that an injected text comes from."""
+    images: int = 0
+    line: int = 0
+    """Line of the record in its file, from 1."""
+    part: int = 0
+    """Place in the record, from 0."""
+    at: float | None = None
+    """Seconds since 1970."""
+    lane: str = ""
+    """Id of the subagent; empty for the session itself."""
+
+    @property
+    def cut(self) -> bool:
+        """Return whether the file has more text than is held."""
+        return self.characters > len(self.text)
+
+    def held(self, most: int) -> "Item":
+        """Return the item with at most so many characters of its text."""
+        return self if len(self.text) <= most else replace(self, text=self.text[:most])
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call as the model's API reported them."""
+
+    input: int = 0
+    """Tokens of the prompt that were neither read from a cache nor written to it."""
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cache_read + self.cache_write
+
+    def latest(self, other: "Usage") -> "Usage":
+        """Return the larger of each number: pieces of a streamed answer repeat them, and output grows."""
+        return Usage(
+            max(self.input, other.input),
+            max(self.cache_read, other.cache_read),
+            max(self.cache_write, other.cache_write),
+            max(self.output, other.output),
+        )
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.output + other.output,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A compaction: the prompt before it is replaced by a summary, and by items that are carried over."""
+
+    trigger: str = ""
+    """The cause, as the program names it: `auto` or `manual`; empty if it does not say."""
+    tokens_before: int | None = None
+    continues: str = ""
+    """Id of the record before it, where the file says so."""
+    carries: tuple[str, str] | None = None
+    """Ids of the first and last record that stay in the prompt beside the summary."""
+    clears: frozenset[str] = frozenset()
+    """Ids of tools whose results are taken out of the prompt while all else stays; then there is no summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A line of a session's file."""
+
+    line: int
+    kind: str
+    """Its type as the program names it, such as `progress hook_progress`."""
+    id: str = ""
+    parent: str | None = None
+    at: float | None = None
+    items: tuple[Item, ...] = ()
+    answer: str = ""
+    """Id of the answer that this is a piece of."""
+    model: str = ""
+    usage: Usage | None = None
+    boundary: Boundary | None = None
+    side: bool = False
+    """True in a subagent's part of the session's own file, as earlier versions wrote it."""
+    left_out: str = ""
+    """Reason why nothing of it is shown; empty if something is."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """Facts about its session: `folder`, `version`, `branch`, `title`, `limit` (tokens), and `lane NAME`, the id
+    of the tool call that started a subagent."""
+
+
+class RecordReader(Protocol):
+    """Reads a program's records; one instance a file, as what a record says may depend on those before it."""
+
+    program: str
+    """Name of the program, as people know it."""
+
+    @staticmethod
+    def counts(line: bytes) -> bool:
+        """Return whether a line may have a title, a prompt, tokens or a compaction: what a list of sessions shows."""
+        ...
+
+    def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
+        """Return the values of one parsed line; never raises, whatever its fields hold."""
+        ...
+
+
+def item(kind: ItemKind, text: str, **more: Any) -> Item:
+    """Return an item with its whole text."""
+    return Item(kind, text, len(text), **more)
+
+
+def as_text(value: Any) -> str:
+    """Return a field if it is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def as_count(value: Any) -> int:
+    """Return a field if it is a number of tokens, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a field if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_time(value: Any) -> float | None:
+    """Return a time in ISO 8601 as seconds since 1970; None if it is none."""
+    try:
+        return datetime.fromisoformat(value).timestamp()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
