@@ -1,0 +1,335 @@
+"""A coding agent's session from its records: branches, windows between compactions, subagents, and what is left out.
+
+Records form a tree: one that names an earlier parent begins a fork (a rewind, an edited prompt). A *branch* is a way
+from the root to an end of this tree, and a *window* the part of a branch between two compactions, from which the
+prompts of its calls are taken. Pieces of one streamed answer, and results of tools, belong to their answer wherever
+they stand in the file.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from memory_core.coding.record_file import BadLine, RecordFile
+from memory_core.coding.transcript import MAX_CHARACTERS, Boundary, Item, ItemKind, Record, RecordReader, Usage
+from memory_core.errors import FormatError
+
+MAX_HELD = 200_000_000
+"""Characters of items that a file's lane holds; of later items only the beginning is held."""
+
+MAX_BEGINNING = 400
+"""Characters of an item's beginning."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A node of the tree: a message, an answer with all its pieces and results, or a compaction."""
+
+    id: str
+    line: int
+    parent: str | None
+    items: list[Item] = field(default_factory=list)
+    at: float | None = None
+    usage: Usage | None = None
+    """Tokens of an answer, as the API counted them; None for other steps."""
+    model: str = ""
+    boundary: Boundary | None = None
+    side: bool = False
+    """True for a subagent in the session's own file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the model, with what the API counted."""
+
+    number: int
+    """From 1, in its branch."""
+    step: Step
+    usage: Usage
+    window: "Window"
+    sent: int
+    """Items of the window that were sent: those before this place."""
+
+    @property
+    def prompt(self) -> list[Item]:
+        """The items that were sent, without results that had been cleared."""
+        cleared = self.window.cleared
+        return [
+            item
+            for item in self.window.items[: self.sent]
+            if not (item.kind == "tool_result" and cleared.get(item.tool_id, self.sent) < self.sent)
+        ]
+
+
+@dataclass(eq=False, slots=True)
+class Window:
+    """The part of a branch from one compaction to the next."""
+
+    number: int
+    """From 0."""
+    boundary: Step | None = None
+    """The compaction that it begins with; None for the first."""
+    items: list[Item] = field(default_factory=list)
+    """In the order in which they are sent."""
+    carried: int = 0
+    """Items at the beginning that stayed from the window before."""
+    calls: list[Call] = field(default_factory=list)
+    cleared: dict[str, int] = field(default_factory=dict)
+    """Ids of tools whose results were cleared, with the place in `items` from which on."""
+
+    def of(self, *kinds: ItemKind) -> list[Item]:
+        """Return the items of some kinds, without those that were carried over."""
+        return [item for item in self.items[self.carried :] if item.kind in kinds]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A way through the tree of a session's records."""
+
+    number: int
+    """From 1; the first is the one that was written to last."""
+    steps: tuple[Step, ...]
+    windows: tuple[Window, ...]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        return [call for window in self.windows for call in window.calls]
+
+    @property
+    def compactions(self) -> list[Window]:
+        """The windows that begin with a compaction."""
+        return [window for window in self.windows if window.boundary is not None]
+
+
+class Lane:
+    """A file of a session: its own, or a subagent's. Follows the file. Not thread-safe."""
+
+    def __init__(self, path: Path, reader: type[RecordReader], name: str = "") -> None:
+        self.file = RecordFile(path)
+        self.name = name
+        self._reader = reader
+        self._restart()
+
+    def _restart(self) -> None:
+        self._records = self._reader()
+        self.steps: dict[str, Step] = {}
+        self.about: dict[str, str] = {}
+        self.shown = 0
+        """Number of records of which something is shown."""
+        self.left_out: Counter[str] = Counter()
+        """Number of other records, by the reason."""
+        self.bad_lines: list[BadLine] = []
+        self.orphans = 0
+        """Number of records whose parent is not in the file."""
+        self.first_at: float | None = None
+        self.last_at: float | None = None
+        # Step of each record; of one that is left out, the step before it.
+        self._step_of: dict[str, str | None] = {}
+        self._caller: dict[str, str] = {}  # step that called a tool, by the tool's id
+        self._held = 0  # characters
+        self._last: str | None = None
+        self._branches: list[Branch] | None = None
+
+    @property
+    def records(self) -> int:
+        """Number of lines that are not empty."""
+        return self.shown + self.left_out.total() + len(self.bad_lines)
+
+    def follow(self) -> int:
+        """Read what was written since the last call; return the number of new lines.
+
+        Raises:
+            FormatError: the file is gone, or may not be read.
+        """
+        # A program that rewrites its file may have changed any line of it.
+        if self.file.starts_again():
+            self._restart()
+        count = 0
+        for number, line in self.file.new_records():
+            count += 1
+            if isinstance(line, BadLine):
+                self.bad_lines.append(line)
+                continue
+            read = self._records.read(line, number)
+            if reason := next((record.left_out for record in read if record.left_out), ""):
+                self.left_out[reason] += 1
+            else:
+                self.shown += 1
+            for record in read:
+                self._add(record)
+        if count:
+            self._branches = None
+        return count
+
+    def whole(self, item: Item) -> str:
+        """Return an item's whole text, from the file if only its beginning is held."""
+        if item.cut:
+            for record in self._reader().read(self.file.record(item.line), item.line):
+                for other in record.items:
+                    if other.part == item.part:
+                        return other.text
+        return item.text
+
+    @property
+    def branches(self) -> list[Branch]:
+        """The ways through the tree, the one written to last first; those of subagents in the same file last."""
+        if self._branches is None:
+            parents = {step.parent for step in self.steps.values()}
+            ends = [step for step in self.steps.values() if step.id not in parents]
+            ends.sort(key=lambda step: (step.side, -self._last_line(step)))
+            self._branches = [self._branch(number, self._way_to(end)) for number, end in enumerate(ends, 1)]
+        return self._branches
+
+    @staticmethod
+    def _last_line(step: Step) -> int:
+        return max((item.line for item in step.items), default=step.line)
+
+    def _way_to(self, end: Step) -> list[Step]:
+        way: dict[str, Step] = {}
+        step: Step | None = end
+        while step is not None and step.id not in way:  # a file may have a circle
+            way[step.id] = step
+            step = self.steps.get(step.parent) if step.parent is not None else None
+        return list(way.values())[::-1]
+
+    def _branch(self, number: int, way: Sequence[Step]) -> Branch:
+        # A step is sent with the calls after it, so a call gets the items that are there when its answer begins.
+        windows = [Window(0)]
+        calls = 0
+        for step in way:
+            window = windows[-1]
+            if step.boundary is not None and step.boundary.clears:
+                window.cleared.update(dict.fromkeys(step.boundary.clears, len(window.items)))
+            elif step.boundary is not None:
+                carried = list(self._carried(way, step.boundary))
+                window = Window(len(windows), step, carried, len(carried))
+                windows.append(window)
+            if step.usage is not None:
+                calls += 1
+                window.calls.append(Call(calls, step, step.usage, window, len(window.items)))
+            window.items += step.items
+        return Branch(number, tuple(way), tuple(windows))
+
+    def _carried(self, way: Sequence[Step], boundary: Boundary) -> Iterator[Item]:
+        """Yield the items that a compaction leaves in the prompt as they are."""
+        if boundary.carries is None:
+            return
+        first, last = (self._step_of.get(id) for id in boundary.carries)
+        ids = [step.id for step in way]
+        if first in ids and last in ids:
+            for step in way[ids.index(first) : ids.index(last) + 1]:
+                yield from step.items
+
+    def _add(self, record: Record) -> None:
+        self.about.update(record.about)
+        if record.at is not None:
+            self.first_at = record.at if self.first_at is None else self.first_at
+            self.last_at = record.at
+        before = self._before(record)
+        if not record.items and record.usage is None and record.boundary is None:
+            if record.id:
+                self._step_of[record.id] = before
+            return
+        id = record.answer or record.id or f"line {record.line}"
+        # Tools that run at the same time have results whose parents are not on the way to the next answer.
+        if record.items and all(item.kind == "tool_result" for item in record.items):
+            id = self._caller.get(record.items[0].tool_id, id)
+        step = self.steps.get(id)
+        if step is None:
+            step = Step(id, record.line, before if before != id else None, at=record.at, side=record.side)
+            self.steps[id] = step
+        for item in record.items:
+            step.items.append(item.held(MAX_CHARACTERS if self._held < MAX_HELD else MAX_BEGINNING))
+            self._held += len(step.items[-1].text)
+            if item.kind == "tool_call":
+                self._caller[item.tool_id] = id
+        if record.usage is not None:
+            step.usage = record.usage if step.usage is None else step.usage.latest(record.usage)
+            step.model = record.model or step.model
+        step.boundary = record.boundary or step.boundary
+        if record.id:
+            self._step_of[record.id] = id
+        self._last = id
+
+    def _before(self, record: Record) -> str | None:
+        """Return the step before a record, None for a root."""
+        if record.boundary is not None and not record.boundary.clears:
+            # Its file may begin after the record that it continues.
+            return self._step_of.get(record.boundary.continues, self._last)
+        if record.parent is None or record.parent in self._step_of:
+            return self._step_of[record.parent] if record.parent is not None else None
+        self.orphans += 1
+        return self._last
+
+
+class CodingSession:
+    """A session with its subagents, each in a lane of its own. Follows all of its files. Not thread-safe."""
+
+    def __init__(self, path: Path, reader: type[RecordReader]) -> None:
+        self.path = path
+        self.program = reader.program
+        self.main = Lane(path, reader)
+        self.lanes: dict[str, Lane] = {}
+        """The subagents, by id, in the order in which they began."""
+        self.problems: dict[str, str] = {}
+        """Files of subagents that cannot be read: the sentence, by id."""
+        self._reader = reader
+
+    def follow(self) -> int:
+        """Read what was written since the last call; return the number of new lines.
+
+        Raises:
+            FormatError: the session's own file is gone, or may not be read. A subagent's file costs that one alone.
+        """
+        count = self.main.follow()
+        for path in self._subagents():
+            name = path.stem.removeprefix("agent-")
+            lane = self.lanes.get(name) or Lane(path, self._reader, name)
+            try:
+                count += lane.follow()
+            except FormatError as error:
+                self.problems[name] = str(error)
+                continue
+            self.problems.pop(name, None)
+            self.lanes[name] = lane
+        self.lanes = dict(sorted(self.lanes.items(), key=lambda named: named[1].first_at or 0))
+        return count
+
+    def _subagents(self) -> list[Path]:
+        # The main file names them, as that folder has the subagents of all sessions.
+        beside = [self.path.parent / f"agent-{name}.jsonl" for name in self._named_lanes()]  # versions before 2.1
+        return [*sorted(self.path.with_suffix("").glob("subagents/agent-*.jsonl")), *filter(Path.is_file, beside)]
+
+    def _named_lanes(self) -> list[str]:
+        return [key.removeprefix("lane ") for key in self.main.about if re.fullmatch(r"lane [\w-]{1,80}", key)]
+
+    @property
+    def all_lanes(self) -> list[Lane]:
+        return [self.main, *self.lanes.values()]
+
+    def started_by(self, lane: Lane) -> Item | None:
+        """Return the call of a tool that started a subagent, if the session has it."""
+        tool_id = self.main.about.get(f"lane {lane.name}")
+        return next((i for i in self.items(self.main, "tool_call") if tool_id and i.tool_id == tool_id), None)
+
+    def given_back(self, lane: Lane) -> Item | None:
+        """Return the result that a subagent gave to the session, if it has come."""
+        tool_id = self.main.about.get(f"lane {lane.name}")
+        return next((i for i in self.items(self.main, "tool_result") if tool_id and i.tool_id == tool_id), None)
+
+    @staticmethod
+    def items(lane: Lane, *kinds: ItemKind) -> Iterator[Item]:
+        """Yield a lane's items of some kinds, in all branches."""
+        return (item for step in lane.steps.values() for item in step.items if item.kind in kinds)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """Return what all calls took, subagents included, by model."""
+        totals: dict[str, Usage] = {}
+        for lane in self.all_lanes:
+            for step in lane.steps.values():
+                if step.usage is not None:
+                    totals[step.model] = totals.get(step.model, Usage()) + step.usage
+        return totals
