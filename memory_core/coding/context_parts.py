@@ -1,0 +1,184 @@
+"""Parts of the prompt of each call: the API's number of tokens, shared out over the items of the session. Pure.
+
+The API counts a prompt as a whole. Between two calls of a window it grows by the items in between, so their sizes are
+known; within them the growth is shared out by our own count. What is in no item (system prompt, tools, memory files
+that are loaded at the start) is the remainder: `UNSEEN`. The parts of a call always add up to the API's number.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_core.coding.coding_session import Branch, Call, Window
+from memory_core.coding.transcript import Item
+
+UNSEEN = "System, tools, and what the file does not hold"
+"""Part of a prompt that no item explains."""
+
+SUBAGENTS = frozenset({"Task", "Agent"})
+"""Tools that start a subagent."""
+
+MIN_RATIO, MAX_RATIO = 0.5, 2.0
+"""Least and most tokens of the API for one token of ours: outside of these, something else came or went."""
+
+USUAL_RATIO = 1.2
+"""Tokens of the API for one of ours, where a window has too few calls to tell."""
+
+FRAMES = {"tool_call": 50, "tool_result": 25}
+"""Tokens around a call of a tool and its result, beside their texts: ids, names, JSON. Measured as the growth of
+prompts by calls with next to no text, in sessions of Claude Code 2.1."""
+
+MIN_CALLS = 3
+"""Calls of a window that tell its ratio."""
+
+Count = Callable[[str], int]
+"""Counter of a text's tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallParts:
+    """The prompt of one call by parts."""
+
+    call: Call
+    parts: Mapping[str, int]
+    """Tokens by part, `UNSEEN` included; they add up to the prompt's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedItem:
+    """An item with its size, and whether anything refers to it."""
+
+    item: Item
+    part: str
+    tokens: int
+    calls: int
+    """Calls that it was sent with."""
+    referred: bool | None
+    """False if no later answer or call has a word that this result was the first to bring; None for other items."""
+
+
+def part_of(item: Item) -> str:
+    """Return the part of a prompt that an item is in."""
+    match item.kind:
+        case "user":
+            return "User"
+        case "assistant":
+            return "Assistant"
+        case "summary":
+            return "Summary"
+        case "tool_call":
+            return "Tool calls"
+        case "tool_result" if item.tool in SUBAGENTS:
+            return "Results of subagents"
+        case "tool_result":
+            return f"Results of {item.tool or 'tools'}"
+        case "thinking":
+            return "Thinking"
+        case _:
+            return "Memory files" if item.path.endswith(".md") else "Added by the program"
+
+
+class Sizes:
+    """Sizes of all items of a branch, in tokens of the model's API."""
+
+    def __init__(self, branch: Branch, count: Count) -> None:
+        self._count = count
+        self._counted: dict[tuple[str, int, int], int] = {}
+        self.of_window = {window.number: self._sizes(window) for window in branch.windows}
+
+    def counted(self, item: Item) -> int:
+        """Return an item's size as we count it: of a text that is held in part, in proportion."""
+        key = item.lane, item.line, item.part
+        if key not in self._counted:
+            tokens = self._count(item.text) * item.characters / len(item.text) if item.text else 0
+            self._counted[key] = round(tokens) + FRAMES.get(item.kind, 0)
+        return self._counted[key]
+
+    def _sizes(self, window: Window) -> list[float]:
+        counts = [self.counted(item) for item in window.items]
+        growths = [
+            (before.sent, after.sent, after.usage.prompt - before.usage.prompt)
+            for before, after in zip(window.calls, window.calls[1:], strict=False)
+        ]
+        ratios = [
+            growth / ours
+            for first, end, growth in growths
+            if (ours := sum(counts[first:end])) and MIN_RATIO <= growth / ours <= MAX_RATIO
+        ]
+        # The median: single calls also carry reminders and other text that the file does not hold.
+        usual = sorted(ratios)[len(ratios) // 2] if len(ratios) >= MIN_CALLS else USUAL_RATIO
+        sizes = [usual * tokens for tokens in counts]
+        for first, end, growth in growths:
+            # Where the growth cannot come from these items, the remainder takes it.
+            ours = sum(counts[first:end])
+            if ours and MIN_RATIO <= growth / ours <= MAX_RATIO:
+                sizes[first:end] = [tokens * growth / ours for tokens in counts[first:end]]
+        return sizes
+
+
+def parts_over_calls(branch: Branch, sizes: Sizes) -> list[CallParts]:
+    """Return the parts of every call's prompt, in order."""
+    result = []
+    for window in branch.windows:
+        sized = sizes.of_window[window.number]
+        totals: dict[str, float] = {}
+        done = 0
+        cleared = sorted((place, id) for id, place in window.cleared.items())
+        for call in window.calls:
+            for place in range(done, call.sent):
+                part = part_of(window.items[place])
+                totals[part] = totals.get(part, 0) + sized[place]
+            done = call.sent
+            # Results that a program cleared were in earlier prompts only.
+            while cleared and cleared[0][0] < call.sent:
+                _, id = cleared.pop(0)
+                for place in range(call.sent):
+                    gone = window.items[place]
+                    if gone.kind == "tool_result" and gone.tool_id == id:
+                        totals[part_of(gone)] -= sized[place]
+            result.append(CallParts(call, _adding_up(totals, call.usage.prompt)))
+    return result
+
+
+def _adding_up(totals: Mapping[str, float], prompt: int) -> dict[str, int]:
+    """Round the parts, and add the remainder; if they exceed the prompt, all are shortened alike."""
+    explained = sum(totals.values())
+    scale = min(1.0, prompt / explained) if explained else 1.0
+    parts = {part: rounded for part, tokens in totals.items() if (rounded := int(tokens * scale))}
+    return {UNSEEN: prompt - sum(parts.values()), **parts}
+
+
+_TERM = re.compile(r"[A-Za-z_][\w./-]{4,}")
+"""A word that can tell one result from another: names of files, functions and variables."""
+
+
+def sized_items(branch: Branch, sizes: Sizes) -> list[SizedItem]:
+    """Return every item of a branch with its size, the largest first.
+
+    A result of a tool is referred to if a later answer, or a later call of a tool, has a word that nothing before this
+    result had. Inferred from words alone: a model may use a text without repeating a word of it.
+    """
+    result = []
+    for window in branch.windows:
+        referred = _referred(window.items)
+        sized = sizes.of_window[window.number]
+        for place, item in enumerate(window.items):
+            calls = sum(call.sent > place for call in window.calls)
+            if calls and place >= window.carried:
+                result.append(SizedItem(item, part_of(item), round(sized[place]), calls, referred[place]))
+    return sorted(result, key=lambda one: -one.tokens)
+
+
+def _referred(items: Sequence[Item]) -> list[bool | None]:
+    terms = [set(_TERM.findall(item.text)) for item in items]
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for place, item in enumerate(items):
+        for term in terms[place]:
+            first.setdefault(term, place)
+        if item.kind in ("assistant", "tool_call"):
+            last.update(dict.fromkeys(terms[place], place))
+    return [
+        any(first[term] == place < last.get(term, -1) for term in terms[place]) if item.kind == "tool_result" else None
+        for place, item in enumerate(items)
+    ]
