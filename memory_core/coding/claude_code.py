@@ -48,7 +48,7 @@ _PROGRESS = {
     "search_results_received": "progress of a tool",
 }
 
-_COUNTS = re.compile(rb'"usage":|"compact_boundary"|"type":"(?:summary|ai-title|custom-title)"|"content":"')
+_COUNTS = re.compile(rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title)"|"content": ?"')
 
 _PATHS = ("file_path", "notebook_path", "path")
 """Arguments that name the file a tool works on."""

@@ -23,7 +23,7 @@ _INJECTED = re.compile(
 _SUMMARY = re.compile(r"\s*(?:<context_summary|Another language model started to solve this problem)")
 """Beginnings of the summary in a replaced history."""
 
-_COUNTS = re.compile(rb'"token_count"|"compacted"|"session_meta"|"turn_context"|"role":"user"')
+_COUNTS = re.compile(rb'"token_count"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"')
 
 
 class CodexReader:

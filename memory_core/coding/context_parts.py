@@ -57,6 +57,19 @@ class SizedItem:
     """False if no later answer or call has a word that this result was the first to bring; None for other items."""
 
 
+MAX_KNOWN = 200_000, 1_000_000
+"""Context windows of the models, in tokens, the usual one first."""
+
+
+def model_limit(calls: Sequence[Call], reported: str | None) -> int:
+    """Return the context window in tokens: as the program reports it, else the smallest usual one that fits all calls."""
+    if reported:
+        return int(reported)
+    largest = max((call.usage.prompt for call in calls), default=0)
+    return next((size for size in MAX_KNOWN if size >= largest), largest)
+
+
+
 def part_of(item: Item) -> str:
     """Return the part of a prompt that an item is in."""
     match item.kind:
