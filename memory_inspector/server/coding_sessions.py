@@ -1,0 +1,122 @@
+"""Sessions of coding agents that this server has open, shared by all visitors; read from their files, never written.
+
+A visitor names a session by its id in the listing, so no address can lead to another file.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar
+
+from memory_core.coding.coding_session import Branch, CodingSession
+from memory_core.coding.context_parts import Sizes
+from memory_core.coding.listing import Listing, Overview
+from memory_core.coding.project import LostInstruction, lost_instructions
+from memory_core.tokens import default_counter
+from memory_inspector.reading.coding_homes import listing_of_environment
+from memory_inspector.reading.lru_cache import LruCache
+
+T = TypeVar("T")
+
+Losses = tuple[list[LostInstruction], list[str]]
+"""Statements of many sessions, those lost most often first, and sentences on sessions that are left out."""
+
+MAX_OPEN = 4
+"""Sessions that are held in memory at once."""
+
+LIST_SECONDS = 0.5
+"""Seconds in which a look at the list reads what is new; what is left is read at the next looks."""
+
+
+class OpenSession:
+    """A session that is followed. What was worked out from it is dropped when its files grow."""
+
+    def __init__(self, overview: Overview) -> None:
+        self.overview = overview
+        self.session = CodingSession(overview.path, overview.reader)
+        self.revision = 0
+        """Number of times at which something new was read."""
+        self._lock = threading.RLock()
+        self._results: dict[object, object] = {}
+
+    def follow(self) -> int:
+        """Read what is new; return the revision.
+
+        Raises:
+            FormatError: the session's file is gone, or may not be read.
+        """
+        with self._lock:
+            if self.session.follow():
+                self.revision += 1
+                self._results.clear()
+            return self.revision
+
+    @contextmanager
+    def held(self) -> Iterator[CodingSession]:
+        """Keep other visitors from reading on while a page is drawn from the session."""
+        with self._lock:
+            yield self.session
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """Return a result that is worked out once for each revision."""
+        with self._lock:
+            if key not in self._results:
+                self._results[key] = make()
+            return self._results[key]  # type: ignore[return-value]
+
+    def sizes(self, branch: Branch) -> Sizes:
+        """Return the sizes of a branch's items."""
+        return self.once(("sizes", branch.number), lambda: Sizes(branch, default_counter().text))
+
+
+class CodingSessions:
+    """The listing, and the sessions of it that are open."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._lock = threading.Lock()
+        self._open: LruCache[OpenSession] = LruCache(MAX_OPEN)
+        self._losses: LruCache[Losses] = LruCache(MAX_OPEN)
+
+    def look(self) -> tuple[list[Overview], list[str]]:
+        """Return the sessions, newest first, and sentences on folders that cannot be read."""
+        with self._lock:
+            return self._listing.look(LIST_SECONDS), list(self._listing.problems)
+
+    def open(self, id: str) -> OpenSession | None:
+        """Return the session with an id of the listing, followed to its present end; None if there is none.
+
+        Raises:
+            FormatError: its file may not be read.
+        """
+        with self._lock:
+            opened = self._open.get(id)
+            if opened is None:
+                overview = self._listing.of(id)
+                if overview is None:
+                    self._listing.look(0)
+                    overview = self._listing.of(id)
+                if overview is None:
+                    return None
+                overview.follow()  # its title, where the list was not looked at
+                opened = OpenSession(overview)
+                self._open.put(id, opened)
+        opened.follow()
+        return opened
+
+    def losses(self, overviews: Sequence[Overview]) -> Losses:
+        """Return what compactions lost in some sessions, worked out again when one of them grows."""
+        key = repr([(one.id, one.size) for one in overviews if one.compactions])
+        found = self._losses.get(key)
+        if found is None:
+            # Without a compaction nothing can be lost, and reading such a session takes as long.
+            found = lost_instructions(CodingSession(one.path, one.reader) for one in overviews if one.compactions)
+            self._losses.put(key, found)
+        return found
+
+
+@cache
+def coding_sessions() -> CodingSessions:
+    """Return the sessions of this server's environment."""
+    return CodingSessions(listing_of_environment())
