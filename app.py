@@ -35,7 +35,7 @@ with drawing.together((page.url_path, state.selected_session())):
         session = draw_sidebar(sessions)
     header.draw_header(page)
     menu.draw()
-    nav.name_tab(page.title, session if page.url_path not in header.WITHOUT_CLOCK else None)
+    nav.name_tab(page.title, session if page.title not in header.WITHOUT_CLOCK else None)
     keys.listen(page)
     page.run()
 warm_up.page_is_out()

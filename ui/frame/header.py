@@ -32,8 +32,8 @@ from ui.tab.view import View, memory_of, news, opened
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
 
-WITHOUT_CLOCK = ("sessions",)
-"""Pages that do not show a single session at a single turn."""
+WITHOUT_CLOCK = (nav.title("sessions"), nav.title("code"))
+"""Titles of pages that do not show a single session at a single turn."""
 
 TAKEN_OVER = (
     "You took over a session in which an agent works: your changes are in its next prompt. The agent keeps running."
@@ -54,7 +54,7 @@ def draw_header(page: "Page") -> None:
     session_id = state.selected_session()
     # The menu asks for this when it is drawn again after the header.
     state.saw_graph(_has_graph(session_id))
-    clock = page.url_path not in WITHOUT_CLOCK
+    clock = page.title not in WITHOUT_CLOCK
     view, being_read = _opened(session_id) if clock and session_id else (None, None)
     _being_read.set(being_read)
     latest = view.latest_turn if view else 0

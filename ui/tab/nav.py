@@ -5,6 +5,7 @@ process. When the first request to a new server is a deep link, it runs that pag
 detects this and restarts the run inside the app.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType, MappingProxyType
@@ -63,7 +64,10 @@ MENU: Mapping[str, Mapping[str, str]] = {
 }
 """The pages by group, named as their files, each with its icon."""
 
-TITLES: Mapping[str, str] = {"trace": "Where did it go?"}
+CODING = "MEMORY_INSPECTOR_CODE"
+"""Environment variable that is set where the app shows sessions of coding agents on this machine."""
+
+TITLES: Mapping[str, str] = {"trace": "Where did it go?", "code": "Coding agents"}
 """Titles of pages that differ from their file's name."""
 
 
@@ -77,15 +81,27 @@ def icon(page: str) -> str:
     return next(f":material/{pages[page]}:" for pages in MENU.values() if page in pages)
 
 
+def reads_coding_agents() -> bool:
+    """Return whether this server was started to show sessions of coding agents."""
+    return bool(os.environ.get(CODING))
+
+
 def build_pages() -> Mapping[str, Sequence["Page"]]:
     """The menu, by group; hidden pages have no line in it.
 
-    Chat is included twice: at its own URL, which links use, and as the default page.
+    Chat is included twice: at its own URL, which links use, and as the default page. Where the app was started for
+    coding agents, their page is the default instead.
     """
+    coding = reads_coding_agents()
     menu = {group: [_page(stem, icon(stem)) for stem in pages] for group, pages in MENU.items()}
     # Streamlit serves the default page at `/` only, so that Chat needs a second entry to keep an address of its own.
-    menu["Watch"].insert(1, _page("chat", icon("chat"), url_path="home", default=True, visibility="hidden"))
+    menu["Watch"].insert(1, _page("chat", icon("chat"), url_path="home", default=not coding, visibility="hidden"))
     menu["Find out"].append(_page("sessions", ":material/folder_open:", visibility="hidden"))
+    agents = [_page("code", ":material/terminal:", visibility="visible" if coding else "hidden")]
+    if coding:
+        agents.append(_page("code", ":material/terminal:", url_path="start", default=True, visibility="hidden"))
+        return {"Coding agents": agents, **menu}
+    menu["Find out"] += agents
     return menu
 
 

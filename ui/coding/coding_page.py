@@ -1,0 +1,122 @@
+"""The page Coding agents: the list of sessions, or one of them in five views."""
+
+from time import time
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.coding.coding_session import Branch, CodingSession
+from memory_core.coding.prices import cost_of
+from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from ui.coding import call_view, compaction_view, phrase_view, session_list, source_view
+from ui.coding.quoting import quoted, zone
+from ui.parts.components import choose_view, empty, heading
+from ui.tab import live, nav, state
+
+VIEWS = {
+    "compactions": "Compactions",
+    "prompts": "Prompts",
+    "follow": "Follow a phrase",
+    "memory": "Memory files",
+    "records": "Records",
+}
+
+VIEW = "code__view"
+
+
+def draw() -> None:
+    """Draw the session that the address names, or the list of all."""
+    if not nav.reads_coding_agents():
+        empty(
+            "Not started for coding agents.",
+            "Run memory-inspector code: it reads the sessions of Claude Code and Codex on this machine.",
+        )
+        return
+    id = st.query_params.get(session_list.CODE)
+    if id is None:
+        session_list.draw()
+        return
+    try:
+        opened = coding_sessions().open(id)
+        if opened is None:
+            st.warning("This session is not on this machine any more.")
+            _back()
+            return
+        with opened.held() as session:
+            _draw_session(opened, session)
+    except MemoryInspectorError as error:
+        st.error(plain(str(error)))
+        _back()
+
+
+def _back() -> None:
+    st.button("All sessions", icon=":material/arrow_back:", key="code__back", type="tertiary", on_click=_to_list)
+
+
+def _to_list() -> None:
+    for name in (session_list.CODE, phrase_view.WORDS, "view"):
+        state.write_address(name, None)
+
+
+def _draw_session(opened: OpenSession, session: CodingSession) -> None:
+    seen = opened.revision
+    branches = session.main.branches
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        _back()
+        heading(quoted(opened.overview.title or opened.overview.path.stem, 80))
+    _facts(opened, session)
+    if not branches:
+        empty("Nothing was said yet.", "The file has no message so far. This page follows it.")
+    else:
+        branch = _branch(branches)
+        views = {
+            "compactions": compaction_view.draw,
+            "prompts": call_view.draw,
+            "follow": phrase_view.draw,
+            "memory": source_view.draw_memory_files,
+            "records": source_view.draw_records,
+        }
+        views[choose_view(VIEWS, VIEW)](opened, session, branch)
+    if not state.dialog_open():
+        live.follow(opened.follow, seen)
+
+
+def _facts(opened: OpenSession, session: CodingSession) -> None:
+    """Draw what the session took, in one line of badges."""
+    overview, usage = opened.overview, session.usage()
+    cost = cost_of(usage)
+    calls = sum(step.usage is not None for step in session.main.steps.values())
+    with st.container(horizontal=True, gap="xsmall", key="code__facts"):
+        if overview.is_live(time()):
+            st.badge("live", icon=":material/sensors:", color="green", help="Written to in the last two minutes")
+        st.badge(overview.program, color="gray")
+        st.badge(plain(short(overview.project)), icon=":material/folder:", color="gray", help=plain(overview.folder))
+        st.badge(ago(overview.changed, time(), zone()), icon=":material/schedule:", color="gray")
+        st.badge(count(calls, "call"), color="gray")
+        total = sum(used.prompt + used.output for used in usage.values())
+        st.badge(f"{tokens(total)} tokens", color="gray", help="Sent and written in all calls, subagents included")
+        if cost is not None:
+            st.badge(f"${cost:,.2f}", color="gray", help="Estimated from list prices of February 2026")
+        if session.lanes:
+            st.badge(count(len(session.lanes), "subagent"), icon=":material/account_tree:", color="gray")
+
+
+def _branch(branches: list[Branch]) -> Branch:
+    """Draw the choice between branches, where there are several."""
+    if len(branches) == 1:
+        return branches[0]
+    number = st.selectbox(
+        "Branch",
+        range(len(branches)),
+        format_func=lambda n: f"{n + 1}: {count(len(branches[n].calls), 'call')}, {_ends(branches[n])}",
+        key="code__branch",
+        help="A rewind or an edited prompt begins another branch. The first was written to last.",
+        width=420,
+    )
+    return branches[number or 0]
+
+
+def _ends(branch: Branch) -> str:
+    said = [item for step in branch.steps for item in step.items if item.kind == "user"]
+    return f"ends with “{short(' '.join(said[-1].text.split()), 40)}”" if said else "nothing said by the user"

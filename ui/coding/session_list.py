@@ -1,0 +1,164 @@
+"""The list of coding agents' sessions, and what projects took by day."""
+
+from collections.abc import Sequence
+from functools import partial
+from time import time
+from typing import Any
+from zlib import crc32
+
+import streamlit as st
+
+from memory_core.coding.listing import Overview
+from memory_core.coding.project import by_project_and_day
+from memory_core.tracing.showing.replacements import mask_keys
+from memory_inspector.server.coding_sessions import coding_sessions
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from ui.coding.quoting import zone
+from ui.parts.components import choose_view, empty, filled_rows, heading, unseen_heading
+from ui.tab import live, state
+
+CODE = "code"
+"""URL parameter with the id of the session that is shown."""
+
+MAX_LOSSES = 200
+"""Statements of a project that are listed."""
+
+VIEWS = {"sessions": "Sessions", "projects": "Projects"}
+
+BESIDE_PIXELS, MIN_PIXELS = 300, 260
+
+
+def draw() -> None:
+    """Draw the list; it is redrawn as sessions are written to."""
+    overviews, problems = coding_sessions().look()
+    for problem in problems:
+        st.warning(plain(problem))
+    if not overviews:
+        empty(
+            "No sessions found.",
+            "Claude Code writes them to ~/.claude/projects, and Codex to ~/.codex/sessions. Others: see "
+            "memory-inspector code --help.",
+        )
+    elif choose_view(VIEWS, "code__list") == "sessions":
+        _table(overviews)
+    else:
+        _projects(overviews)
+    if not state.dialog_open():
+        live.follow(_news, _state_of(overviews))
+
+
+def _news() -> object:
+    return _state_of(coding_sessions().look()[0])
+
+
+def _state_of(overviews: Sequence[Overview]) -> object:
+    now = time()
+    return [(one.id, one.size, one.read, one.is_live(now)) for one in overviews]
+
+
+def _table(overviews: Sequence[Overview]) -> None:
+    unread = sum(not one.read for one in overviews)
+    compactions = sum(one.compactions for one in overviews)
+    text = f"{count(len(overviews), 'session')} · {count(compactions, 'compaction')}"
+    st.markdown(text + (f" · {tokens(unread)} still to be counted" if unread else ""))
+    key = f"code__sessions_{crc32(chr(0).join(one.id for one in overviews).encode()):x}"  # rows are numbers
+    number = partial(st.column_config.NumberColumn, width="small")
+    unseen_heading("List of coding agents' sessions")
+    filled_rows("code__rows", len(overviews), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
+        [_row(one) for one in overviews],
+        hide_index=True,
+        height="stretch",
+        key=key,
+        on_select=lambda: _open([one.id for one in overviews], st.session_state[key].selection.rows),
+        selection_mode="single-row",
+        placeholder="–",
+        column_config={
+            "Session": st.column_config.TextColumn(width="medium", help="Its title, or what the user said first"),
+            "Compactions": number(),
+            "Tokens": number(format="localized", help="Sent and written in all calls, without subagents"),
+            "Cost": number(format="$%.2f", help="Estimated from list prices of February 2026"),
+            "Calls": number(format="localized"),
+            "Written": st.column_config.TextColumn(width="small"),
+        },
+        alt=f"{count(len(overviews), 'session')} of coding agents, newest first",
+    )
+    st.markdown(":gray[Select a session to open it. Nothing is ever written to these files.]")
+
+
+def _row(one: Overview) -> dict[str, Any]:
+    now = time()
+    return {
+        "Session": mask_keys(one.title) or one.path.stem,
+        "Project": one.project,
+        "Compactions": one.compactions,
+        "Tokens": one.tokens if one.read else None,
+        "Cost": one.cost,
+        "Calls": one.calls,
+        "Written": "live" if one.is_live(now) else ago(one.changed, now, zone()),
+        "Program": one.problem or one.program,
+    }
+
+
+def _open(ids: Sequence[str], rows: Sequence[int]) -> None:
+    # A click may come for a longer list than the one that is drawn now.
+    if rows and rows[0] < len(ids):
+        state.write_address(CODE, ids[rows[0]])
+
+
+def _projects(overviews: Sequence[Overview]) -> None:
+    """Draw what projects took by day, and what was lost most often in one of them."""
+    rows = by_project_and_day(overviews)
+    st.dataframe(
+        [
+            {
+                "Day": row.day,
+                "Project": row.project,
+                "Sessions": row.sessions,
+                "Compactions": row.compactions,
+                "Tokens": row.tokens,
+                "Cost": row.dollars if not row.without_price else None,
+            }
+            for row in rows
+        ],
+        hide_index=True,
+        key="code__days",
+        placeholder="–",
+        column_config={
+            "Tokens": st.column_config.NumberColumn(format="localized"),
+            "Cost": st.column_config.NumberColumn(format="$%.2f", help="Estimated from list prices of February 2026"),
+        },
+        alt="Projects by day, newest first",
+    )
+    names = list(dict.fromkeys(row.folder for row in rows))
+    folder = st.selectbox("Project", names, key="code__project", format_func=lambda name: short(name, 80))
+    _losses([one for one in overviews if folder == (one.folder or str(one.path.parent))])
+
+
+def _losses(overviews: Sequence[Overview]) -> None:
+    with st.spinner("Comparing statements with summaries …"):
+        rows, notes = coding_sessions().losses(overviews)
+    heading("Lost most often", "\n:small[:gray[What the user said before compactions]]", level=3)
+    for note in notes:
+        st.warning(plain(note))
+    if not rows:
+        st.markdown(":gray[Nothing the user said crossed a compaction.]")
+        return
+    st.dataframe(
+        [
+            {
+                "Statement": short(mask_keys(row.text), 200),
+                "Rule": "rule" if row.is_rule else "",
+                "Compactions": row.fates.total(),
+                "Lost": row.lost,
+                "Said again": row.fates["said_again"],
+                "Read again": row.fates["read_again"],
+                "Calls until back": row.median_until_back,
+            }
+            for row in rows[:MAX_LOSSES]
+        ],
+        hide_index=True,
+        key="code__losses",
+        placeholder="–",
+        column_config={"Statement": st.column_config.TextColumn(width="large")},
+        alt="Statements of the user, those that summaries lacked most often first",
+    )
