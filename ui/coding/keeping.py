@@ -1,0 +1,50 @@
+"""The dialog with the sentence that would have kept a statement, to copy into a memory file. It writes nothing."""
+
+from time import time
+
+import streamlit as st
+
+from memory_core.coding.coding_session import Branch
+from memory_core.coding.memory_files import MemoryFile, Suggestion, memory_files, suggestion
+from memory_core.tokens import default_counter
+from memory_inspector.server.coding_sessions import OpenSession
+from memory_inspector.wording.formatting import ago, count, plain, tokens
+from ui.coding.quoting import quoted, zone
+from ui.parts.components import error_inside
+
+
+def files_of(opened: OpenSession) -> list[MemoryFile]:
+    """Return the memory files of the session's project, read once while the page is open."""
+    return opened.once("memory files", lambda: memory_files(opened.session, default_counter().text))
+
+
+def button(statement: str, key: str, opened: OpenSession, branch: Branch) -> None:
+    """Draw the button that opens the dialog for a statement."""
+    if st.button("Keep it", icon=":material/bookmark_add:", key=f"code__keep_{key}", type="tertiary"):
+        _dialog(statement, opened, branch)
+
+
+@st.dialog("What would have kept it", width=640, icon=":material/bookmark_add:", on_dismiss="rerun")
+@error_inside
+def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
+    with st.spinner("Reading the project's memory files …"), opened.held() as session:
+        found = suggestion(statement, files_of(opened), branch, default_counter().text, session.program)
+    if found.already is not None:
+        file, quote, version = found.already
+        st.warning(f"{plain(file.name)} says it already: {quoted(quote, 200)}", icon=":material/info:")
+        if version.written is not None and version.written.at is not None:
+            st.markdown(
+                f":gray[Since {ago(version.written.at, time(), zone())}: {quoted(version.written.note or '', 120)}]"
+            )
+    st.markdown(f"A line for **{plain(found.name)}**:")
+    st.code(found.line, language=None, wrap_lines=True)
+    st.markdown(_cost(found))
+    st.markdown(":small[:gray[Copy it: nothing is ever written into your project.]]")
+
+
+def _cost(found: Suggestion) -> str:
+    dollars = "" if found.dollars is None else f", some ${found.dollars:,.4f} from the cache"
+    return (
+        f"{count(found.tokens, 'token')} in every call: {tokens(found.tokens * found.calls)} in the "
+        f"{count(found.calls, 'call')} of this session after it was said{plain(dollars)}."
+    )
