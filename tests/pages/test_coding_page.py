@@ -1,0 +1,105 @@
+"""The page Coding agents, drawn and clicked in this process, on small sessions of our own."""
+
+import pytest
+from coding_sessions import RULE, TASK, ClaudeSession, session_that_lost_a_rule
+from pages_driver import joined, opened
+
+from memory_inspector.server import coding_sessions
+
+NASTY = "Never use <img src=x onerror=alert(1)> or **bold** :red[r] in titles."
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty home of Claude Code; the page reads it, and a home of Codex that does not exist."""
+    monkeypatch.setenv("MEMORY_INSPECTOR_CODE", "1")
+    monkeypatch.setenv("MEMORY_INSPECTOR_CODE_CLAUDE", str(tmp_path / "projects"))
+    monkeypatch.setenv("MEMORY_INSPECTOR_CODE_CODEX", str(tmp_path / "sessions"))
+    coding_sessions.coding_sessions.cache_clear()
+    yield tmp_path / "projects"
+    coding_sessions.coding_sessions.cache_clear()
+
+
+def id_of(path):
+    return f"Claude Code/{path.parent.name}/{path.stem}"
+
+
+def page(path, **query):
+    app = opened(code=id_of(path), **query)  # started for coding agents, their page is the first
+    assert not app.exception
+    return app
+
+
+def test_without_the_command_no_session_is_read(home, monkeypatch):
+    path = session_that_lost_a_rule(home)
+    monkeypatch.delenv("MEMORY_INSPECTOR_CODE")
+    app = opened(page="code", code=id_of(path))
+    assert not app.exception
+    assert RULE.rstrip(".") not in joined(app)
+
+
+def test_the_list_has_what_each_session_took(home):
+    session_that_lost_a_rule(home)
+    app = opened()
+    assert not app.exception
+    rows = app.dataframe[0].value.to_dict("records")
+    assert [(row["Project"], row["Compactions"], row["Calls"], row["Written"]) for row in rows] == [
+        ("parser", 1, 4, "live")
+    ]
+    assert rows[0]["Tokens"] == 20_100 + 20_200 + 21_000 + 20_900 + 4 * 20
+
+
+def test_a_compaction_shows_the_rule_that_it_lost_first(home):
+    app = page(session_that_lost_a_rule(home))
+    text = joined(app)
+    assert text.rindex("Never touch the lockfile") < text.rindex("Add a test for the parser")
+    assert [badge for badge in ("gone", "kept") if badge in text] == ["gone", "kept"]
+
+
+def test_a_session_is_titled_by_what_the_user_said_first(home):
+    assert f"**{RULE} {TASK}**" in joined(page(session_that_lost_a_rule(home)))
+
+
+def test_following_the_rule_ends_at_the_compaction(home):
+    path = session_that_lost_a_rule(home)
+    assert "lost at compaction 1" in joined(page(path, view="follow", words=RULE))
+    app = page(path, view="follow", words=TASK)
+    assert "In the last prompt" in joined(app)
+
+
+def test_the_parts_of_the_chosen_call_add_up(home):
+    app = page(session_that_lost_a_rule(home), view="prompts")
+    parts = next(table.value for table in app.dataframe if "Share" in table.value)
+    assert parts["Tokens"].sum() == 21_000  # the call before the compaction
+    app.slider[0].set_value(4).run()
+    parts = next(table.value for table in app.dataframe if "Share" in table.value)
+    assert parts["Tokens"].sum() == 20_900
+
+
+@pytest.mark.parametrize("view", ["compactions", "prompts", "follow", "memory", "records"])
+def test_no_view_fails_on_a_session_without_a_message(home, view):
+    path = ClaudeSession(home / "-home-ana-parser" / "empty.jsonl").record("progress", data={"type": "x"}).path
+    assert "Nothing was said yet" in joined(page(path, view=view))
+
+
+def test_words_of_a_session_are_never_markup(home):
+    path = home / "-home-ana-parser" / "nasty.jsonl"
+    ClaudeSession(path).user(NASTY).answer("Yes.", prompt=900).compaction("Nothing.").answer("Go on.", prompt=800)
+    app = page(path)
+    assert not [each for each in app.markdown if "<img" in each.value.replace("\\<", "")]
+
+
+def test_keys_in_a_session_are_masked(home):
+    path = home / "-home-ana-parser" / "secret.jsonl"
+    key = "sk-proj-abc123def456ghi789jkl"
+    ClaudeSession(path).user(f"Always use the key {key} here.").answer("Yes.", prompt=900).compaction("It goes on.")
+    for view in ("compactions", "records"):
+        assert key not in joined(page(path, view=view))
+    assert key not in joined(page(path, view="follow", words="Always use the key"))
+
+
+def test_an_address_cannot_lead_to_another_file(home):
+    session_that_lost_a_rule(home)
+    app = opened(code="Claude Code/../../etc/passwd")
+    assert not app.exception
+    assert "not on this machine" in " ".join(warning.value for warning in app.warning)
