@@ -57,9 +57,9 @@ class FileHistory:
 def repository_in(folder: Path) -> Repository | None:
     """Return the git repository whose top folder this is; None if the folder is not the top of a repository."""
     git = folder / ".git"
-    if git.is_dir():
-        return Repository(git, git)
     try:
+        if git.is_dir():
+            return Repository(git, git)
         link = git.read_text(encoding="utf-8", errors="replace") if git.is_file() else ""
         worktree = folder / link.removeprefix("gitdir:").strip()
         back, common = worktree / "gitdir", worktree / "commondir"

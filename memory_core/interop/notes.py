@@ -77,7 +77,7 @@ def read_folder(folder: Path) -> StoredConversation:
     """
     folder = folder.resolve()
     left_out = _LeftOut()
-    root, git = _repository(folder)
+    root, git = repository_above(folder)
     inside = "" if folder == root else folder.relative_to(root).as_posix()
     try:
         return _notes(folder.name, [*_files_of(folder, left_out)], left_out, git=git, inside=inside)
@@ -93,13 +93,13 @@ def folder_fingerprint(folder: Path) -> object:
         OSError: The folder cannot be read.
     """
     files = [(file.path, file.size, file.at) for file in _files_of(folder, _LeftOut())]
-    _, git = _repository(folder)
+    _, git = repository_above(folder)
     # Every commit appends to the log of HEAD, and a switch of branches rewrites HEAD.
     read = [git.worktree / "HEAD", git.common / "packed-refs", git.worktree / "logs/HEAD"] if git is not None else []
     return files, [entry.stat().st_mtime_ns for entry in read if entry.exists()]
 
 
-def _repository(folder: Path) -> tuple[Path, Repository | None]:
+def repository_above(folder: Path) -> tuple[Path, Repository | None]:
     """Return the top folder of the git repository that a folder is in, with the repository; else the folder itself."""
     parents = ((parent, repository_in(parent)) for parent in (folder, *folder.parents))
     return next(((parent, git) for parent, git in parents if git is not None), (folder, None))
@@ -242,7 +242,7 @@ def _notes(
             left_out[f"above the first {MAX_NOTES} notes"] += 1
         elif file.size > MAX_NOTE_BYTES:
             left_out[f"larger than {MAX_NOTE_BYTES // 1024} KB"] += 1
-        elif (text := _text(file.read())) is None:
+        elif (text := note_text(file.read())) is None:
             left_out["not UTF-8 text, or larger than it says"] += 1
         else:
             texts[file.path] = text, file.at
@@ -251,10 +251,10 @@ def _notes(
     prefix = f"{inside}/" if inside else ""
     wanted = [f"{prefix}{path}" for path in texts]
     # Each note's versions come from commits, so that its past can be opened like that of any block.
-    history = read_history(git, wanted, _text) if git is not None else FileHistory({}, ("it has no git history",))
+    history = read_history(git, wanted, note_text) if git is not None else FileHistory({}, ("it has no git history",))
     names = BlockNames()
     blocks = tuple(
-        MirroredBlock(names.free(path), (*_versions(history.versions.get(f"{prefix}{path}", []), text, at),))
+        MirroredBlock(names.free(path), (*note_versions(history.versions.get(f"{prefix}{path}", []), text, at),))
         for path, (text, at) in texts.items()
     )
     tokens = sum(len(text) for text, _ in texts.values()) // CHARACTERS_PER_TOKEN
@@ -263,14 +263,15 @@ def _notes(
     )
 
 
-def _versions(had: Sequence[TextVersion], text: str, at: float | None) -> Iterator[TextVersion]:
+def note_versions(had: Sequence[TextVersion], text: str, at: float | None) -> Iterator[TextVersion]:
     """Yield the committed versions, then the file's current text if it differs."""
     yield from had
     if not had or had[-1].text != text:
         yield TextVersion(text, Written(at, "not committed" if had else None))
 
 
-def _text(data: bytes) -> str | None:
+def note_text(data: bytes) -> str | None:
+    """Return the text of a note; None if it is larger than a note may be, or not UTF-8."""
     if len(data) > MAX_NOTE_BYTES or b"\x00" in data:
         return None
     try:
