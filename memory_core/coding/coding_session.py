@@ -9,7 +9,7 @@ they stand in the file.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -242,7 +242,8 @@ class Lane:
             step = Step(id, record.line, before if before != id else None, at=record.at, side=record.side)
             self.steps[id] = step
         for item in record.items:
-            step.items.append(item.held(MAX_CHARACTERS if self._held < MAX_HELD else MAX_BEGINNING))
+            held = item.held(MAX_CHARACTERS if self._held < MAX_HELD else MAX_BEGINNING)
+            step.items.append(replace(held, lane=self.name) if self.name else held)
             self._held += len(step.items[-1].text)
             if item.kind == "tool_call":
                 self._caller[item.tool_id] = id

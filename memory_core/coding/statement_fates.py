@@ -135,6 +135,8 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
     subagents = tuple(
         Sighting(item, None)
         for other in session.lanes.values()
+        # The agent by which Claude Code compacts answers with the summary, which the session has.
+        if not other.name.startswith("acompact-")
         for item in session.items(other, "user", "assistant", "tool_call", "tool_result", "injected")
         if wanted.word_for_word(other.whole(item))
     )
