@@ -5,10 +5,12 @@ its own sessions alone, and is named.
 """
 
 import fnmatch
+import glob
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from memory_core.coding.claude_code import ClaudeCodeReader
@@ -16,7 +18,7 @@ from memory_core.coding.codex import CodexReader
 from memory_core.coding.prices import cost_of
 from memory_core.coding.record_file import BadLine, RecordFile
 from memory_core.coding.transcript import RecordReader, Usage
-from memory_core.errors import FormatError
+from memory_core.errors import FormatError, NotFoundError
 
 LIVE_SECONDS = 120
 """Seconds since a file was last written to, within which its session counts as live."""
@@ -44,6 +46,20 @@ def homes(claude: Path | None = None, codex: Path | None = None) -> list[Home]:
         Home(ClaudeCodeReader, claude or config / "projects", "*.jsonl", 1),
         Home(CodexReader, codex or codex_home / "sessions", "rollout-*.jsonl"),
     ]
+
+
+def home_of_file(path: Path) -> Home:
+    """Return a home that holds one session's file alone; the program is told by its first 50 records.
+
+    Raises:
+        FormatError: the file cannot be read, or is not a session of these programs.
+    """
+    lines = [(line, record) for line, record in islice(RecordFile(path).new_records(), 50)]
+    for reader in (ClaudeCodeReader, CodexReader):
+        read = [value for line, record in lines if isinstance(record, dict) for value in reader().read(record, line)]
+        if not all(record.left_out.startswith("unknown") for record in read):
+            return Home(reader, path.absolute().parent, glob.escape(path.name), 0)
+    raise FormatError(f"{path.name} is not a session of Claude Code or Codex.")
 
 
 @dataclass(slots=True)
@@ -81,6 +97,11 @@ class Overview:
     def project(self) -> str:
         """Name of the folder that the agent worked in, or of the folder of the file while that is unknown."""
         return Path(self.folder).name or self.path.parent.name
+
+    @property
+    def name(self) -> str:
+        """Id that the program gave it."""
+        return self.path.stem[-36:]  # Codex writes the time before it
 
     @property
     def read(self) -> bool:
@@ -149,10 +170,10 @@ class Listing:
         Sessions that were not reached have their name, size and time, and are read by later calls.
         """
         self.problems = []
-        present = {}
+        present: dict[Path, Overview] = {}
         for home in self.homes:
             for path, size, changed in self._files(home):
-                overview = self._overviews.get(path)
+                overview = self._overviews.get(path) or present.get(path)
                 if overview is None:
                     id = "/".join([home.reader.program, *path.relative_to(home.folder).with_suffix("").parts])
                     overview = Overview(path, home.reader, id, changed, size)
@@ -172,6 +193,26 @@ class Listing:
         """Return the session with an id, by comparing ids only: none of them is used as a path."""
         return next((overview for overview in self._overviews.values() if overview.id == id), None)
 
+    def find(self, name: str = "latest") -> Overview:
+        """Return the latest session, or the one whose id or name begins with a text; the text is not used as a path.
+
+        Raises:
+            NotFoundError: there is none, or there are several.
+        """
+        sessions = self.look(0)
+        # A whole id counts before the beginnings of others.
+        matching = [one for one in sessions if name in (one.id, "latest")][:1] or [
+            one for one in sessions if any(text.startswith(name) for text in (one.id, one.path.stem, one.name))
+        ]
+        if len(matching) != 1:
+            places = " or ".join(str(home.folder) for home in self.homes)
+            problem = f"{len(matching)} sessions have a name that" if matching else "No session has a name that"
+            none = f"There is no session of a coding agent in {places}."
+            raise NotFoundError(f"{problem} begins with “{name[:60]}”." if sessions else none)
+        if not matching[0].read:
+            matching[0].follow()
+        return matching[0]
+
     def _files(self, home: Home) -> Iterator[tuple[Path, int, float]]:
         def denied(error: OSError) -> None:
             if not isinstance(error, FileNotFoundError):
@@ -181,7 +222,9 @@ class Listing:
         for folder, _, names in os.walk(home.folder, onerror=denied):
             depth = len(Path(folder).relative_to(home.folder).parts)
             for name in fnmatch.filter(names, home.names):
-                if name.startswith("agent-") or home.depth not in (None, depth):  # subagents belong to their session
+                # Subagents belong to their session, unless one was given by hand.
+                whole = not name.startswith("agent-") or home.names == glob.escape(name)
+                if not whole or home.depth not in (None, depth):
                     continue
                 path = Path(folder, name)
                 try:
