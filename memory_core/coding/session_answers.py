@@ -1,0 +1,158 @@
+"""Answers about a coding agent's session as plain values, for JSON and sentences. Quotes are masked and shortened."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from memory_core.coding.coding_session import Branch, Call, CodingSession, Window
+from memory_core.coding.listing import Overview
+from memory_core.coding.lost_statements import has_summary, lost_statements, nearest_said
+from memory_core.coding.statement_fates import Sighting, Trail, follow_phrase
+from memory_core.coding.transcript import Boundary, Item
+from memory_core.errors import MessageError
+from memory_core.text import shortened
+from memory_core.tracing.showing.replacements import mask_keys
+from memory_core.tracing.values import Verdict
+
+QUOTED, MAX_LOSSES = 300, 50
+"""Maximum characters of a quoted text, and number of lost statements that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrailStage:
+    """A stage of a phrase's way through a session; all are observed, as no program records what it left out."""
+
+    name: str
+    """`said`, `sent`, `compaction`, `again`, `subagents`, `other_branches` or `last_call`."""
+    verdict: Verdict
+    values: Mapping[str, Any]
+
+
+def trail_stages(trail: Trail) -> Iterator[TrailStage]:
+    """Yield the stages of a phrase in their order, window by window."""
+    yield TrailStage("said", "passed" if trail.sightings else "lost", _seen(trail.sightings))
+    crossings = {crossing.window.number: crossing for crossing in trail.crossings}
+    calls = [call for call, _ in trail.in_prompt]
+    for number in sorted({call.window.number for call in calls} | crossings.keys()):
+        if crossing := crossings.get(number):
+            about = _compaction(crossing.window, calls)
+            held = crossing.fate in ("kept", "reworded")
+            # A summary that cannot be read proves no loss.
+            verdict: Verdict = "passed" if held else "lost" if about["readable"] else "unknown"
+            near = {"nearest": quotable(crossing.quote), "shared": crossing.shared, "stems": len(trail.wanted.stems)}
+            yield TrailStage("compaction", verdict, {**about, "fate": crossing.fate, **near})
+            if crossing.again:
+                yield TrailStage("again", "passed", _seen(crossing.again))
+        # Within a window a prompt loses only results of tools that are cleared.
+        runs = groupby((one for one in trail.in_prompt if one[0].window.number == number), lambda one: one[1])
+        if sent := [[call.number for call, _ in run] for has, run in runs if has]:
+            yield TrailStage("sent", "passed", {"calls": [(run[0], run[-1]) for run in sent]})
+    elsewhere: Mapping[str, tuple[Verdict, Sequence[tuple[object, Sighting]]]] = {
+        "subagents": ("passed", [(sighting.item.lane, sighting) for sighting in trail.subagents]),
+        "other_branches": ("not_reached", trail.other_branches),
+    }
+    for name, (verdict, seen) in elsewhere.items():
+        if seen:
+            names = list(dict.fromkeys(str(place) for place, _ in seen))
+            yield TrailStage(name, verdict, {"names": names, **_seen([sighting for _, sighting in seen])})
+    # What was said after the last call is in the next prompt.
+    waits = not calls or bool(trail.sightings and trail.sightings[-1].call is None)
+    verdict = "passed" if trail.reached else "waiting" if waits else "lost"
+    yield TrailStage("last_call", verdict, {"call": calls[-1].number if calls else None})
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A phrase that was followed through the latest branch of a session."""
+
+    overview: Overview
+    trail: Trail
+    nearest: tuple[Item, str, int] | None
+    """If the branch lacks it: the item and sentence that share most stems with it, and their number."""
+
+    def values(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "phrase": self.trail.wanted.text,
+            "session": session_values(self.overview),
+            "known": "observed",  # in the sense of a trace: no program reports what it left out
+            "in_last_prompt": self.trail.reached,
+            "stages": [
+                {"stage": stage.name, "verdict": stage.verdict, **stage.values} for stage in trail_stages(self.trail)
+            ],
+            "nearest": self.nearest and {**_item(self.nearest[0]), "sentence": quotable(self.nearest[1])},
+        }
+
+
+def follow_in(overview: Overview, phrase: str) -> Followed:
+    """Follow a phrase through a session of a listing.
+
+    Raises:
+        MessageError: the phrase is empty.
+        FormatError: the session's file may not be read.
+    """
+    if not phrase.strip():
+        raise MessageError("Type what the agent should have known.")
+    session, branch = _opened(overview)
+    trail = follow_phrase(session, phrase, branch)
+    return Followed(overview, trail, None if trail.sightings else nearest_said(session, trail.wanted, branch))
+
+
+def lost_values(overview: Overview) -> dict[str, Any]:
+    """Return the compactions of a session, and the user's statements that are gone since, rules first.
+
+    Raises:
+        FormatError: the session's file may not be read.
+    """
+    session, branch = _opened(overview)
+    losses = lost_statements(session, branch)
+    named = [
+        {"text": quotable(one.text), "rule": one.is_rule, "line": one.item.line, "compaction": window.number}
+        for one, window in losses[:MAX_LOSSES]
+    ]
+    compactions = [_compaction(window, branch.calls) for window in branch.compactions]
+    about = {"session": session_values(overview), "known": "observed", "compactions": compactions}
+    return {**about, "lost": named, "more": len(losses) - len(named)}
+
+
+def session_values(overview: Overview) -> dict[str, Any]:
+    """Return what a list of sessions shows of one."""
+    numbers = {"tokens": overview.tokens, "calls": overview.calls, "compactions": overview.compactions}
+    names = {"id": overview.name, "program": overview.program, "project": overview.project}
+    return {**names, "title": quotable(overview.title), **numbers, "cost_usd": overview.cost}
+
+
+def quotable(text: str) -> str:
+    """Return a text on one line, shortened, without keys and passwords."""
+    # Masked before it is cut, as the half of a key is not recognised as one.
+    return shortened(" ".join(mask_keys(text).split()), QUOTED)
+
+
+def _opened(overview: Overview) -> tuple[CodingSession, Branch]:
+    session = CodingSession(overview.path, overview.reader)
+    session.follow()
+    branches = session.main.branches
+    return session, branches[0] if branches else Branch(1, (), (Window(0),))
+
+
+def _compaction(window: Window, calls: Iterable[Call]) -> dict[str, Any]:
+    """Return what is known of a compaction; Codex does not say its tokens, which are those of the call before it."""
+    boundary = (window.boundary and window.boundary.boundary) or Boundary()
+    before = [call.usage.prompt for call in calls if call.window.number < window.number]
+    tokens = boundary.tokens_before or (before[-1] if before else None)
+    about = {"number": window.number, "trigger": boundary.trigger, "tokens_before": tokens}
+    return {**about, "readable": has_summary(window)}
+
+
+def _seen(sightings: Sequence[Sighting]) -> dict[str, Any]:
+    """Return the first item that has a phrase, and the number of others; nothing without any."""
+    others = len({(one.item.lane, one.item.line, one.item.part) for one in sightings}) - 1
+    return {**_item(sightings[0].item), "call": sightings[0].call, "others": others} if sightings else {}
+
+
+def _item(item: Item) -> dict[str, Any]:
+    # What a subagent takes for its user's words is the task that the agent gave it.
+    by = "task" if item.lane and item.kind == "user" else item.kind
+    values = {"by": by, "tool": item.tool, "file": item.path, "line": item.line}
+    return {key: value for key, value in values.items() if value}

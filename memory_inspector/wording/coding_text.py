@@ -1,0 +1,133 @@
+"""A phrase's way through a coding agent's session, and a list of sessions, in words. Pure; plain text."""
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from memory_core.coding.listing import Overview
+from memory_core.coding.lost_statements import has_summary
+from memory_core.coding.session_answers import Followed, TrailStage, quotable, trail_stages
+from memory_core.coding.statement_fates import Trail
+from memory_core.text import listed
+from memory_core.tracing.values import MARKS
+from memory_inspector.wording.formatting import count, tokens
+
+OBSERVED = "Observed: texts were compared. No program records what its summary left out."
+
+SOURCES = {
+    "user": "said by the user",
+    "task": "in its task",
+    "assistant": "said by the assistant",
+    "thinking": "thought by the assistant",
+    "tool_call": "written into a call of {tool}",
+    "tool_result": "read by {tool}",
+    "summary": "in a summary",
+    "injected": "added by the program",
+}
+"""Origin of an item by its kind; `task` is what a subagent was told to do."""
+
+TRIGGERS = {"auto": "automatic", "manual": "asked for"}
+
+
+def trail_text(followed: Followed) -> str:
+    """Return a followed phrase for a terminal: conclusion, session, a line for each stage, kind of evidence."""
+    one, trail, nearest = followed.overview, followed.trail, followed.nearest
+    stages = [(MARKS[stage.verdict], stage_name(stage), stage_text(stage)) for stage in trail_stages(trail)]
+    width = max(len(name) for _, name, _ in stages)
+    counts = f"{count(one.calls, 'call')}, {count(one.compactions, 'compaction')}"
+    place = f"{one.program}, {printable(one.project)}, {quote(one.title)}: {counts}."
+    lines = [conclusion(trail), f"{quote(trail.wanted.text)} in {place}", ""]
+    lines += [f"  {mark} {name:<{width}}  {text}" for mark, name, text in stages]
+    if nearest is not None:
+        share = f"{nearest[2]} of {len(trail.wanted.stems)} words"
+        lines += ["", f"Nearest sentence, {share}, line {nearest[0].line:,}: {quote(nearest[1])}"]
+    return "\n".join([*lines, "", OBSERVED])
+
+
+def conclusion(trail: Trail) -> str:
+    """Return in one sentence whether the last prompt has a phrase, or what lost it."""
+    if not trail.sightings:
+        return "Never said in this branch."
+    if trail.reached:
+        return "In the last prompt."
+    if trail.sightings[-1].call is None:
+        return "Not in the last prompt, but said after it."
+    # The first of the compactions since which it is gone; if there is none, a result of a tool was cleared.
+    gone = list(takewhile(lambda crossing: crossing.fate in ("gone", "subagent"), reversed(trail.crossings)))
+    if not gone:
+        return "Not in the last prompt: the result with it was cleared."
+    how = "lost" if has_summary(gone[-1].window) else "perhaps lost"
+    return f"Not in the last prompt: {how} at compaction {gone[-1].window.number}."
+
+
+def stage_name(stage: TrailStage) -> str:
+    """Return a stage's name: `Compaction 2`, `Last call`."""
+    number = f" {stage.values['number']}" if stage.name == "compaction" else ""
+    return stage.name.replace("_", " ").capitalize() + number
+
+
+def stage_text(stage: TrailStage) -> str:
+    """Return what happened at a stage as a sentence."""
+    values = stage.values
+    match stage.name:
+        case "sent":
+            ranges = (f"calls {a:,} to {b:,}" if a < b else f"call {a:,}" for a, b in values["calls"])
+            text = f"With {listed(ranges)}"
+        case "compaction":
+            text = _compaction(values)
+        case "last_call" if values["call"] is None:
+            text = "None was made yet"
+        case "last_call":
+            text = f"Call {values['call']:,} was {'' if stage.verdict == 'passed' else 'not '}sent it"
+        case _ if not values:
+            text = "By nobody"
+        case _:
+            names = f"{listed(values['names'])}: " if "names" in values else ""
+            text = names + _seen(values)
+            text = text.removeprefix("said ") if stage.name == "said" else text
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('”') else '.'}"
+
+
+def sessions_table(sessions: Sequence[Overview], now: float) -> str:
+    """Return sessions as a table for a terminal; the first column names a session to other commands."""
+    rows = [("id", "", "program", "project", "title", "tokens", "compactions", "cost")]
+    for one in sessions:
+        title = printable(quotable(one.problem or one.title))[:60]
+        cost = "" if one.cost is None else f"${one.cost:,.2f}"
+        names = one.name[:8], "live" if one.is_live(now) else "", one.program, printable(one.project)[:24], title
+        rows.append((*names, tokens(one.tokens), tokens(one.compactions), cost))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = "<<<<<>>>"  # texts to the left, numbers to the right
+    lines = (zip(row, aligned, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(f"{cell:{side}{width}}" for cell, side, width in line).rstrip() for line in lines)
+
+
+def quote(text: str) -> str:
+    """Quote a text on one line, shortened, without keys and without characters that act on a terminal."""
+    return f"“{printable(quotable(text))}”"
+
+
+def printable(text: str) -> str:
+    """Return a text on one line, without characters that act on a terminal or cannot be seen."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def _seen(values: Mapping[str, Any]) -> str:
+    source = SOURCES[values["by"]].format(tool=printable(values.get("tool", "a tool")))
+    file = f" from {printable(values['file'])}" if "file" in values and values["by"] != "tool_call" else ""
+    call = f", first sent with call {values['call']:,}" if values["call"] is not None else ""
+    others = f", and {count(values['others'], 'time')} more" if values["others"] else ""
+    return f"{source}{file}, line {values['line']:,}{call}{others}"
+
+
+def _compaction(values: Mapping[str, Any]) -> str:
+    trigger = printable(TRIGGERS.get(values["trigger"], values["trigger"]))
+    before = f"{tokens(values['tokens_before'])} tokens before" if values["tokens_before"] else ""
+    near = f": {quote(values['nearest'])}" if values["nearest"] else ""
+    if values["fate"] in ("kept", "reworded"):
+        fate = values["fate"] + (near if values["fate"] == "reworded" else "")
+    elif values["readable"]:
+        fate = f"gone; nearest, {values['shared']} of {values['stems']} words{near}" if near else "gone"
+    else:
+        fate = "its summary cannot be read"
+    return f"{', '.join(filter(None, [trigger, before])) or 'compacted'}: {fate}"
