@@ -2,7 +2,8 @@
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_inspector.commands`), `memory-inspector mcp`
 answers a coding agent's questions, `memory-inspector mcp-memory` serves as its memory, and `memory-inspector open
-notes/` shows another program's store in place. `memory-inspector verify` searches for forgotten words,
+notes/` shows another program's store in place. `memory-inspector code` shows sessions of Claude Code and Codex, and
+`memory-inspector why` follows a phrase through one. `memory-inspector verify` searches for forgotten words,
 `memory-inspector value` compares a memory with none, and `upgrade`, `tenants`, `maintain`, `backup` and `restore` look
 after a database. `memory-inspector token` makes tokens for agents on other machines.
 """
@@ -16,14 +17,22 @@ from pathlib import Path
 from socket import socket
 
 from memory_core import Database
-from memory_core.adapters.inspecting import InspectingTools
+from memory_core.adapters.inspecting import CodingTools, InspectingTools, ReadingTools
 from memory_core.config import Settings
 from memory_core.errors import ConfigError, FormatError
 from memory_core.services import Services
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
-from memory_inspector.commands import database_commands, maintain_command, probe_commands, token_command, value_command
+from memory_inspector.commands import (
+    code_command,
+    database_commands,
+    maintain_command,
+    probe_commands,
+    token_command,
+    value_command,
+)
 from memory_inspector.commands.database_commands import DATABASE, created_url, database_url
+from memory_inspector.reading.coding_homes import listing_of_environment
 
 HERE = Path(__file__).resolve().parent
 # An installed package contains the app's files; in the repository they are one folder above.
@@ -46,8 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     database_commands.add_commands(commands)
     maintain_command.add_commands(commands)
     token_command.add_command(commands)
+    code_command.add_commands(commands, start=_app)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
-    serving.add_argument("--database", metavar="URL", required=True, help=DATABASE)
+    serving.add_argument("--database", metavar="URL", help=f"{DATABASE}; without it, coding agents' sessions alone")
     serving.set_defaults(run=_mcp)
     keeping = commands.add_parser("mcp-memory", help="an MCP server with the tools of the reference memory server")
     keeping.add_argument("--database", metavar="URL", required=True, help="a URL or an SQLite file; created if missing")
@@ -120,10 +130,12 @@ def _open(arguments: argparse.Namespace) -> int:
 
 
 def _mcp(arguments: argparse.Namespace) -> int:
-    database = Database.open(database_url(arguments.database))
+    tools: list[ReadingTools] = [CodingTools(listing_of_environment())]
+    if arguments.database is not None:
+        tools.insert(0, InspectingTools(Database.open(database_url(arguments.database)), Services()))
     from memory_core.adapters.mcp_server import inspecting_server, serve
 
-    serve(inspecting_server(InspectingTools(database, Services())))
+    serve(inspecting_server(*tools))
     return 0
 
 

@@ -1,8 +1,12 @@
-"""The inspector as read-only MCP tools: a coding agent can ask why its memory lacked something."""
+"""The inspector as read-only MCP tools: a coding agent can ask why its memory, or its own session, lacked something."""
 
+import json
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
+from memory_core.coding.listing import Listing, Overview
+from memory_core.coding.session_answers import follow_in, lost_values, session_values
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
@@ -46,19 +50,11 @@ SPECS = (
 )
 
 
-class InspectingTools:
-    """The inspector's tools over one database."""
+class ReadingTools:
+    """A set of tools that change nothing."""
 
-    def __init__(self, database: Database, services: Services) -> None:
-        self._database = database
-        self._services = services
-        self._tools: Mapping[str, Callable[..., str]] = {
-            "list_sessions": self._list_sessions,
-            "why": self._why,
-            "trace": self._trace,
-            "prompt_at": self._prompt_at,
-            "search_facts": self._search_facts,
-        }
+    specs: tuple[ToolSpec, ...]
+    _tools: Mapping[str, Callable[..., str]]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Call a tool; return its answer as text.
@@ -67,8 +63,9 @@ class InspectingTools:
             NotFoundError: Unknown tool, session or turn.
             MessageError: An argument is missing, unknown or has the wrong type.
             StoreError: The database cannot be read.
+            FormatError: The file of a session cannot be read.
         """
-        spec = next((candidate for candidate in SPECS if candidate.name == name), None)
+        spec = next((candidate for candidate in self.specs if candidate.name == name), None)
         if spec is None:
             raise NotFoundError(f"There is no tool {name[:40]}: use {', '.join(self._tools)}.")
         properties = spec.parameters["properties"]
@@ -83,6 +80,23 @@ class InspectingTools:
         # A prompt begins with its instructions and ends with the question, which say more than the middle.
         half = LONGEST // 2
         return answer if len(answer) <= LONGEST else f"{answer[:half]}\n[…]\n{answer[-half:]}"
+
+
+class InspectingTools(ReadingTools):
+    """The inspector's tools over one database."""
+
+    specs = SPECS
+
+    def __init__(self, database: Database, services: Services) -> None:
+        self._database = database
+        self._services = services
+        self._tools = {
+            "list_sessions": self._list_sessions,
+            "why": self._why,
+            "trace": self._trace,
+            "prompt_at": self._prompt_at,
+            "search_facts": self._search_facts,
+        }
 
     def _memory(self, session: str | None) -> Memory:
         session_ids = [status.session_id for status in list_sessions(self._database)]
@@ -129,3 +143,48 @@ class InspectingTools:
         hits = self._memory(session).facts.search(query)
         lines = [f"{hit.score:.2f} {hit.fact.text} (turn {hit.fact.turn})" for hit in hits]
         return "\n".join(lines) or "No fact fits."
+
+
+_CODING = {"session": _TEXT | {"description": "beginning of a session's id; the one written to last without it"}}
+
+MAX_SESSIONS, LIST_SECONDS = 50, 10.0
+"""Maximum number of sessions that are listed, and seconds in which what is new in them is counted."""
+
+
+class CodingTools(ReadingTools):
+    """Tools over the sessions of coding agents on this machine. Answers are JSON, found by comparing texts."""
+
+    specs = (
+        _spec("list_coding_sessions", "Sessions of Claude Code and Codex on this machine, newest first.", {}),
+        _spec(
+            "why_in_coding_session",
+            "Where a phrase was said in a coding agent's session, its fate at each compaction, and whether the last "
+            "prompt has it.",
+            _PHRASE,
+            _CODING,
+        ),
+        _spec("lost_at_compaction", "What the user said and compactions lost, rules first.", {}, _CODING),
+    )
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._lock = Lock()  # a client may call several tools at once
+        self._tools = {
+            "list_coding_sessions": self._list,
+            "why_in_coding_session": lambda phrase, session="latest": _json(
+                follow_in(self._find(session), phrase).values()
+            ),
+            "lost_at_compaction": lambda session="latest": _json(lost_values(self._find(session))),
+        }
+
+    def _find(self, session: str) -> Overview:
+        with self._lock:
+            return self._listing.find(session)
+
+    def _list(self) -> str:
+        with self._lock:
+            return _json([session_values(one) for one in self._listing.look(LIST_SECONDS)[:MAX_SESSIONS]])
+
+
+def _json(values: object) -> str:
+    return json.dumps(values, ensure_ascii=False)

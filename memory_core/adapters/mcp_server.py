@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_core.adapters import framework
 from memory_core.adapters.graph_tools import RESOURCE, TOOLS, GraphTools
-from memory_core.adapters.inspecting import SPECS, InspectingTools
+from memory_core.adapters.inspecting import ReadingTools
 from memory_core.errors import MemoryInspectorError, NotFoundError
 
 with framework("MCP", "mcp"):
@@ -19,14 +19,20 @@ Called = tuple[str, dict[str, Any] | None]
 """Result of a tool: text, and structured values if any."""
 
 
-def inspecting_server(tools: InspectingTools) -> Server[Any]:
-    """Return a server with the inspector's read-only tools."""
+def inspecting_server(*sets: ReadingTools) -> Server[Any]:
+    """Return a server with the inspector's read-only tools, of one set or more."""
     hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
     listed = [
         types.Tool(name=spec.name, description=spec.description, input_schema=dict(spec.parameters), annotations=hints)
-        for spec in SPECS
+        for tools in sets
+        for spec in tools.specs
     ]
-    return _server("memory-inspector", listed, lambda name, arguments: (tools.call(name, arguments), None))
+    tools_of = {spec.name: tools for tools in sets for spec in tools.specs}
+
+    def called(name: str, arguments: dict[str, Any]) -> Called:
+        return tools_of.get(name, sets[0]).call(name, arguments), None
+
+    return _server("memory-inspector", listed, called)
 
 
 def graph_server(tools: GraphTools) -> Server[Any]:

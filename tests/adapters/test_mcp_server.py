@@ -10,6 +10,7 @@ import pytest
 
 from memory_core import ChatMessage, Memory
 from memory_core.adapters.graph_tools import GraphTools
+from memory_core.adapters.inspecting import SPECS, CodingTools
 from memory_core.adapters.mcp_server import graph_server
 from memory_core.systems import KnowledgeGraph
 
@@ -33,7 +34,7 @@ def test_a_client_lists_the_tools_asks_and_is_refused_in_a_sentence(tmp_path):
 
     tools, answer, wrong = asyncio.run(asked())
     assert all(tool.annotations.read_only_hint for tool in tools)
-    assert {tool.name for tool in tools} == {"list_sessions", "why", "trace", "prompt_at", "search_facts"}
+    assert [tool.name for tool in tools] == [spec.name for spec in (*SPECS, *CodingTools.specs)]
     assert not answer.is_error
     assert "turn 1" in answer.content[0].text
     assert wrong.is_error

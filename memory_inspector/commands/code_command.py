@@ -1,0 +1,77 @@
+"""Command lines of `memory-inspector code` and `why`: sessions of coding agents on this machine, which are only read.
+
+Exit status of `why`: 0 the last prompt has the phrase; 1 it has not; 2 usage error.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from memory_core.coding.listing import Listing, Overview, home_of_file, homes
+from memory_core.coding.session_answers import follow_in
+from memory_core.errors import ConfigError
+from memory_inspector.reading.coding_homes import CLAUDE, CODEX, FILE, OFFERED
+from memory_inspector.wording.coding_text import sessions_table, trail_text
+
+SESSION = "latest, a .jsonl file, or the beginning of a session's id"
+
+
+def add_commands(commands: Any, *, start: Callable[[argparse.Namespace], int]) -> None:
+    """Add the commands to the subparsers of a parser; `start` starts the app."""
+    folders = argparse.ArgumentParser(add_help=False)
+    folders.add_argument("--claude", metavar="DIR", help="folder of Claude Code's projects (~/.claude/projects)")
+    folders.add_argument("--codex", metavar="DIR", help="folder of Codex' sessions ($CODEX_HOME/sessions)")
+    showing = commands.add_parser("code", parents=[folders], help="show sessions of Claude Code and Codex, read only")
+    showing.add_argument("session", nargs="?", help=f"the session to open: {SESSION}")
+    showing.add_argument("--list", action="store_true", help="print the sessions, newest first, and stop")
+    showing.set_defaults(run=lambda options: _code(options, start))
+    asking = commands.add_parser("why", parents=[folders], help="tell where a coding agent's session lost a phrase")
+    asking.add_argument("phrase", help="words that the agent should have known")
+    asking.add_argument("--session", default="latest", help=f"{SESSION} (latest)")
+    asking.add_argument("--json", action="store_true", help="print values instead of sentences")
+    asking.set_defaults(run=_why)
+
+
+def _code(options: argparse.Namespace, start: Callable[[argparse.Namespace], int]) -> int:
+    if options.list:
+        listing = _listing(options)
+        listing.find()  # if there is none, its error names the folders
+        print(sessions_table(listing.look(math.inf), time.time()))
+        print(*listing.problems, sep="\n", end="\n" * bool(listing.problems), file=sys.stderr)
+        return 0
+    # Passed in the environment, as Streamlit runs the app's script without these arguments.
+    variables = {OFFERED: "1", CLAUDE: _folder(options.claude), CODEX: _folder(options.codex)}
+    # The file of the session, as visitors of the app name none.
+    variables[FILE] = _session(options).path.absolute() if options.session else None
+    os.environ.update({name: str(value) for name, value in variables.items() if value is not None})
+    print(f"The app starts at http://127.0.0.1:{options.port}/code")
+    return start(options)
+
+
+def _why(options: argparse.Namespace) -> int:
+    followed = follow_in(_session(options), options.phrase)
+    print(json.dumps(followed.values(), ensure_ascii=False, indent=2) if options.json else trail_text(followed))
+    return 0 if followed.trail.reached else 1
+
+
+def _session(options: argparse.Namespace) -> Overview:
+    if options.session.endswith(".jsonl"):
+        return Listing([home_of_file(Path(options.session))]).find()
+    return _listing(options).find(options.session)
+
+
+def _listing(options: argparse.Namespace) -> Listing:
+    return Listing(homes(_folder(options.claude), _folder(options.codex)))
+
+
+def _folder(text: str | None) -> Path | None:
+    if text is not None and not Path(text).is_dir():
+        raise ConfigError(f"There is no folder {text}.")
+    # Absolute, as the app may run in another folder.
+    return Path(text).absolute() if text is not None else None

@@ -1,0 +1,28 @@
+"""The sessions of coding agents that a command named to the app, in environment variables: no visitor names a path."""
+
+import os
+from pathlib import Path
+
+from memory_core.coding.listing import Listing, Overview, home_of_file, homes
+
+OFFERED = "MEMORY_INSPECTOR_CODE"
+"""Set where the app shows sessions of coding agents, which are private to this machine."""
+
+CLAUDE, CODEX, FILE = f"{OFFERED}_CLAUDE", f"{OFFERED}_CODEX", f"{OFFERED}_FILE"
+"""Folder of Claude Code's projects, of Codex' sessions, and the file of the session that is shown first."""
+
+
+def listing_of_environment() -> Listing:
+    """Return the sessions of the named folders, else of the usual ones, and that of the named file.
+
+    Raises:
+        FormatError: the file cannot be read, or is not a session.
+    """
+    claude, codex, file = (Path(place) if (place := os.environ.get(name)) else None for name in (CLAUDE, CODEX, FILE))
+    return Listing([*homes(claude, codex), *([home_of_file(file)] if file is not None else [])])
+
+
+def first_session(listing: Listing) -> Overview | None:
+    """Return the session of the named file; None if none was named."""
+    file = os.environ.get(FILE)
+    return next((one for one in listing.look(0) if str(one.path) == file), None)
