@@ -11,7 +11,7 @@ SUMMARY = "This session is being continued from a previous conversation.\n- Add 
 class ClaudeSession:
     """Writes a session of Claude Code record by record, each after the one before."""
 
-    def __init__(self, path, folder="/home/ana/parser"):
+    def __init__(self, path, folder="/srv/parser"):
         self.path, self.folder = path, folder
         self._numbers, self._last = count(1), None
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,9 +46,9 @@ class ClaudeSession:
         return self.user(summary, isCompactSummary=True) if summary else self
 
 
-def session_that_lost_a_rule(home, name="11111111-2222-3333-4444-555555555555", folder="/home/ana/parser"):
+def session_that_lost_a_rule(home, name="11111111-2222-3333-4444-555555555555", folder="/srv/parser"):
     """Write a session whose compaction keeps the task and loses the rule; return its file."""
-    session = ClaudeSession(home / "-home-ana-parser" / f"{name}.jsonl", folder)
+    session = ClaudeSession(home / "-srv-parser" / f"{name}.jsonl", folder)
     session.user(f"{RULE} {TASK}").answer("I read the parser first.", prompt=20_100)
     session.tool("Read", {"file_path": f"{folder}/parser.py"}, "def parse_everything(text): return text", prompt=20_200)
     session.answer("Now I write the test.", prompt=21_000)

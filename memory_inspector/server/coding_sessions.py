@@ -108,12 +108,12 @@ class CodingSessions:
     def losses(self, overviews: Sequence[Overview]) -> Losses:
         """Return what compactions lost in some sessions, worked out again when one of them grows."""
         key = repr([(one.id, one.size) for one in overviews if one.compactions])
-        found = self._losses.get(key)
-        if found is None:
+        losses = self._losses.get(key)
+        if losses is None:
             # Without a compaction nothing can be lost, and reading such a session takes as long.
-            found = lost_instructions(CodingSession(one.path, one.reader) for one in overviews if one.compactions)
-            self._losses.put(key, found)
-        return found
+            losses = lost_instructions(CodingSession(one.path, one.reader) for one in overviews if one.compactions)
+            self._losses.put(key, losses)
+        return losses
 
 
 @cache

@@ -42,9 +42,9 @@ def test_two_clicks_lead_from_the_list_to_the_sentence_to_add(coding, visitor, w
 
 
 def test_what_the_agent_writes_appears_without_a_reload(coding, visitor, projects):
-    path = projects / "-home-ana-parser" / "live.jsonl"
+    path = projects / "-srv-parser" / "live.jsonl"
     session = ClaudeSession(path).user("Always run the linter.").answer("I will.", prompt=5_000)
-    tab = visitor.open(f"{coding.url}/?code=Claude%20Code/-home-ana-parser/live")
+    tab = visitor.open(f"{coding.url}/?code=Claude%20Code/-srv-parser/live")
     expect(tab.get_by_text("No compaction so far.")).to_be_visible()
     session.compaction("A summary of nothing.").answer("I go on.", prompt=4_000)
     expect(tab.get_by_text("Always run the linter.").first).to_be_visible()
@@ -53,7 +53,7 @@ def test_what_the_agent_writes_appears_without_a_reload(coding, visitor, project
 
 
 def test_following_a_statement_can_be_undone_by_going_back(coding, visitor):
-    tab = visitor.open(f"{coding.url}/?code=Claude%20Code/-home-ana-parser/11111111-2222-3333-4444-555555555555")
+    tab = visitor.open(f"{coding.url}/?code=Claude%20Code/-srv-parser/11111111-2222-3333-4444-555555555555")
     lost = tab.locator('[class*="st-key-code__statement_0"]')
     expect(lost).to_be_visible()
     idle(tab)

@@ -78,19 +78,19 @@ def test_the_parts_of_the_chosen_call_add_up(home):
 
 @pytest.mark.parametrize("view", ["compactions", "prompts", "follow", "memory", "records"])
 def test_no_view_fails_on_a_session_without_a_message(home, view):
-    path = ClaudeSession(home / "-home-ana-parser" / "empty.jsonl").record("progress", data={"type": "x"}).path
+    path = ClaudeSession(home / "-srv-parser" / "empty.jsonl").record("progress", data={"type": "x"}).path
     assert "Nothing was said yet" in joined(page(path, view=view))
 
 
 def test_words_of_a_session_are_never_markup(home):
-    path = home / "-home-ana-parser" / "nasty.jsonl"
+    path = home / "-srv-parser" / "nasty.jsonl"
     ClaudeSession(path).user(NASTY).answer("Yes.", prompt=900).compaction("Nothing.").answer("Go on.", prompt=800)
     app = page(path)
     assert not [each for each in app.markdown if "<img" in each.value.replace("\\<", "")]
 
 
 def test_keys_in_a_session_are_masked(home):
-    path = home / "-home-ana-parser" / "secret.jsonl"
+    path = home / "-srv-parser" / "secret.jsonl"
     key = "sk-proj-abc123def456ghi789jkl"
     ClaudeSession(path).user(f"Always use the key {key} here.").answer("Yes.", prompt=900).compaction("It goes on.")
     for view in ("compactions", "records"):

@@ -31,10 +31,10 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         alt=f"Prompts of {count(len(calls), 'call')} by part, the largest with "
         f"{tokens(max(call.usage.prompt for call in branch.calls))} tokens",
     )
-    left, right = st.columns([2, 3], gap="large")
-    with left:
+    parts, largest = st.columns([2, 3], gap="large")
+    with parts:
         _parts(calls[chosen - 1])
-    with right:
+    with largest:
         _largest(items)
 
 

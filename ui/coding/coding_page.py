@@ -118,5 +118,5 @@ def _branch(branches: list[Branch]) -> Branch:
 
 
 def _ends(branch: Branch) -> str:
-    said = [item for step in branch.steps for item in step.items if item.kind == "user"]
-    return f"ends with “{short(' '.join(said[-1].text.split()), 40)}”" if said else "nothing said by the user"
+    prompts = [item for step in branch.steps for item in step.items if item.kind == "user"]
+    return f"ends with “{short(' '.join(prompts[-1].text.split()), 40)}”" if prompts else "nothing said by the user"

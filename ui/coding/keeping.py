@@ -28,23 +28,23 @@ def button(statement: str, key: str, opened: OpenSession, branch: Branch) -> Non
 @error_inside
 def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
     with st.spinner("Reading the project's memory files …"), opened.held() as session:
-        found = suggestion(statement, files_of(opened), branch, default_counter().text, session.program)
-    if found.already is not None:
-        file, quote, version = found.already
+        line = suggestion(statement, files_of(opened), branch, default_counter().text, session.program)
+    if line.already is not None:
+        file, quote, version = line.already
         st.warning(f"{plain(file.name)} says it already: {quoted(quote, 200)}", icon=":material/info:")
         if version.written is not None and version.written.at is not None:
             st.markdown(
                 f":gray[Since {ago(version.written.at, time(), zone())}: {quoted(version.written.note or '', 120)}]"
             )
-    st.markdown(f"A line for **{plain(found.name)}**:")
-    st.code(found.line, language=None, wrap_lines=True)
-    st.markdown(_cost(found))
+    st.markdown(f"A line for **{plain(line.name)}**:")
+    st.code(line.line, language=None, wrap_lines=True)
+    st.markdown(_cost(line))
     st.markdown(":small[:gray[Copy it: nothing is ever written into your project.]]")
 
 
-def _cost(found: Suggestion) -> str:
-    dollars = "" if found.dollars is None else f", some ${found.dollars:,.4f} from the cache"
+def _cost(line: Suggestion) -> str:
+    dollars = "" if line.dollars is None else f", some ${line.dollars:,.4f} from the cache"
     return (
-        f"{count(found.tokens, 'token')} in every call: {tokens(found.tokens * found.calls)} in the "
-        f"{count(found.calls, 'call')} of this session after it was said{plain(dollars)}."
+        f"{count(line.tokens, 'token')} in every call: {tokens(line.tokens * line.calls)} in the "
+        f"{count(line.calls, 'call')} of this session after it was said{plain(dollars)}."
     )
