@@ -4,24 +4,18 @@ import os
 import threading
 from random import Random
 
-import psycopg
 import pytest
-from engine_fakes import HashEmbedder, NoteExtractor, blocks, note, on_file, until, user
-from session_script import NoteRelations
+from engine_fakes import on_file, until, user
 from sqlalchemy import event, inspect
+from tenant_kit import SERVICES, SILENT, STEPS, WORDS, Doors, Tenant, counts, filled
 
-from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import ConfigError, NotFoundError, StoreError
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
-from memory_core.services import Services
-from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_core.store.tables import TABLES
 from memory_core.store.tenants import PROTECTED
 
-SERVICES = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
 OPERATIONS = int(os.environ.get("MEMORY_INSPECTOR_TENANT_OPERATIONS", "200"))
 """Random operations on tenants; a long run has 100,000."""
 
@@ -155,107 +149,27 @@ class TestOnPostgreSQL:
             Database.open(url).delete_tenant()
 
     @pytest.mark.slow
-    def test_random_operations_of_three_tenants_show_nothing_of_another(self, url):
+    def test_random_operations_of_three_tenants_show_nothing_of_another(self, url, tmp_path):
         random = Random(33)
-        tenants = {name: Tenant(url, name, word) for name, word in WORDS.items()}
-        for _ in range(OPERATIONS):
-            tenant = tenants[random.choice(sorted(tenants))]
-            text = tenant.step(random)
-            for name, word in WORDS.items():
-                assert name == tenant.name or word not in text, f"{tenant.name} saw {name}'s {word}"
-        assert all(tenant.own > 0 for tenant in tenants.values())
+        with Doors(url, tmp_path) as doors:
+            tenants = [Tenant(doors, name) for name in WORDS]
 
+            def check(tenant, step=None):
+                text = tenant.step(random, step)
+                for name, word in WORDS.items():
+                    assert name == tenant.name or word not in text, f"{tenant.name} saw {name}'s {word}"
 
-WORDS = {"acme": "heron", "globex": "otter", "initech": "badger"}
-"""A word by tenant that only its own texts hold. Ids of sessions, users and messages are the same in all."""
-
-
-def opened(session, database):
-    return Memory.from_defaults(
-        session,
-        database=database,
-        services=SERVICES,
-        token_limit=60,
-        memory_blocks=[*blocks(), GraphMemoryBlock(name="graph", llm=NoteRelations())],
-        user_id="ana",
-    )
-
-
-def filled(database, word):
-    memory = opened("s", database)
-    for number in range(8):
-        memory.put(user(f"{note(number).content} {word}"))
-    return memory
-
-
-def counts(url, tenant):
-    """Rows by table, read as the tenant, past this package."""
-    with psycopg.connect(url) as connection:
-        connection.execute("SELECT set_config('memory.tenant', %s, false)", [tenant])
-        return {
-            table.name: connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0] for table in PROTECTED
-        }
-
-
-class Tenant:
-    """A tenant that does random things and returns everything that it then sees."""
-
-    def __init__(self, url, name, word):
-        self.name, self.word, self.own = name, word, 0
-        self.database = Database.open(url, tenant=name)
-        self.sessions = ["s1", "s2"]
-
-    def step(self, random):
-        session = random.choice(self.sessions)
-        steps = [self.put, self.put, self.put, self.read, self.facts, self.graph, self.search, self.bundle, self.list]
-        rare = [self.delete, self.forget, self.branch]
-        step = random.choice(rare if random.random() < 0.03 else steps)
-        text = str(step(session, random))
-        self.own += self.word in text
-        return text
-
-    def memory(self, session):
-        return opened(session, self.database)
-
-    def put(self, session, random):
-        memory = self.memory(session)
-        memory.put(user(f"{note(random.randrange(50)).content} {self.word}"))
-        return memory.get_all()
-
-    def read(self, session, random):
-        memory = self.memory(session)
-        return memory.build_context(f"What was note {random.randrange(50)}?"), memory.log.history()
-
-    def facts(self, session, _):
-        return self.memory(session).facts.read("facts", states=None)
-
-    def graph(self, session, _):
-        return self.memory(session).blocks.graph("graph").relations()
-
-    def search(self, session, random):
-        question = f"note {random.randrange(50)} {' '.join(WORDS.values())}"
-        return str(self.memory(session).retrieval.search(question)).replace(question, "")
-
-    def bundle(self, session, _):
-        self.memory(session)
-        return read_bundle(write_bundle(self.database, session), "s.zip")
-
-    def list(self, *_):
-        return list_sessions(self.database)
-
-    def delete(self, session, _):
-        self.memory(session)
-        delete_session(self.database, session, reusable=True)
-
-    def forget(self, *_):
-        forget_user(self.database, "ana")
-        self.sessions = [f"{session} again" for session in self.sessions[:2]]  # a deleted session's id is not free
-
-    def branch(self, session, _):
-        memory = self.memory(session)
-        bundle = read_bundle(write_bundle(self.database, session), "s.zip")
-        self.sessions.append(import_bundle(self.database, bundle))
-        return memory.get_all()
+            for _ in range(OPERATIONS):
+                check(random.choice(tenants))
+            # Each at least once, and each until it has shown the own word.
+            for tenant in tenants:
+                for step in STEPS:
+                    check(tenant, step)
+                    for _ in range(40):
+                        if step not in SILENT and not tenant.seen[step]:
+                            check(tenant, "put")
+                            check(tenant, step)
+                    assert step in SILENT or tenant.seen[step], f"{step} shows no words"
 
 
 def test_a_file_that_is_named_by_a_uri_has_no_tenants(tmp_path):
