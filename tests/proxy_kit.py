@@ -1,5 +1,6 @@
 """The recording proxy on a port of loopback, and what it recorded."""
 
+import http.server
 import socket
 import threading
 import time
@@ -25,6 +26,50 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 """Any JSON, under names that calls have."""
+
+
+class Endpoint:
+    """A server that answers with given pieces of bytes, and keeps path, headers and body of each request."""
+
+    def __init__(self):
+        self.requests = []
+        self.answer(b"{}")
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                outer.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+                self.send_response(outer.status)
+                for name, value in {"transfer-encoding": "chunked", **outer.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                for piece in filter(None, outer.pieces):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                if outer.breaks_off:
+                    self.close_connection = True
+                else:
+                    self.wfile.write(b"0\r\n\r\n")
+
+            do_GET = do_POST
+
+            def log_message(self, *args):
+                """Say nothing."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def answer(self, *pieces, status=200, breaks_off=False, **headers):
+        """Answer so from now on; `breaks_off`: the connection ends before the body does."""
+        self.pieces, self.status, self.breaks_off = list(pieces), status, breaks_off
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 class Attached:

@@ -2,11 +2,9 @@
 
 import gzip
 import http.client
-import http.server
 import json
 import logging
 import sys
-import threading
 import zlib
 
 import httpx
@@ -15,7 +13,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import AzureOpenAI
-from proxy_kit import KEY, Attached
+from proxy_kit import KEY, Attached, Endpoint
 from test_streamed_answers import BEGUN, GONE, STREAMS, sse
 
 from memory_core import Database
@@ -32,41 +30,6 @@ GATE = json.dumps(
 ).encode()
 
 
-class Endpoint:
-    """A server that answers with given pieces of bytes, and keeps path, headers and body of each request."""
-
-    def __init__(self):
-        self.pieces, self.headers, self.requests = [GATE], {}, []
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                outer.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-                self.send_response(200)
-                for name, value in {"transfer-encoding": "chunked", **outer.headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                for piece in filter(None, outer.pieces):
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                self.wfile.write(b"0\r\n\r\n")
-
-            do_GET = do_POST
-
-            def log_message(self, *args):
-                """Say nothing."""
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """One endpoint and one proxy for all tests here."""
@@ -81,7 +44,7 @@ def running(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def answers_again(running):
     """What a test lets the endpoint answer is not answered to the next."""
-    running[1].pieces, running[1].headers = [GATE], {}
+    running[1].answer(GATE)
 
 
 @pytest.fixture
