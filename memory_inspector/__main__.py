@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
     )
     parser.add_argument("--database", metavar="URL", help=DATABASE)
-    parser.add_argument("--upstream", metavar="URL", help="endpoint of calls below /record/, /v1 included (OpenAI's)")
+    parser.add_argument(
+        "--upstream", metavar="URL", help="endpoint of calls below /record/, /v1 included (their company's)"
+    )
     parser.add_argument("--port", type=int, default=8501, help="port of the app, on this machine only (8501)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.set_defaults(run=_app)

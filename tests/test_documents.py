@@ -33,6 +33,7 @@ SHELLS = ("sh", "bash")
 OTHER_LANGUAGES = ("text", "toml", "nginx", "yaml")
 OTHER_COMMANDS = {".", "docker", "pipx", "python", "python3", "uvx"}
 OTHER_VARIABLES = {
+    "ANTHROPIC_BASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
     "OPENAI_MODEL",

@@ -208,6 +208,7 @@ ROWS = {
     "spans: Vercel AI SDK": (VERCEL, lambda message: messages_of([message], "user")),
     "proxy: `/chat/completions`": (OPENAI, from_call("chat/completions", "messages")),
     "proxy: `/responses`": (RESPONSES, from_call("responses", "input")),
+    "proxy: `/messages`": (ANTHROPIC, from_call("messages", "messages")),
 }
 WANTED = {"text": ("text",), "reasoning": ("thinking",), "picture": ("image",), "file": ("document", "text")}
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from memory_core.formats.content import first_text
 from memory_core.formats.json_values import read_json, storable_value
+from memory_core.tokens import reported
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2,}")
 _LAST_BYTES, _LAST_EVENT_BYTES = 1_000_000, 200
 """Bytes at a stream's end searched for its last event, and bytes of that event searched for its type."""
-_END = re.compile(rb'^data: ?\[DONE\]$|^event: ?response\.completed|"type": ?"response\.completed"', re.MULTILINE)
+_END = re.compile(rb'^data: ?\[DONE\]$|(?:^event: ?|"type": ?")(?:response\.completed|message_stop)\b', re.MULTILINE)
 _MARKS = re.compile(r'\\.?|["{}]', re.DOTALL)
 """Tokens that determine nesting depth in JSON: quotes, braces and escapes."""
 
@@ -46,7 +47,7 @@ def stream_events(body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def is_complete(body: bytes) -> bool:
-    """Return whether a stream ended regularly: with `[DONE]`, or the last event of a response."""
+    """Return whether a stream ended regularly: with `[DONE]`, or the last event of a response or message."""
     last = _BLANK_LINE.split(body.rstrip()[-_LAST_BYTES:])[-1]
     return bool(_END.search(last[:_LAST_EVENT_BYTES]))
 
@@ -304,3 +305,44 @@ def _size(value: Any) -> int:
     if isinstance(value, dict):
         return sum(_size(entry) for name, entry in value.items() if name not in ("id", "encrypted_content"))
     return len(value) if isinstance(value, str) else 0
+
+
+# -- Anthropic's messages --------------------------------------------------------------------------
+
+_DELTAS = {
+    "text_delta": ("text", "text"),
+    "input_json_delta": ("partial_json", "input"),
+}
+"""Field of a delta that continues a block, and the block's field; others, such as reasoning, are not recorded."""
+_INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def joined_blocks(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join a message from its events as far as they arrived, with the counts reported last; or return a whole one."""
+    blocks: dict[int, dict[str, Any]] = {}
+    pieces: dict[tuple[int, str], list[str]] = {}
+    usage: dict[str, Any] = {}
+    for event in events:
+        message = event.get("message", event)
+        message = message if isinstance(message, Mapping) else {}
+        # Some endpoints report zero, or nothing, before or after the real count.
+        for reports in objects_in([message.get("usage")]):
+            usage |= {name: count for name, count in reports.items() if count or name not in usage}
+        for n, block in enumerate(objects_in(message.get("content"))):
+            blocks[n] = block
+        index = event.get("index")
+        index = index if isinstance(index, int) else 0
+        if isinstance(event.get("content_block"), dict):
+            blocks[index] = event["content_block"]
+        if isinstance(delta := event.get("delta"), Mapping):
+            field, into = _DELTAS.get(str(delta.get("type")), ("", ""))
+            if isinstance(text := delta.get(field), str):
+                blocks.setdefault(index, {"type": "text"})
+                pieces.setdefault((index, into), []).append(text)
+    for (index, into), texts in pieces.items():
+        begins = blocks[index].get(into)
+        blocks[index] = {**blocks[index], into: "".join([*([begins] if isinstance(begins, str) else []), *texts])}
+    # Anthropic counts tokens of its cache beside the input, others as part of it.
+    counts = [reported(usage.get(name)) for name in _INPUT_TOKENS]
+    usage["input_tokens"] = None if counts[0] is None else sum(filter(None, counts))
+    return {"type": "message", "content": [blocks[index] for index in sorted(blocks)], "usage": usage}

@@ -1,4 +1,4 @@
-"""Parse one call of an OpenAI-compatible endpoint from its request and response bytes.
+"""Parse one call of an endpoint like OpenAI's or Anthropic's from its request and response bytes.
 
 Pure. Headers are never passed, so no API key is stored; of an error only the code is kept: its text may hold the key.
 """
@@ -10,18 +10,24 @@ from typing import Any, Literal, cast
 from urllib.parse import unquote
 
 from memory_core.attach.answer_report import failure_code, reported_failure, reported_tokens
-from memory_core.attach.streamed_answer import joined_chunks, joined_events, objects_in, stream_events
+from memory_core.attach.streamed_answer import (
+    joined_blocks,
+    joined_chunks,
+    joined_events,
+    objects_in,
+    stream_events,
+)
 from memory_core.errors import LimitError, MessageError
 from memory_core.events import Knowledge
 from memory_core.formats.json_values import read_json, storable_value
-from memory_core.formats.prompt_messages import read_items, read_message
+from memory_core.formats.prompt_messages import read_blocks, read_items, read_message
 from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
-Endpoint = Literal["chat/completions", "responses", "embeddings"]
+Endpoint = Literal["chat/completions", "responses", "embeddings", "messages"]
 """Recorded paths; calls to others are only forwarded."""
 _PATH = re.compile(r"(?:(?:openai/)?deployments/([^/]+)/|openai/(?:v1/)?)?(chat/completions|responses|embeddings)")
-"""Path of a recorded endpoint; Azure puts the model into the path, as a deployment."""
+"""Path of an endpoint like OpenAI's; Azure puts the model into the path, as a deployment."""
 MAX_PROMPT_VALUES = 250_000
 """Maximum JSON values in a request with a prompt; a message takes some 3 KB of memory, even if short."""
 MAX_PIECES = 900_000
@@ -31,12 +37,17 @@ MAX_ENTRIES = 150_000
 """Maximum items, calls and parts in an answer, at up to 20 microseconds each; a tool call of 128,000 tokens has as many
 pieces."""
 _ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
-"""Fields of which every answer has at least one."""
+"""Fields of which every answer has at least one, but for Anthropic's."""
+_TYPES = re.compile(r"response\.|message|content_block_")
+"""Start of the types of a stream's events and, of Anthropic's, also of whole answers."""
 
 
 def endpoint_of(path: str) -> tuple[Endpoint, str | None] | None:
-    """Return the endpoint and deployment of a path; None if its calls are not recorded."""
-    match = _PATH.fullmatch(path.strip("/"))
+    """Return the endpoint of a path, and the model that the path names; None if its calls are not recorded."""
+    path = path.strip("/")
+    if path == "messages":
+        return "messages", None
+    match = _PATH.fullmatch(path)
     return None if match is None else (cast(Endpoint, match[2]), match[1] and unquote(match[1]))
 
 
@@ -106,6 +117,9 @@ def read_exchange(
     # An error's body is no answer, whatever fields it has.
     if answered.status is None or answered.status >= 400:
         return exchange
+    # Joined before the counts are read, as each of Anthropic's events reports a part of the usage.
+    if endpoint == "messages":
+        answers = [joined_blocks(answers)]
     input_tokens, output_tokens = reported_tokens(answers)
     answer = _answer(endpoint, answers)
     return replace(exchange, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
@@ -123,7 +137,7 @@ def _answers(body: bytes) -> list[dict[str, Any]]:
         answers = list(stream_events(body))
     entries = Budget("answer", items=MAX_ENTRIES)
     for answer in answers:
-        for holder in objects_in([answer, answer.get("response"), answer.get("item")]):
+        for holder in objects_in([answer, *(answer.get(name) for name in ("response", "item", "message"))]):
             choices = objects_in(holder.get("choices"))
             messages = [choice.get(name) for choice in choices for name in ("delta", "message")]
             for lists in objects_in([holder, *messages, *objects_in(holder.get("output"))]):
@@ -144,7 +158,7 @@ def _problem(answered: Answered, answers: list[dict[str, Any]]) -> str | None:
     if answered.problem is None and not answers:
         return "its answer is neither JSON nor a stream of events"
     if answered.problem is None and all(
-        _ANSWERS.isdisjoint(answer) and not str(answer.get("type")).startswith("response.") for answer in answers
+        _ANSWERS.isdisjoint(answer) and not _TYPES.match(str(answer.get("type"))) for answer in answers
     ):
         return "its answer is none of a model's"
     return answered.problem
@@ -164,7 +178,13 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
     entries = asked.get("messages")
     if not isinstance(entries, list):
         raise MessageError('the request has no list of "messages"')
-    return tuple(message for entry in entries for message in read_message(storable_value(entry)))
+    if endpoint == "chat/completions":
+        return tuple(message for entry in entries for message in read_message(storable_value(entry)))
+    # A message for each block of the system prompt, so that one that changes with each call leaves the others known.
+    front = asked.get("system")
+    blocks = [[block] for block in front] if isinstance(front, list) else [front] if front else []
+    system = [{"role": "system", "content": block} for block in blocks]
+    return tuple(message for entry in [*system, *entries] for message in read_blocks(storable_value(entry)))
 
 
 # -- the answer ------------------------------------------------------------------------------------
@@ -180,6 +200,8 @@ def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | 
         if not (choices and isinstance(choices[0].get("message"), dict)):
             choices = joined_chunks(answers)["choices"]
         messages = read_message(storable_value(choices[0]["message"])) if choices else []
+    elif endpoint == "messages":
+        messages = read_blocks(storable_value({"role": "assistant", "content": whole.get("content")}))
     else:
         output = whole.get("output")
         output = output if isinstance(output, list) else joined_events(answers)["output"]

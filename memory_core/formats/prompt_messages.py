@@ -1,4 +1,4 @@
-"""Messages of a prompt as the model read them, from chat completions and the Responses API.
+"""Messages of a prompt as the model read them, from chat completions, the Responses API and Anthropic's messages.
 
 Nothing is refused; values that a message cannot hold become JSON text in it. Unlike those of `openai_items`, these
 messages cannot be converted back.
@@ -14,6 +14,8 @@ from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 """Fields of an item other than its content."""
+_SEALABLE = {"thinking": "thinking", "redacted_thinking": "thinking"}
+"""Field with the words of a block, by the type of the block."""
 
 
 def read_message(data: Any) -> list[ChatMessage]:
@@ -25,6 +27,32 @@ def read_message(data: Any) -> list[ChatMessage]:
         return messages_from_openai(data, any_role=True, other_as_text=True)
     except MessageError:
         return [ChatMessage(data if isinstance(data, str) else Unread(data).text)]
+
+
+def read_blocks(data: Any) -> list[ChatMessage]:
+    """Return the messages of one of Anthropic's, in which calls and results of hosted tools are as those of others.
+
+    Marks for caching are dropped, because they move with each call, and so are sealed blocks.
+    """
+    content = data.get("content") if isinstance(data, Mapping) else None
+    if not isinstance(content, list):
+        return read_message(data)
+    blocks = [_plain_block(block) for block in content if not _is_sealed(block)]
+    return read_message({**data, "content": blocks}) if blocks or not content else []
+
+
+def _plain_block(block: Any) -> Any:
+    if not isinstance(block, Mapping):
+        return block
+    kind = next((name for name in ("tool_use", "tool_result") if str(block.get("type")).endswith(f"_{name}")), None)
+    plain = {key: value for key, value in block.items() if key != "cache_control"}
+    return {**plain, "type": kind} if kind else plain
+
+
+def _is_sealed(block: Any) -> bool:
+    """Return whether a block is reasoning that only the endpoint can read."""
+    words = _SEALABLE.get(str(block.get("type"))) if isinstance(block, Mapping) else None
+    return words is not None and not block.get(words)
 
 
 def read_items(items: Iterable[Any]) -> list[ChatMessage]:

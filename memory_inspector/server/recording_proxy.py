@@ -1,9 +1,10 @@
 """`/record/<session>/v1/...`: passes calls of an agent on to its endpoint, and records them as that session.
 
-An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/record/my-agent/v1`. Azure's clients
-write no `/v1`; theirs is `AZURE_OPENAI_ENDPOINT=http://127.0.0.1:8501/record/my-agent`. The endpoint's answer is
-returned unchanged, byte for byte and piece by piece, also if it is an error or breaks off. The call is recorded
-afterwards; if recording fails, the agent does not notice. The API key is passed on and never stored.
+An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/record/my-agent/v1`. Other
+companies' clients add the version: `ANTHROPIC_BASE_URL=http://127.0.0.1:8501/record/my-agent`, and likewise
+`AZURE_OPENAI_ENDPOINT`. The endpoint's answer is returned unchanged, byte for byte and
+piece by piece, also if it is an error or breaks off. The call is recorded afterwards; if recording fails, the agent
+does not notice. The API key is passed on and never stored.
 
 An agent with a token sends it in a header of its own (`attaching.TOKEN`), or, where only an address can be set, as a
 part of that: `/record/<token>/<session>/v1`. The token is neither passed on nor stored.
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
 UPSTREAM = "MEMORY_INSPECTOR_UPSTREAM"
 """The environment variable that names the endpoint behind the proxy, `/v1` included."""
+UPSTREAM_ANTHROPIC = f"{UPSTREAM}_ANTHROPIC"
+"""The variable for an endpoint of its own behind Anthropic's clients; without it `UPSTREAM` is theirs too."""
 OPENAI = "https://api.openai.com/v1"
+ANTHROPIC = "https://api.anthropic.com"
 
 CONNECT_SECONDS = 10.0
 """Seconds to connect to the endpoint; the agent decides how long an answer may take."""
@@ -160,7 +164,7 @@ class RecordingProxy:
             # Once connected, neither the time nor the number of calls is limited: the agent decides on both.
             timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
             self._client = httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None))
-        upstream = os.environ.get(UPSTREAM) or OPENAI
+        setting, upstream = _upstream(path, scope["headers"])
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         # An uncompressed answer is asked for, as it is read here; one that comes compressed is passed on as it is.
         dropped = {b"host", b"accept-encoding"} | ({b"content-length"} if body.whole is not None else set())
@@ -168,7 +172,7 @@ class RecordingProxy:
         headers.append((b"accept-encoding", b"identity"))
         response: httpx.Response | None = None
         try:
-            base = httpx.URL(upstream.rstrip("/"))
+            base = httpx.URL(upstream)
             url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path.encode("latin-1") + query)
             content = body.pieces() if body.whole is None else body.whole
             request = httpx.Request(scope["method"], url, headers=headers, content=content)
@@ -192,7 +196,7 @@ class RecordingProxy:
             call.problem = f"the endpoint could not be reached ({type(error).__name__})"
             # The address may hold a name and a password.
             where = re.sub(r"//[^/@]*@", "//", upstream)
-            await _refuse(send, 502, f"{where} could not be reached ({type(error).__name__}). Is {UPSTREAM} right?")
+            await _refuse(send, 502, f"{where} could not be reached ({type(error).__name__}). Is {setting} right?")
         finally:
             if response is not None:
                 # An agent that hung up has cancelled this task, and the connection must be closed all the same.
@@ -379,6 +383,17 @@ def _record(
         _log.warning("A call in session %r was passed on and not recorded: %s", session_id, type(error).__name__)
 
 
+def _upstream(path: str, headers: "Iterable[tuple[bytes, bytes]]") -> tuple[str, str]:
+    """Return the variable that names the endpoint for a request, and the endpoint."""
+    # Anthropic's clients name their version with each request, also for paths that OpenAI has too, such as `/models`.
+    if not path.startswith("/messages") and all(name.lower() != b"anthropic-version" for name, _ in headers):
+        return UPSTREAM, (os.environ.get(UPSTREAM) or OPENAI).rstrip("/")
+    # An endpoint that was named takes all calls: they must not go to another company because a setting is missing.
+    setting = UPSTREAM if os.environ.get(UPSTREAM) and not os.environ.get(UPSTREAM_ANTHROPIC) else UPSTREAM_ANTHROPIC
+    # Anthropic's addresses are written without a version, the named endpoint's with one.
+    return setting, (os.environ.get(setting) or ANTHROPIC).rstrip("/").removesuffix("/v1") + "/v1"
+
+
 def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
     """Return the content coding that the headers name."""
     return b",".join(value for name, value in headers if name.lower() == b"content-encoding").decode("latin-1")
@@ -406,8 +421,9 @@ def _sandboxed(send: "Send") -> "Send":
 
 
 async def _refuse(send: "Send", status: int, message: str) -> None:
-    """Send an error in the form that OpenAI's clients read."""
-    body = json.dumps({"error": {"message": message, "type": "memory_inspector", "param": None, "code": None}}).encode()
+    """Send an error in the form that OpenAI's and Anthropic's clients read."""
+    error = {"message": message, "type": "memory_inspector", "param": None, "code": None}
+    body = json.dumps({"type": "error", "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [CHALLENGE] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -133,8 +133,10 @@ def test_a_session_that_another_process_writes_to_is_marked_live_on_every_page(d
 def test_the_card_names_the_variable_of_each_way_to_attach(demo_home):
     shared = services.engine()
     lines = [each.value for each in card("demo").code]
-    assert [line.partition("=")[0] for line in lines[1:]] == ["export OPENAI_BASE_URL", f"export {ENDPOINT}"]
-    assert lines[2] == f"export {ENDPOINT}={lines[1].partition('=')[2].partition('/record/')[0]}"
+    openai, anthropic = lines[1].splitlines()
+    assert (openai.partition("=")[0], lines[2].partition("=")[0]) == ("export OPENAI_BASE_URL", f"export {ENDPOINT}")
+    assert anthropic == openai.replace("OPENAI", "ANTHROPIC").removesuffix("/v1")
+    assert lines[2] == f"export {ENDPOINT}={openai.partition('=')[2].partition('/record/')[0]}"
     for source, name in (("proxy", "OPENAI_BASE_URL"), ("spans", ENDPOINT)):
         attach(Session(shared.database, source, services=shared.services), source=source)
         (line,) = [each.value for each in card(source).code]

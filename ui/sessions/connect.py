@@ -74,7 +74,7 @@ def code(database: Database, session_id: str) -> str:
 def proxy(session_id: str) -> str:
     """Return the address under which this server passes an agent's calls on and records them."""
     token = f"{TOKEN}/" if sign_in_configured() else ""
-    return f"http://127.0.0.1:{get_option('server.port')}/record/{token}{quote(session_id)}/v1"
+    return f"http://127.0.0.1:{get_option('server.port')}/record/{token}{quote(session_id)}"
 
 
 def spans() -> str:
@@ -170,10 +170,10 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
             f"Every page follows what your program writes.{hidden}]]"
         )
         st.markdown(
-            ":small[:gray[Or attach any agent that uses OpenAI's clients, without changing its code: "
+            ":small[:gray[Or attach any agent that uses OpenAI's or Anthropic's clients, without changing its code: "
             "its prompts are recorded as a session of their own.]]"
         )
-        st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
+        _draw_proxy("my-agent")
         st.markdown(
             ":small[:gray[Or any agent that sends OpenTelemetry spans over HTTP: each conversation becomes a session, "
             "with the agent’s memory writes and searches.]]"
@@ -184,6 +184,13 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
             made = f"`memory-inspector token new --name my-agent{tenant}`"
             st.markdown(f":small[:gray[People sign in here, so an agent sends a token, made by {made}.]]")
         _dot(session_id)
+
+
+def _draw_proxy(session_id: str) -> None:
+    address = proxy(session_id)
+    # Anthropic's clients add the version themselves.
+    lines = [f"export OPENAI_BASE_URL={address}/v1", f"export ANTHROPIC_BASE_URL={address}"]
+    st.code("\n".join(lines), language="bash", wrap_lines=True)
 
 
 def _draw_spans() -> None:
@@ -207,7 +214,7 @@ def _draw_attached(session_id: str, attachment: AgentAttached) -> None:
         _draw_spans()
     else:
         st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
-        st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
+        _draw_proxy(session_id)
 
 
 @st.fragment(run_every=LOOK_SECONDS)
