@@ -34,6 +34,7 @@ OTHER_LANGUAGES = ("text", "toml", "nginx", "yaml")
 OTHER_COMMANDS = {".", "docker", "pipx", "python", "python3", "uvx"}
 OTHER_VARIABLES = {
     "ANTHROPIC_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
     "OPENAI_MODEL",

@@ -209,6 +209,7 @@ ROWS = {
     "proxy: `/chat/completions`": (OPENAI, from_call("chat/completions", "messages")),
     "proxy: `/responses`": (RESPONSES, from_call("responses", "input")),
     "proxy: `/messages`": (ANTHROPIC, from_call("messages", "messages")),
+    "proxy: `generateContent`": (GEMINI, from_call("generateContent", "contents")),
 }
 WANTED = {"text": ("text",), "reasoning": ("thinking",), "picture": ("image",), "file": ("document", "text")}
 

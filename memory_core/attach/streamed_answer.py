@@ -5,7 +5,7 @@ Endpoints split answers differently. An unreadable chunk is skipped.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -346,3 +346,27 @@ def joined_blocks(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     counts = [reported(usage.get(name)) for name in _INPUT_TOKENS]
     usage["input_tokens"] = None if counts[0] is None else sum(filter(None, counts))
     return {"type": "message", "content": [blocks[index] for index in sorted(blocks)], "usage": usage}
+
+
+# -- Gemini's contents -----------------------------------------------------------------------------
+
+
+def joined_parts(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join the parts of the first candidate, in which texts that follow each other are one, with the last counts."""
+    parts = [
+        part
+        for answer in answers
+        for candidate in objects_in(answer.get("candidates"))
+        if candidate.get("index", 0) == 0
+        for content in objects_in(candidate.get("content"))
+        for part in objects_in(content.get("parts"))
+        if not part.get("thought")
+    ]
+    content: list[dict[str, Any]] = []
+    for is_text, group in groupby(parts, lambda part: isinstance(part.get("text"), str)):
+        entries = list(group)
+        content += [{"text": "".join(part["text"] for part in entries)}] if is_text else entries
+    usage: dict[str, Any] = next(reversed(objects_in([answer.get("usageMetadata") for answer in answers])), {})
+    output = [reported(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
+    counts = {"input_tokens": usage.get("promptTokenCount"), "output_tokens": sum(filter(None, output)) or output[0]}
+    return {"content": content, "usage": counts}

@@ -1,4 +1,4 @@
-"""Parse one call of an endpoint like OpenAI's or Anthropic's from its request and response bytes.
+"""Parse one call of an endpoint like OpenAI's, Anthropic's or Gemini's from its request and response bytes.
 
 Pure. Headers are never passed, so no API key is stored; of an error only the code is kept: its text may hold the key.
 """
@@ -14,6 +14,7 @@ from memory_core.attach.streamed_answer import (
     joined_blocks,
     joined_chunks,
     joined_events,
+    joined_parts,
     objects_in,
     stream_events,
 )
@@ -24,10 +25,12 @@ from memory_core.formats.prompt_messages import read_blocks, read_items, read_me
 from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
-Endpoint = Literal["chat/completions", "responses", "embeddings", "messages"]
+Endpoint = Literal["chat/completions", "responses", "embeddings", "messages", "generateContent"]
 """Recorded paths; calls to others are only forwarded."""
 _PATH = re.compile(r"(?:(?:openai/)?deployments/([^/]+)/|openai/(?:v1/)?)?(chat/completions|responses|embeddings)")
 """Path of an endpoint like OpenAI's; Azure puts the model into the path, as a deployment."""
+_GEMINI = re.compile(r"(?:v1(?:alpha|beta)/)?models/([^/:]+):(?:g|streamG)enerateContent")
+"""Path of a call of Gemini's; it names the model."""
 MAX_PROMPT_VALUES = 250_000
 """Maximum JSON values in a request with a prompt; a message takes some 3 KB of memory, even if short."""
 MAX_PIECES = 900_000
@@ -36,7 +39,7 @@ per token, has about 770,000."""
 MAX_ENTRIES = 150_000
 """Maximum items, calls and parts in an answer, at up to 20 microseconds each; a tool call of 128,000 tokens has as many
 pieces."""
-_ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
+_ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding", "candidates"})
 """Fields of which every answer has at least one, but for Anthropic's."""
 _TYPES = re.compile(r"response\.|message|content_block_")
 """Start of the types of a stream's events and, of Anthropic's, also of whole answers."""
@@ -47,6 +50,8 @@ def endpoint_of(path: str) -> tuple[Endpoint, str | None] | None:
     path = path.strip("/")
     if path == "messages":
         return "messages", None
+    if match := _GEMINI.fullmatch(path):
+        return "generateContent", unquote(match[1])
     match = _PATH.fullmatch(path)
     return None if match is None else (cast(Endpoint, match[2]), match[1] and unquote(match[1]))
 
@@ -118,8 +123,8 @@ def read_exchange(
     if answered.status is None or answered.status >= 400:
         return exchange
     # Joined before the counts are read, as each of Anthropic's events reports a part of the usage.
-    if endpoint == "messages":
-        answers = [joined_blocks(answers)]
+    if join := _JOINS.get(endpoint):
+        answers = [join(answers)]
     input_tokens, output_tokens = reported_tokens(answers)
     answer = _answer(endpoint, answers)
     return replace(exchange, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
@@ -138,8 +143,8 @@ def _answers(body: bytes) -> list[dict[str, Any]]:
     entries = Budget("answer", items=MAX_ENTRIES)
     for answer in answers:
         for holder in objects_in([answer, *(answer.get(name) for name in ("response", "item", "message"))]):
-            choices = objects_in(holder.get("choices"))
-            messages = [choice.get(name) for choice in choices for name in ("delta", "message")]
+            choices = objects_in(holder.get("choices", holder.get("candidates")))
+            messages = [choice.get(name) for choice in choices for name in ("delta", "message", "content")]
             for lists in objects_in([holder, *messages, *objects_in(holder.get("output"))]):
                 entries.take(items=sum(len(value) for value in lists.values() if isinstance(value, list)))
     return answers
@@ -175,6 +180,12 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
         instructions = front if isinstance(front, list) else [{"role": "system", "content": front}] if front else []
         items = entries if isinstance(entries, list) else [] if entries is None else [entries]
         return tuple(read_items(storable_value([*instructions, *items])))
+    if endpoint == "generateContent":
+        if not (contents := objects_in(asked.get("contents"))):
+            raise MessageError('the request has no "contents"')
+        fronts = objects_in(asked.get("systemInstruction", asked.get("system_instruction")))
+        turns = [*({**front, "role": "system"} for front in fronts), *contents]
+        return tuple(message for entry in turns for message in read_message(storable_value({"role": "user", **entry})))
     entries = asked.get("messages")
     if not isinstance(entries, list):
         raise MessageError('the request has no list of "messages"')
@@ -189,6 +200,9 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
 
 # -- the answer ------------------------------------------------------------------------------------
 
+_JOINS = {"messages": joined_blocks, "generateContent": joined_parts}
+"""Functions that make one answer of a whole one and of a stream alike."""
+
 
 def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | None:
     """Return the answer without its reasoning, as it is matched with later prompts, which omit reasoning."""
@@ -200,7 +214,7 @@ def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | 
         if not (choices and isinstance(choices[0].get("message"), dict)):
             choices = joined_chunks(answers)["choices"]
         messages = read_message(storable_value(choices[0]["message"])) if choices else []
-    elif endpoint == "messages":
+    elif endpoint in _JOINS:
         messages = read_blocks(storable_value({"role": "assistant", "content": whole.get("content")}))
     else:
         output = whole.get("output")

@@ -2,7 +2,7 @@
 
 An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/record/my-agent/v1`. Other
 companies' clients add the version: `ANTHROPIC_BASE_URL=http://127.0.0.1:8501/record/my-agent`, and likewise
-`AZURE_OPENAI_ENDPOINT`. The endpoint's answer is returned unchanged, byte for byte and
+`AZURE_OPENAI_ENDPOINT` and `GOOGLE_GEMINI_BASE_URL`. The endpoint's answer is returned unchanged, byte for byte and
 piece by piece, also if it is an error or breaks off. The call is recorded afterwards; if recording fails, the agent
 does not notice. The API key is passed on and never stored.
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 UPSTREAM = "MEMORY_INSPECTOR_UPSTREAM"
 """The environment variable that names the endpoint behind the proxy, `/v1` included."""
-UPSTREAM_ANTHROPIC = f"{UPSTREAM}_ANTHROPIC"
-"""The variable for an endpoint of its own behind Anthropic's clients; without it `UPSTREAM` is theirs too."""
+UPSTREAM_ANTHROPIC, UPSTREAM_GEMINI = f"{UPSTREAM}_ANTHROPIC", f"{UPSTREAM}_GEMINI"
+"""Variables for endpoints of their own behind clients of these companies; without them `UPSTREAM` is theirs too."""
 OPENAI = "https://api.openai.com/v1"
-ANTHROPIC = "https://api.anthropic.com"
+ANTHROPIC, GEMINI = "https://api.anthropic.com", "https://generativelanguage.googleapis.com"
 
 CONNECT_SECONDS = 10.0
 """Seconds to connect to the endpoint; the agent decides how long an answer may take."""
@@ -51,7 +51,7 @@ MAX_KEPT_AT_ONCE = 2 * MAX_KEPT_BYTES
 
 HUNG_UP = "the agent hung up before it had the whole answer"
 
-_PATH = re.compile(r"/record/(?:(mi_[^/]+)/)?([^/]+)(?:/v1(/.*)|(/openai/.*))")
+_PATH = re.compile(r"/record/(?:(mi_[^/]+)/)?([^/]+)(?:/v1(/.*)|(/(?:openai|v1alpha|v1beta)/.*))")
 _SESSION = re.compile(r"[\w.@ -]{1,80}")
 _OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"}
@@ -385,13 +385,19 @@ def _record(
 
 def _upstream(path: str, headers: "Iterable[tuple[bytes, bytes]]") -> tuple[str, str]:
     """Return the variable that names the endpoint for a request, and the endpoint."""
-    # Anthropic's clients name their version with each request, also for paths that OpenAI has too, such as `/models`.
-    if not path.startswith("/messages") and all(name.lower() != b"anthropic-version" for name, _ in headers):
+    names = {name.lower() for name, _ in headers}
+    version = "" if path.startswith(("/v1alpha/", "/v1beta/")) else "/v1"
+    # Both companies' clients name themselves in a header, also for paths that OpenAI has too, such as `/models`.
+    if path.startswith("/messages") or b"anthropic-version" in names:
+        company, default = UPSTREAM_ANTHROPIC, ANTHROPIC
+    elif not version or b"x-goog-api-key" in names:
+        company, default = UPSTREAM_GEMINI, GEMINI
+    else:
         return UPSTREAM, (os.environ.get(UPSTREAM) or OPENAI).rstrip("/")
     # An endpoint that was named takes all calls: they must not go to another company because a setting is missing.
-    setting = UPSTREAM if os.environ.get(UPSTREAM) and not os.environ.get(UPSTREAM_ANTHROPIC) else UPSTREAM_ANTHROPIC
-    # Anthropic's addresses are written without a version, the named endpoint's with one.
-    return setting, (os.environ.get(setting) or ANTHROPIC).rstrip("/").removesuffix("/v1") + "/v1"
+    setting = UPSTREAM if os.environ.get(UPSTREAM) and not os.environ.get(company) else company
+    # Both companies' addresses are written without a version, the named endpoint's with one.
+    return setting, (os.environ.get(setting) or default).rstrip("/").removesuffix("/v1") + version
 
 
 def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
