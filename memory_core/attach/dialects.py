@@ -182,6 +182,9 @@ LOGFIRE = Dialect(
 DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY, VERCEL, LOGFIRE)
 """Dialects in order of precedence; the first that knows a span's operation reads it."""
 
+COMPACTED = "gen_ai.conversation.compacted"
+"""Attribute, or name of an event, with which a span reports a compaction: a summary in place of earlier messages."""
+
 SESSION = (
     "gen_ai.conversation.id",
     "session.id",

@@ -86,7 +86,7 @@ def mirror(
             seqs[n] = new
         # 4. After adding, as a new message may be archived in the store already. Messages archived here before are not
         # archived again.
-        _archive(session, w, queued.union(added).intersection(seqs[n] or 0 for n in archived))
+        archive_elsewhere(session, w, queued.union(added).intersection(seqs[n] or 0 for n in archived))
         for name in {block.name for block in session.blocks} - {block.name for block in blocks}:
             editing.remove_block(session, w, name, "user")
         for block in blocks:
@@ -118,8 +118,8 @@ def _remove(session: Session, w: Writing, gone: Sequence[int]) -> None:
         queue.drop(w, gone, sum(message.tokens for message in sizes if message.seq in set(gone)))
 
 
-def _archive(session: Session, w: Writing, seqs: Collection[int]) -> None:
-    """Archive queued messages, recorded as the store's decision under an unknown rule."""
+def archive_elsewhere(session: Session, w: Writing, seqs: Collection[int], trigger: str = "elsewhere") -> None:
+    """Archive queued messages, recorded as a decision of another program under an unknown rule."""
     config, accounting = session.config, session.config.accounting
     sizes = sizes_between(w.connection, session.id, after=0, accounting=accounting)
     leave = [message for message in sizes if message.seq in seqs]
@@ -131,7 +131,7 @@ def _archive(session: Session, w: Writing, seqs: Collection[int]) -> None:
     w.record(
         FlushPlanned(
             flush=w.session.flushes,
-            trigger="elsewhere",
+            trigger=trigger,
             rules=(),
             seqs=ranges(message.seq for message in leave),
             messages=len(leave),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from memory_core.attach.otlp import Export, LogRecord, Span
 from memory_core.attach.recording import Past, attach, recording
-from memory_core.attach.spans import MemoryOperation, Report, read_span
+from memory_core.attach.spans import Compaction, MemoryOperation, Report, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
@@ -197,6 +197,8 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
             if isinstance(report.what, Exchange):
                 before = [_event(session, w, operation) for operation in meanwhile.get(report.key, ())]
                 to.exchange(report.what, before)
+            elif isinstance(report.what, Compaction):
+                to.compacted()
             elif report.key not in held:
                 w.record(_event(session, w, report), actor="agent")
         add_spans(w, fresh)

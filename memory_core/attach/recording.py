@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
+from memory_core.attach.mirroring import archive_elsewhere
 from memory_core.attach.wire import Exchange
 from memory_core.config import MAX_TOKENS
 from memory_core.engine import queue
@@ -23,7 +24,8 @@ from memory_core.events import AgentAttached, ContextBuilt, Event, ModelCalled, 
 from memory_core.history.cost import is_call
 from memory_core.history.slices.contexts import is_context, places_of
 from memory_core.history.slices.message_slice import adds_message
-from memory_core.messages import ChatMessage, MessageRole, ThinkingPart, content_hash
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus, ThinkingPart, content_hash
+from memory_core.store.erasing.session_erasing import message_seqs
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import NewMessage, hashes_by_seq
 from memory_core.store.writing import Writing, read_session
@@ -132,6 +134,8 @@ class _Sent:
     """Hash of every message, by sequence number."""
     recent: list[list[int]]
     """Recent prompts, each followed by its answer, newest first."""
+    compacted: bool = False
+    """True if a compaction was reported, and no prompt since then has left messages out."""
 
 
 class Recording:
@@ -167,6 +171,10 @@ class Recording:
         answer = [self._new(_split_reasoning(exchange.answer)[-1])] if exchange.answer is not None else []
         # 2. New messages of the prompt come first, so that the events in between belong to their turn.
         places, front = self._placed(prompt)
+        if prompt and (exchange.compacted or self._past().compacted):
+            recent = self._past().recent
+            former = _most_alike(places, recent) or (recent[0] if exchange.compacted and recent else [])
+            self._past().compacted = not self._leave_behind(former, places)
         w.record(*meanwhile, actor="agent")
         if prompt:
             w.record(_seen(self._session, prompt, places, front, exchange))
@@ -190,6 +198,22 @@ class Recording:
             recent.insert(0, [*places, *answer_seqs])
             # A call leaves about four events, so this looks back as far as `_recent` does.
             del recent[LOOKBACK_EVENTS // 4 :]
+
+    def compacted(self) -> None:
+        """Record a compaction that no call reports: its messages left with a recent prompt, or leave with the next."""
+        past = self._past()
+        past.compacted = not any(
+            self._leave_behind(_most_alike(prompt, past.recent[n + 1 :]), prompt)
+            for n, prompt in enumerate(past.recent)
+        )
+
+    def _leave_behind(self, former: Sequence[int], places: Sequence[int]) -> bool:
+        """Archive the messages of a former prompt that are not in this one; return whether there are any."""
+        if not (missing := set(former).difference(places)):
+            return False
+        missing.intersection_update(message_seqs(self.w.connection, self._session.id, MessageStatus.ACTIVE))
+        archive_elsewhere(self._session, self.w, missing, "compacted")
+        return bool(missing)
 
     def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
         """Return the sequence number of each prompt message, adding new ones, and the number of leading system
@@ -279,6 +303,13 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
         if places[n] is None and (candidates := unused.get(asked[n])):
             places[n] = candidates.pop()
     return places
+
+
+def _most_alike(places: Sequence[int], recent: Iterable[list[int]]) -> list[int]:
+    """Return the prompt that shares most messages with this one, the newest of several; empty if none shares any."""
+    prompt = set(places)
+    alike = max(recent, key=lambda former: len(prompt.intersection(former)), default=[])
+    return [] if prompt.isdisjoint(alike) else alike
 
 
 def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) -> list[list[int]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.attach.dialects import DIALECTS, SESSION, Dialect, Field, MemoryKind
+from memory_core.attach.dialects import COMPACTED, DIALECTS, SESSION, Dialect, Field, MemoryKind
 from memory_core.attach.otlp import Span
 from memory_core.attach.span_messages import (
     calls_of,
@@ -20,7 +20,7 @@ from memory_core.attach.span_messages import (
     messages_of,
     messages_of_events,
 )
-from memory_core.attach.wire import Exchange
+from memory_core.attach.wire import Exchange, has_compaction
 from memory_core.errors import MessageError
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 from memory_core.tokens import reported
@@ -61,6 +61,11 @@ class MemoryOperation:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """A compaction of the conversation that is reported apart from the calls."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Contents of a relevant span."""
 
@@ -73,28 +78,36 @@ class Report:
     session: str | None
     """Conversation named by the span or its resource."""
     service: str
-    what: Exchange | MemoryOperation
+    what: Exchange | MemoryOperation | Compaction
 
 
 def read_span(span: Span) -> Report | None:
-    """Read a span; None if it concerns neither a model nor memory.
+    """Read a span; None if it concerns neither a model nor memory nor a compaction.
 
     Raises:
         MessageError: An attribute does not follow its convention; the message names the attribute.
     """
     match = _dialect(span)
-    if match is None:
-        return None
-    dialect, operation = match
     values = span.values
-    if operation == "reply" or operation == "embed":
-        what: Exchange | MemoryOperation = _exchange(span, dialect, operation)
+    what: Exchange | MemoryOperation | Compaction
+    if match is None:
+        if not _is_compacted(span):
+            return None
+        what = Compaction()
     else:
-        what = _operation(span, dialect, operation)
+        dialect, operation = match
+        read = _exchange if operation in ("reply", "embed") else _operation
+        what = read(span, dialect, operation)
     # The span comes before its resource, which may name one session for a whole process.
     named = (_name(attributes.get(name)) for attributes in (values, span.resource) for name in SESSION)
     service = _name(span.resource.get("service.name")) or "agent"
     return Report(span.key, span.trace, span.began, span.ended, next(filter(None, named), None), service, what)
+
+
+def _is_compacted(span: Span) -> bool:
+    """Return whether a span, or an event of it, reports a compaction."""
+    reported_so = str(span.values.get(COMPACTED)).lower() in ("true", "1")
+    return reported_so or any(name == COMPACTED for name, _ in span.events)
 
 
 def _dialect(span: Span) -> tuple[Dialect, Any] | None:
@@ -146,6 +159,7 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
         # Microseconds: nanoseconds of today exceed what JSON readers represent exactly.
         sent=span.began // 1_000,
         captured=purpose != "reply" or bool(messages),
+        compacted=purpose == "reply" and (_is_compacted(span) or _holds_compaction(_get(values, dialect, "input")[1])),
     )
 
 
@@ -166,6 +180,11 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     first = next((answer for answer in answers if answer.role is MessageRole.ASSISTANT), None)
     parts = [part for part in first.parts if not isinstance(part, ThinkingPart)] if first is not None else []
     return prompt, first.with_parts(parts) if first is not None and parts else None
+
+
+def _holds_compaction(value: Any) -> bool:
+    # Looked for as text first, as decoding a prompt once more takes long.
+    return not (isinstance(value, str) and '"compaction"' not in value) and has_compaction(decoded(value))
 
 
 def _read(values: Mapping[str, Any], dialect: Dialect, field: Field, read: Any) -> list[ChatMessage]:

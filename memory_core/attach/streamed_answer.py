@@ -312,6 +312,7 @@ def _size(value: Any) -> int:
 _DELTAS = {
     "text_delta": ("text", "text"),
     "input_json_delta": ("partial_json", "input"),
+    "compaction_delta": ("content", "content"),
 }
 """Field of a delta that continues a block, and the block's field; others, such as reasoning, are not recorded."""
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")

@@ -6,6 +6,7 @@ Pure. Headers are never passed, so no API key is stored; of an error only the co
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, cast
 from urllib.parse import unquote
 
@@ -91,6 +92,8 @@ class Exchange:
     """Start time in microseconds since the epoch, from the span."""
     captured: bool = True
     """True if the prompt's text is known; spans may omit it."""
+    compacted: bool = False
+    """True if a compaction was reported with the call, or is in its prompt: a summary in place of earlier messages."""
 
 
 def read_exchange(
@@ -108,7 +111,8 @@ def read_exchange(
     purpose = "embed" if endpoint == "embeddings" else "reply"
     prompt = () if request is None else _prompt(endpoint, asked)
     captured = request is not None or purpose == "embed"
-    exchange = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
+    compacted = has_compaction(asked.get("input" if endpoint == "responses" else "messages"))
+    exchange = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured, compacted=compacted)
     try:
         answers = _answers(answered.body)
     except LimitError:
@@ -196,6 +200,14 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
     blocks = [[block] for block in front] if isinstance(front, list) else [front] if front else []
     system = [{"role": "system", "content": block} for block in blocks]
     return tuple(message for entry in [*system, *entries] for message in read_blocks(storable_value(entry)))
+
+
+def has_compaction(entries: Any) -> bool:
+    """Return whether a compaction is among the entries of a prompt, or among their parts."""
+    parts = (
+        part for entry in objects_in(entries) for name in ("content", "parts") for part in objects_in(entry.get(name))
+    )
+    return any(part.get("type") == "compaction" for part in chain(objects_in(entries), parts))
 
 
 # -- the answer ------------------------------------------------------------------------------------

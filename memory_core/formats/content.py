@@ -24,7 +24,7 @@ from memory_core.messages import (
 UPLOADED = "openai-file:"
 """Prefix of the URL of a file that a message names only by its id at the endpoint."""
 
-_TEXTS = frozenset({"", "text", "input_text", "output_text", "summary_text", "text_plain", "refusal"})
+_TEXTS = frozenset({"", "text", "input_text", "output_text", "summary_text", "text_plain", "refusal", "compaction"})
 _THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text", "thought"})
 _CALLS = frozenset(
     {"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call", "custom_tool_call", "function"}

@@ -14,7 +14,7 @@ from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 """Fields of an item other than its content."""
-_SEALABLE = {"thinking": "thinking", "redacted_thinking": "thinking"}
+_SEALABLE = {"thinking": "thinking", "redacted_thinking": "thinking", "compaction": "content"}
 """Field with the words of a block, by the type of the block."""
 
 
@@ -50,7 +50,7 @@ def _plain_block(block: Any) -> Any:
 
 
 def _is_sealed(block: Any) -> bool:
-    """Return whether a block is reasoning that only the endpoint can read."""
+    """Return whether a block has words that only the endpoint can read, or none: reasoning, a failed compaction."""
     words = _SEALABLE.get(str(block.get("type"))) if isinstance(block, Mapping) else None
     return words is not None and not block.get(words)
 

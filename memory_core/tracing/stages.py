@@ -115,7 +115,11 @@ def intake(
         f"and {count(gone.messages, 'message')} with {count(gone.tokens)} left it."
     )
     if gone.trigger != "over_budget":
-        why = "by the store that it comes from" if gone.trigger == "elsewhere" else "on request"
+        whys = {
+            "elsewhere": "by the store that it comes from",
+            "compacted": "when the agent compacted its conversation",
+        }
+        why = whys.get(gone.trigger, "on request")
         text = (
             f"Flushed in turn {removal.turn:,} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
         )

@@ -45,6 +45,29 @@ def test_an_attached_agent_is_shown_and_not_changed(home):
         assert "1,000,000,000" not in " ".join(each.value for each in page.markdown)
 
 
+def test_a_compaction_of_an_attached_agent_is_on_its_pages(home):
+    shared = services.engine()
+    session = Session(shared.database, "agent", services=shared.services)
+    attach(session)
+    system, said, summary = (
+        ChatMessage(role=role, content=words)
+        for role, words in (
+            ("system", "Be brief."),
+            ("user", "I live in Oslo."),
+            ("user", "They told where they live."),
+        )
+    )
+    record_exchange(session, Exchange("reply", "m", (system, said), ChatMessage(role="assistant", content="Good.")))
+    record_exchange(session, Exchange("reply", "m", (system, summary), compacted=True))
+    timeline, context, chat = (opened(page=page, session="agent") for page in ("timeline", "context", "chat"))
+    (events,) = [each.value for each in timeline.dataframe if "What happened" in each.value.columns][:1]
+    assert "the agent compacted its conversation" in " ".join(events["What happened"])
+    assert "I live in Oslo" in " ".join(each.value for each in context.markdown)
+    assert [s.verdict for s in shared.open("agent").trace("live in Oslo").tracks[0].stages] == ["passed", "lost"]
+    for page in (timeline, context, chat, opened(page="trace", session="agent", words="live in Oslo")):
+        assert not page.exception
+
+
 def test_of_what_an_attached_agent_left_out_no_rule_is_claimed_and_nothing_is_foretold(home):
     shared = services.engine()
     session = Session(shared.database, "agent", services=shared.services)
