@@ -141,7 +141,8 @@ def test_codex_loads_one_file_a_folder_from_the_top_of_the_repository_down(home,
     put(project.parent / "AGENTS.md", "Above.")
     put(project / "AGENTS.md", "Of the project, in some words.")
     put(project / "api" / "AGENTS.md", "Replaced.")
-    put(project / "api" / "AGENTS.override.md", "Nearest.")
+    put(project / "api" / "AGENTS.override.md", "Nearest. @more.md")
+    put(project / "api" / "more.md", "It follows no imports.")
     put(project / "api" / "v1" / "AGENTS.md", "Below.")
     put(project / "CLAUDE.md", "Of another program.")
     put(home / "codex" / "AGENTS.override.md", " \n")
@@ -150,7 +151,7 @@ def test_codex_loads_one_file_a_folder_from_the_top_of_the_repository_down(home,
     session = codex_session(home / "codex" / "sessions" / "rollout-1.jsonl", project / "api", told, "Hello there.")
     files = files_of(session, home)
     assert [(file.text, file.loaded) for file in files] == [
-        ("Nearest.", "observed"),
+        ("Nearest. @more.md", "observed"),
         ("Of the project, in some words.", "reported"),
         ("The user's.", "observed"),
     ]
@@ -355,6 +356,7 @@ AGREEING = [
     ("Set the request timeout to 30 seconds.", "The request took 60 seconds."),
     ("Never modify files in vendor.", "I modified the files in vendor and it broke."),
     ("Deploy with make deploy.", "Do not deploy."),
+    ("Never log secrets.", "Log requests, hide secrets, and never log secrets."),
     ("Validate input on the server.", "Validate the input on the client, not only on the server."),
     ("Add 3 tests for the parser.", "Add tests for the parser."),
     ("```\nUse 2 spaces.\n```", "Use 4 spaces."),
