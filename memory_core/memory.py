@@ -23,10 +23,10 @@ from memory_core.curation import settings as editing
 from memory_core.curation.block_desks import SessionBlocks
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.curation.known_facts import SessionFacts
-from memory_core.durations import measured
 from memory_core.engine import delivery, queue
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
+from memory_core.engine.durations import measured
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError

@@ -29,7 +29,7 @@ WORDS_OF_OTHERS = {
 }  # fmt: skip
 """Names under which a user's, a model's or an exception's own words travel."""
 
-SAFE = {"ago", "count", "plain", "tokens", "len", "int"}
+SAFE = {"ago", "count", "plain", "quoted", "tokens", "len", "int"}
 """Calls whose result holds no markup, whatever goes in."""
 
 

@@ -97,7 +97,7 @@ def test_durations_are_those_of_this_process_since_the_first_request(tmp_path, s
         memory.put_messages([note(4)], message_ids=["a", "b"])
     figures = scraped(address)
     assert (figures["operation_seconds_count:put"], figures["operation_seconds_count:context"]) == (2, 1)
-    assert 0 < figures["operation_seconds_sum:put"]
+    assert figures["operation_seconds_sum:put"] > 0
     assert figures["operation_seconds_bucket:+Inf:put"] == 2
 
 

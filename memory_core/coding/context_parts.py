@@ -62,12 +62,11 @@ MAX_KNOWN = 200_000, 1_000_000
 
 
 def model_limit(calls: Sequence[Call], reported: str | None) -> int:
-    """Return the context window in tokens: as the program reports it, else the smallest usual one that fits all calls."""
+    """Return the context window in tokens: as the program reports it, else the least usual one that fits all calls."""
     if reported:
         return int(reported)
     largest = max((call.usage.prompt for call in calls), default=0)
     return next((size for size in MAX_KNOWN if size >= largest), largest)
-
 
 
 def part_of(item: Item) -> str:

@@ -27,9 +27,11 @@ def cost_of(usage: Mapping[str, Usage]) -> float | None:
     """Return the estimated cost of all calls, by model, in US dollars; None if a model's price is not known."""
     total = 0.0
     for model, used in usage.items():
+        # The longest name that fits: `gpt-5-mini` is no `gpt-5`.
         prices = next((PRICES[name] for name in sorted(PRICES, key=len, reverse=True) if model.startswith(name)), None)
         if prices is None:
-            return None
+            return None  # a sum without one of its models would be too low
         numbers = used.input, used.cache_read, used.cache_write, used.output
         total += sum(price * tokens for price, tokens in zip(prices, numbers, strict=True)) / 1e6
+    # A session without a call has cost nothing, which is not what a reader would take 0 for.
     return total if usage else None

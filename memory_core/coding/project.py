@@ -41,6 +41,7 @@ def by_project_and_day(overviews: Iterable[Overview]) -> list[ProjectDay]:
     for one in overviews:
         folder, day = one.folder or str(one.path.parent), time.strftime("%Y-%m-%d", time.localtime(one.changed))
         row = rows.setdefault((folder, day), ProjectDay(folder, one.project, day))
+        # A session that goes over midnight counts on its last day.
         row.sessions += 1
         row.compactions += one.compactions
         row.tokens += one.tokens
@@ -90,6 +91,7 @@ def lost_instructions(
             notes.append(str(error))
             continue
         boundaries: set[str] = set()
+        # Branches that share a compaction share what it lost.
         for branch in session.main.branches:
             for window in branch.compactions:
                 if window.boundary is None or window.boundary.id in boundaries:

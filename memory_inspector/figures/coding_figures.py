@@ -51,6 +51,7 @@ def prompts_figure(
     numbers = [parts.call.number for parts in calls]
     for group, (title, name) in GROUPS.items():
         sizes = [sum(n for part, n in parts.parts.items() if group_of(part) == group) for parts in calls]
+        # Groups that no prompt has would only fill the legend.
         if any(sizes):
             figure.add_bar(
                 x=numbers,
@@ -60,10 +61,12 @@ def prompts_figure(
                 hovertemplate=f"call %{{x:,}}<br>{title}: %{{y:,}} tokens<extra></extra>",
             )
     top = max((parts.call.usage.prompt for parts in calls), default=1)
+    # The limit belongs into the picture, also where no prompt came near it.
     if limit is not None:
         _level(figure, limit, f"limit {tokens(limit)}", mode)
         top = max(top, limit)
     _compactions(figure, compactions, mode)
+    # Drawn last, over the bars.
     figure.add_vline(chosen, line={"color": PALETTES[mode].accent, "width": 2}, opacity=0.7)
     figure.update_layout(
         barmode="stack",
@@ -97,6 +100,7 @@ def largest_figure(items: Sequence[SizedItem], mode: Mode) -> go.Figure:
     """Draw the largest items as a map by part; results that nothing refers to are hatched."""
     largest = [one for one in items if one.tokens > 0][:MAX_ITEMS]
     parts = list(dict.fromkeys(one.part for one in largest))
+    # Items may have equal names, so each has an id of its own.
     ids = [*parts, *(f"{one.part} {n}" for n, one in enumerate(largest))]
     sums = [sum(one.tokens for one in largest if one.part == part) for part in parts]
     fills = [colour(GROUPS[group_of(part)][1], mode) for part in [*parts, *(one.part for one in largest)]]
@@ -143,6 +147,7 @@ def strip_figure(in_prompt: Sequence[tuple[int, bool]], compactions: Sequence[in
     """Draw one mark a call: filled where its prompt had the phrase. `in_prompt`: number of the call, and whether."""
     figure = blank(mode, STRIP_PIXELS)
     for has, title, name in ((True, "in the prompt", "queue"), (False, "not in the prompt", "free")):
+        # Two traces, as a legend and hover texts belong to a trace.
         numbers = [number for number, was in in_prompt if was is has]
         figure.add_bar(
             x=numbers,

@@ -14,7 +14,7 @@ from memory_core.coding.context_parts import Sizes
 from memory_core.coding.listing import Listing, Overview
 from memory_core.coding.project import LostInstruction, lost_instructions
 from memory_core.tokens import default_counter
-from memory_inspector.reading.coding_homes import listing_of_environment
+from memory_inspector.reading.coding_homes import first_session, listing_of_environment
 from memory_inspector.reading.lru_cache import LruCache
 
 T = TypeVar("T")
@@ -83,6 +83,12 @@ class CodingSessions:
         """Return the sessions, newest first, and sentences on folders that cannot be read."""
         with self._lock:
             return self._listing.look(LIST_SECONDS), list(self._listing.problems)
+
+    def first(self) -> str | None:
+        """Return the id of the session that the command named; None if it named none."""
+        with self._lock:
+            overview = first_session(self._listing)
+            return overview.id if overview is not None else None
 
     def open(self, id: str) -> OpenSession | None:
         """Return the session with an id of the listing, followed to its present end; None if there is none.

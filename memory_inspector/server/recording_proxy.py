@@ -361,7 +361,7 @@ def _record(
     from memory_core.attach.content_coding import decompressed
     from memory_core.attach.recording import attach, record_exchange
     from memory_core.attach.wire import endpoint_of, read_exchange
-    from memory_core.durations import measured
+    from memory_core.engine.durations import measured
 
     api = endpoint_of(path)
     if api is None or len(request) > MAX_KEPT_BYTES:

@@ -202,7 +202,7 @@ class SpanReceiver:
 
     def _store(self) -> None:
         """Store the next waiting requests, and set the outcome of each."""
-        from memory_core.durations import measured
+        from memory_core.engine.durations import measured
 
         batch = self._next()
         read: list[tuple[_Waiting, Export]] = []

@@ -2,7 +2,7 @@
 
 import pytest
 from coding_sessions import RULE, TASK, ClaudeSession, session_that_lost_a_rule
-from pages_driver import joined, opened
+from pages_driver import button, joined, opened
 
 from memory_inspector.server import coding_sessions
 
@@ -103,3 +103,14 @@ def test_an_address_cannot_lead_to_another_file(home):
     app = opened(code="Claude Code/../../etc/passwd")
     assert not app.exception
     assert "not on this machine" in " ".join(warning.value for warning in app.warning)
+
+
+def test_the_session_that_the_command_names_is_opened_first(home, monkeypatch):
+    path = session_that_lost_a_rule(home)
+    monkeypatch.setenv("MEMORY_INSPECTOR_CODE_FILE", str(path))
+    app = opened()
+    assert not app.exception
+    assert f"**{RULE} {TASK}**" in joined(app)
+    button(app, "All sessions").click().run()
+    assert not app.exception
+    assert app.dataframe

@@ -19,6 +19,7 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
     if not branch.calls:
         empty("No call of a model yet.", "The file has no answer with its tokens so far.")
         return
+    # Worked out once for each revision: a rerun of the page only draws.
     sizes = opened.sizes(branch)
     calls = opened.once(("parts", branch.number), lambda: parts_over_calls(branch, sizes))
     items = opened.once(("items", branch.number), lambda: sized_items(branch, sizes))
@@ -40,8 +41,9 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
 
 def _call(last: int, compactions: list[int]) -> int:
     """Draw the choice of a call; at first the fullest one before a compaction, or the last."""
-    if last == 1:
+    if last == 1:  # a slider needs two ends
         return 1
+    # The fullest prompt is the one that a person asks about.
     first = compactions[0] - 1 if compactions and compactions[0] > 1 else last
     return int(st.slider("Call", 1, last, first, key="code__call"))
 
@@ -49,7 +51,7 @@ def _call(last: int, compactions: list[int]) -> int:
 def _parts(parts: CallParts) -> None:
     usage = parts.call.usage
     heading(f"Call {tokens(parts.call.number)}", f"\n:small[:gray[{tokens(usage.prompt)} tokens, as the API counted]]")
-    total = max(usage.prompt, 1)
+    total = max(usage.prompt, 1)  # some endpoints report no tokens
     st.dataframe(
         [
             {"Part": part, "Tokens": size, "Share": size / total}

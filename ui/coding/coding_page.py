@@ -24,6 +24,8 @@ VIEWS = {
 
 VIEW = "code__view"
 
+_BEGUN = "code__begun"
+
 
 def draw() -> None:
     """Draw the session that the address names, or the list of all."""
@@ -33,11 +35,11 @@ def draw() -> None:
             "Run memory-inspector code: it reads the sessions of Claude Code and Codex on this machine.",
         )
         return
-    id = st.query_params.get(session_list.CODE)
-    if id is None:
-        session_list.draw()
-        return
     try:
+        id = st.query_params.get(session_list.CODE) or _named_by_the_command()
+        if id is None:
+            session_list.draw()
+            return
         opened = coding_sessions().open(id)
         if opened is None:
             st.warning("This session is not on this machine any more.")
@@ -50,16 +52,28 @@ def draw() -> None:
         _back()
 
 
+def _named_by_the_command() -> str | None:
+    """Return the id of the session that was given to the command, for the first visit of a tab only."""
+    if st.session_state.get(_BEGUN):
+        return None
+    st.session_state[_BEGUN] = True
+    id = coding_sessions().first()
+    state.write_address(session_list.CODE, id)
+    return id
+
+
 def _back() -> None:
     st.button("All sessions", icon=":material/arrow_back:", key="code__back", type="tertiary", on_click=_to_list)
 
 
 def _to_list() -> None:
+    # The view and the phrase belong to the session that is left.
     for name in (session_list.CODE, phrase_view.WORDS, "view"):
         state.write_address(name, None)
 
 
 def _draw_session(opened: OpenSession, session: CodingSession) -> None:
+    # Before drawing: what is written meanwhile counts as news.
     seen = opened.revision
     branches = session.main.branches
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -78,6 +92,7 @@ def _draw_session(opened: OpenSession, session: CodingSession) -> None:
             "records": source_view.draw_records,
         }
         views[choose_view(VIEWS, VIEW)](opened, session, branch)
+    # A redraw would close a dialog.
     if not state.dialog_open():
         live.follow(opened.follow, seen)
 
@@ -86,6 +101,7 @@ def _facts(opened: OpenSession, session: CodingSession) -> None:
     """Draw what the session took, in one line of badges."""
     overview, usage = opened.overview, session.usage()
     cost = cost_of(usage)
+    # Steps, not branches: two branches share the calls before their fork.
     calls = sum(step.usage is not None for step in session.main.steps.values())
     with st.container(horizontal=True, gap="xsmall", key="code__facts"):
         if overview.is_live(time()):
@@ -104,6 +120,7 @@ def _facts(opened: OpenSession, session: CodingSession) -> None:
 
 def _branch(branches: list[Branch]) -> Branch:
     """Draw the choice between branches, where there are several."""
+    # Most sessions have one, and nothing to choose.
     if len(branches) == 1:
         return branches[0]
     number = st.selectbox(

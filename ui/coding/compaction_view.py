@@ -82,6 +82,7 @@ def _numbers(branch: Branch, window: Window) -> None:
     if boundary is None:
         return
     before = branch.windows[window.number - 1]
+    # Codex does not report the size: then it is that of the last prompts before.
     largest = max((call.usage.prompt for call in before.calls), default=0)
     reported = boundary.tokens_before
     after = window.calls[0].usage.prompt if window.calls else None
@@ -90,6 +91,7 @@ def _numbers(branch: Branch, window: Window) -> None:
         st.metric("First prompt after", "–" if after is None else tokens(after))
         st.metric("Call", f"{before.calls[-1].number if before.calls else 0:,}", help="Last call before it")
         st.metric("Asked for by", {"auto": "the program", "manual": "the user"}.get(boundary.trigger, "–"))
+    # Programs were seen to write a boundary and fail before its summary.
     summary = window.of("summary")
     if not summary:
         st.warning("The file has no summary of this compaction: all that was said before it is gone from the prompt.")
@@ -104,6 +106,7 @@ def _numbers(branch: Branch, window: Window) -> None:
 def _filtered(statements: Sequence[Statement]) -> Sequence[Statement]:
     """Draw how many there are of each fate; return those of the chosen one."""
     counts = Counter(statement.fate for statement in statements)
+    # Only fates that occur, so that no choice leads to an empty list.
     options: list[Fate] = [fate for fate in FATES if counts[fate]]
     chosen = st.pills(
         "Fate",
@@ -128,6 +131,7 @@ def _statements(statements: Sequence[Statement], opened: OpenSession, branch: Br
                 if statement.is_rule:
                     st.badge("rule", color="gray", help="It tells the agent how to work, judged by its words")
                 st.markdown(f":small[:gray[line {statement.item.line:,}{_back(statement)}]]", width="content")
+                # A statement that is in the prompt needs no line in a memory file.
                 phrase_view.follow_button(statement.text, f"{number}")
                 if statement.fate not in ("kept", "reworded"):
                     keeping.button(statement.text, f"{number}", opened, branch)

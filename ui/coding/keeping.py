@@ -27,8 +27,10 @@ def button(statement: str, key: str, opened: OpenSession, branch: Branch) -> Non
 @st.dialog("What would have kept it", width=640, icon=":material/bookmark_add:", on_dismiss="rerun")
 @error_inside
 def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
+    # Reads the git history of the project, which takes seconds if it is long.
     with st.spinner("Reading the project's memory files …"), opened.held() as session:
         line = suggestion(statement, files_of(opened), branch, default_counter().text, session.program)
+    # A second copy would not help: the line was there and was not followed, or not loaded.
     if line.already is not None:
         file, quote, version = line.already
         st.warning(f"{plain(file.name)} says it already: {quoted(quote, 200)}", icon=":material/info:")

@@ -24,6 +24,7 @@ _FIELD = "code__phrase"
 
 def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
     """Draw the field for a phrase, and its way."""
+    # The address wins where it was changed by a button or a person, else the field.
     asked = st.query_params.get(WORDS, "")
     if asked != st.session_state.get(f"{_FIELD}_written"):
         st.session_state[_FIELD] = asked[:MAX_CHARACTERS]
@@ -41,6 +42,7 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         empty("Which words?", "Type what somebody said in this session, in their words.")
         return
     trail = opened.once(("phrase", branch.number, phrase), lambda: follow_phrase(session, phrase, branch))
+    # What nobody said cannot be kept.
     lost = bool(trail.sightings) and not trail.reached
     ended = conclusion(trail)
     heading(plain(f"{ended[0].upper()}{ended[1:]}"), level=3)
@@ -74,5 +76,6 @@ def follow_button(text: str, key: str) -> None:
 
 
 def _follow(text: str) -> None:
+    # Cut, as browsers limit the length of an address.
     state.write_address(WORDS, short(" ".join(text.split()), MAX_CHARACTERS))
     open_view("code__view", "follow")

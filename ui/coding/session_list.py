@@ -57,6 +57,7 @@ def _state_of(overviews: Sequence[Overview]) -> object:
 
 
 def _table(overviews: Sequence[Overview]) -> None:
+    # A large home is counted over several looks, newest first.
     unread = sum(not one.read for one in overviews)
     compactions = sum(one.compactions for one in overviews)
     text = f"{count(len(overviews), 'session')} · {count(compactions, 'compaction')}"
@@ -91,6 +92,7 @@ def _row(one: Overview) -> dict[str, Any]:
         "Session": mask_keys(one.title) or one.path.stem,
         "Project": one.project,
         "Compactions": one.compactions,
+        # A part of the tokens would look like all of them.
         "Tokens": one.tokens if one.read else None,
         "Cost": one.cost,
         "Calls": one.calls,
@@ -129,6 +131,7 @@ def _projects(overviews: Sequence[Overview]) -> None:
         },
         alt="Projects by day, newest first",
     )
+    # By folder: two projects may have the same name.
     names = list(dict.fromkeys(row.folder for row in rows))
     folder = st.selectbox("Project", names, key="code__project", format_func=lambda name: short(name, 80))
     _losses([one for one in overviews if folder == (one.folder or str(one.path.parent))])

@@ -28,6 +28,7 @@ def draw_records(opened: OpenSession, session: CodingSession, branch: Branch) ->
     st.dataframe(list(_left_out(session)), hide_index=True, key="code__left_out")
     for bad in lane.bad_lines[:MAX_BAD_LINES]:
         st.warning(f"Line {bad.line:,} {plain(bad.problem)}.")
+    # Happens in files that were cut, or copied from a running session.
     if lane.orphans:
         st.warning(f"{count(lane.orphans, 'record')} name a record before them that is not in the file.")
     for name, problem in session.problems.items():
@@ -47,6 +48,7 @@ def _left_out(session: CodingSession) -> Iterator[dict[str, Any]]:
 def _subagent(session: CodingSession, lane: Lane) -> None:
     usage = [step.usage for step in lane.steps.values() if step.usage is not None]
     asked, answer = session.started_by(lane), session.given_back(lane)
+    # Subagents have prompts of their own, which the session's limit does not bound.
     largest = max((used.prompt for used in usage), default=0)
     with st.expander(
         f"{plain(lane.name)} · {count(len(usage), 'call')} · largest prompt {tokens(largest)}", key=f"code__{lane.name}"
@@ -73,6 +75,7 @@ def draw_memory_files(opened: OpenSession, session: CodingSession, branch: Branc
     with st.spinner("Reading the project's memory files …"):
         files = files_of(opened)
         conflicts = opened.once("contradictions", lambda: contradictions(files, session))
+    # Sessions from another machine have no project here.
     if not files:
         empty(
             "No memory file on this machine.",

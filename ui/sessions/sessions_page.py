@@ -205,11 +205,12 @@ def _selected(picked: Overview, sessions: Sequence[Overview]) -> bool:
     heading(plain(short(named(picked), 60)), f"\n:small[:gray[{plain(about)}]]")
     # An agent that is running would go on writing into a session that was deleted or reset under it.
     waiting = left_to_agent(engine().database, session_id)
-    left: dict[str, Any] = {"disabled": waiting is not None, "help": waiting.sentence if waiting is not None else None}
+    why = waiting.sentence if waiting is not None else None
+    unless_waiting: dict[str, Any] = {"disabled": waiting is not None, "help": why}
     # The demo is there for every visitor, so it is never deleted.
-    last = ("Delete", "delete", session_dialogs.delete_dialog, allowed(delete_session, **left))
+    last = ("Delete", "delete", session_dialogs.delete_dialog, allowed(delete_session, **unless_waiting))
     if session_id == DEMO_SESSION:
-        last = ("Reset demo", "restart_alt", session_dialogs.reset_dialog, allowed(SessionReset, **left))
+        last = ("Reset demo", "restart_alt", session_dialogs.reset_dialog, allowed(SessionReset, **unless_waiting))
     unspoken = picked.status.turns == 0
     actions: list[tuple[str, str, Callable[[str], None], dict[str, Any]]] = [
         ("Rename", "edit", session_dialogs.rename_dialog, allowed(SessionRenamed)),
