@@ -78,6 +78,15 @@ def test_a_log_record_of_a_call_tells_of_its_compaction(attached):
     assert left(attached) == LEFT
 
 
+def test_a_log_record_that_comes_after_its_call_tells_of_the_compaction_too(attached):
+    span = after()
+    attached.take(span)
+    record = LogRecord(f"{span['traceId']}:{span['spanId']}", COMPACTED, {})
+    attached.receiver.logged.add([record])
+    assert attached.receiver.store_late([record]).spans == 0
+    assert left(attached) == LEFT
+
+
 @pytest.mark.parametrize("value", [False, "false", 0, None])
 def test_without_a_compaction_what_an_agent_drops_stays_in_the_queue(attached, value):
     attached.take(after(attributes={} if value is None else {COMPACTED: value}))

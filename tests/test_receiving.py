@@ -6,11 +6,11 @@ from contextlib import nullcontext
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from span_kit import START, Attached, as_json, chat, memory, sent
+from span_kit import START, Attached, as_json, chat, memory, message, sent
 
 from memory_core import ConfigError, Database, Memory, Services
 from memory_core.attach import receiving
-from memory_core.attach.otlp import Export, Span
+from memory_core.attach.otlp import Export, LogRecord, Span
 from memory_core.attach.receiving import Receiver
 from memory_core.attach.recording import check_free
 from memory_core.engine.reconcile import create_or_join
@@ -54,6 +54,19 @@ def test_what_is_sent_twice_is_recorded_once_also_after_a_restart(attached):
     # It is the span that is known, and not what it says: its emitter may say the same again.
     attached.take(memory("create_memory", records=[("r1", "Likes tea.")], began=4))
     assert len(attached.stores()["notes"].records[0].versions) == 2
+
+
+def test_after_a_restart_the_answer_of_late_log_records_is_known(attached):
+    span = chat(None)
+    prompt = {"gen_ai.input.messages": json.dumps([message("user", "Open?")])}
+    answer = {"gen_ai.output.messages": json.dumps([message("assistant", "Until six.")])}
+    record = LogRecord(f"{span['traceId']}:{span['spanId']}", "gen_ai.details", prompt | answer, START)
+    attached.take(span)
+    attached.receiver.logged.add([record])
+    assert attached.receiver.store_late([record]).spans == 0
+    more = [("user", "Open?"), ("assistant", "Until six."), ("user", "And?")]
+    attached.take(chat(more, began=2), receiver=attached.restarted())
+    assert [m.content for m in attached.memory().get_all()] == ["Open?", "Until six.", "And?"]
 
 
 def test_processes_that_record_one_agent_know_of_each_other_s_messages(attached):

@@ -243,6 +243,39 @@ def test_what_was_logged_for_a_span_is_its_content(receiving, form, events):
     assert receiving.receiver.logged._events == {}
 
 
+@pytest.mark.parametrize("events", LOGGED.values(), ids=LOGGED)
+def test_what_is_logged_for_a_span_that_came_before_it_is_its_content_too(receiving, events):
+    """Exporters of spans and of logs send in no order; a process that ends sends its logs last."""
+    span = chat(None)
+    receiving.post(as_protobuf(span))
+    for _ in range(2):  # an exporter may send again
+        assert receiving.post(logged(JSON, span, *events), JSON, path="/v1/logs").status_code == 200
+    [context] = [record for record in receiving.history().records if is_context(record.event)]
+    assert context.event.span == f"{span['traceId']}:{span['spanId']}"
+    receiving.post(as_protobuf(chat([("user", "Open?"), ("assistant", "Until six."), ("user", "And?")], "Yes.")))
+    memory = Memory.open("c1", receiving.database, services=receiving.services)
+    assert [message.content for message in memory.get_all()] == ["Open?", "Until six.", "And?", "Yes."]
+    assert len(memory.events(kinds=["model_called"])) == 2
+
+
+def test_what_is_logged_for_a_span_with_content_is_not_recorded_again(receiving):
+    span = chat([("user", "Open?")], "Until six.")
+    receiving.post(as_protobuf(span))
+    receiving.post(logged(JSON, span, *LOGGED["one event with all"]), JSON, path="/v1/logs")
+    memory = Memory.open("c1", receiving.database, services=receiving.services)
+    assert [message.content for message in memory.get_all()] == ["Open?", "Until six."]
+    assert receiving.receiver.logged._events == {}
+
+
+def test_late_log_records_that_cannot_be_read_are_refused_in_a_sentence(receiving):
+    span = chat(None)
+    receiving.post(as_protobuf(span))
+    broken = ("gen_ai.client.inference.operation.details", {"gen_ai.input.messages": '[{"role": "us'}, "")
+    status, rejected, why = told(receiving.post(logged(PROTOBUF, span, broken), path="/v1/logs"))
+    assert (status, rejected) == (200, 1)
+    assert "cut off" in why
+
+
 @pytest.mark.parametrize("form", [JSON, PROTOBUF])
 def test_what_is_no_request_for_logs_is_refused_in_a_sentence(receiving, form):
     assert receiving.post(b"anything", form, path="/v1/logs").status_code == 400

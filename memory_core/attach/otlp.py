@@ -145,6 +145,8 @@ class LogRecord:
     event: str
     attributes: Mapping[str, Any]
     """Attributes of the record, and the fields of its body if the body is an object."""
+    time: int = 0
+    """Nanoseconds since the epoch."""
 
 
 def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
@@ -182,7 +184,8 @@ def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
                 if event and len(raw.span_id) == len(NO_SPAN) and raw.ByteSize() <= MAX_SPAN_BYTES:
                     inside = logged if isinstance(logged, dict) else {} if logged is None else {"content": logged}
                     key = f"{raw.trace_id.hex()}:{raw.span_id.hex()}"
-                    records.append(LogRecord(key, event, {**inside, **attributes}))
+                    time = raw.time_unix_nano or raw.observed_time_unix_nano
+                    records.append(LogRecord(key, event, {**inside, **attributes}, time))
     return records
 
 

@@ -24,8 +24,10 @@ from memory_core.events import (
     MemoryStoreChanged,
     MemoryWritten,
 )
+from memory_core.history.cost import is_call
 from memory_core.messages import unstorable
 from memory_core.store.database import Database
+from memory_core.store.log_rows import read_events
 from memory_core.store.span_rows import add_spans, recorded_spans, sessions_of_traces
 from memory_core.store.writing import Writing
 
@@ -38,6 +40,9 @@ MAX_CACHED_SESSIONS = 256
 
 MAX_LOGGED, MAX_LOGGED_CHARACTERS = 2_000, 32_000_000
 """Maximum number of spans for which log records are kept, and total characters of these; the oldest are evicted."""
+
+LATE_EVENTS = 200
+"""Number of recent calls and prompts of a session to which late log records may belong."""
 
 MAX_REASONS = 10
 """Maximum rejection reasons reported per request."""
@@ -123,6 +128,30 @@ class Receiver:
             self._record(session_id, of_session)
         return refusals
 
+    def store_late(self, records: Iterable[LogRecord]) -> Refusals:
+        """Store what these log records say of spans that were stored before without it; return the refusals.
+
+        Raises:
+            StoreError: The database cannot be reached.
+        """
+        refused, times = Refusals(), {record.span: record.time for record in records}
+        with self._database().read() as connection:
+            recorded = recorded_spans(connection, list(times))
+            sessions = sessions_of_traces(connection, {key.partition(":")[0] for key in recorded})
+        for key in sorted(recorded, key=times.__getitem__):
+            trace, _, id = key.partition(":")
+            call = {"gen_ai.operation.name": "chat"}
+            try:
+                report = read_span(self.logged.completed(Span(trace, id, began=times[key], attributes=call)))
+                assert report is not None
+                record_late(*self._session(sessions[trace]), report)
+            except StoreError:
+                raise
+            except Exception as error:  # untrusted, as spans are
+                self._sessions.pop(sessions[trace], None)
+                refused.add(f"log records cannot be read: {_reason(error)}")
+        return refused
+
     def _record(self, session_id: str, reports: Sequence[tuple[Report, Refusals]]) -> None:
         """Store spans of one session; if the batch fails, one by one."""
         try:
@@ -202,6 +231,27 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
             elif report.key not in held:
                 w.record(_event(session, w, report), actor="agent")
         add_spans(w, fresh)
+
+
+def record_late(session: Session, past: Past, report: Report) -> None:
+    """Record prompt and answer of a call that was recorded without its text, or a compaction that came with it.
+
+    Raises:
+        MessageError: A message cannot be stored; nothing was stored.
+        NotFoundError: The session was deleted; nothing was stored.
+        StoreError: The database cannot be reached; nothing was stored.
+    """
+    kinds, exchange = ("context_built", "model_called"), report.what
+    if not isinstance(exchange, Exchange) or not (exchange.messages or exchange.compacted):
+        return
+    with recording(session, past) as to:
+        newest = read_events(to.w.connection, session.id, kinds=kinds, limit=LATE_EVENTS, newest_first=True)
+        of_span = [record.event for record in newest if getattr(record.event, "span", None) == report.key]
+        # A prompt is recorded once, although an exporter may send its log records twice.
+        if exchange.messages and len(of_span) == 1 and is_call(of_span[0]) and not of_span[0].captured:
+            to.exchange(exchange, called=False)
+        elif exchange.compacted:
+            to.compacted()
 
 
 def _before_their_call(ordered: Sequence[Report]) -> Mapping[str, list[Report]]:

@@ -160,8 +160,10 @@ class Recording:
             self._sent = _Sent(_state(self.w), hashes, recent)
         return self._sent
 
-    def exchange(self, exchange: Exchange, meanwhile: Iterable[Event] = ()) -> None:
+    def exchange(self, exchange: Exchange, meanwhile: Iterable[Event] = (), *, called: bool = True) -> None:
         """Record a call; `meanwhile` are the agent's events between the newest message and the prompt.
+
+        `called=False`: the call itself is recorded already, without its prompt and its answer.
 
         Raises:
             MessageError: A message cannot be stored.
@@ -178,20 +180,10 @@ class Recording:
         w.record(*meanwhile, actor="agent")
         if prompt:
             w.record(_seen(self._session, prompt, places, front, exchange))
-        w.record(
-            ModelCalled(
-                purpose=exchange.purpose,
-                model=exchange.model,
-                input_tokens=exchange.input_tokens,
-                output_tokens=exchange.output_tokens,
-                seconds=round(exchange.seconds, 3),
-                cost=None,
-                error=exchange.error,
-                span=exchange.span,
-                captured=exchange.captured,
-            )
-        )
-        # 3. The answer directly follows its call, so that `_recent` can tell it from messages of the next prompt.
+        if called:
+            w.record(_call(exchange))
+        # 3. The answer directly follows its call, or the prompt of a call that was recorded before, so that `_recent`
+        # can tell it from messages of the next prompt.
         answer_seqs = self._add(answer)
         if prompt:
             recent = self._past().recent
@@ -316,14 +308,29 @@ def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) 
     """Return a session's recent prompts, each followed by its answer, newest first."""
     kinds = ("context_built", "model_called", "message_added")
     prompts: list[list[int]] = []
-    after_call = False
+    answered = False
     for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKBACK_EVENTS, newest_first=True)):
         if is_context(record.event):
             prompts.append([seq for seq in places_of(record.event) if seq in hashes])
-        elif after_call and adds_message(record.event) and prompts:  # an answer follows its call
+        elif answered and adds_message(record.event) and prompts:
             prompts[-1].append(record.event.seq)
-        after_call = is_call(record.event)
+        # An answer follows its call, or its prompt where that came later than the call.
+        answered = is_call(record.event) or is_context(record.event)
     return prompts[::-1]
+
+
+def _call(exchange: Exchange) -> ModelCalled:
+    return ModelCalled(
+        purpose=exchange.purpose,
+        model=exchange.model,
+        input_tokens=exchange.input_tokens,
+        output_tokens=exchange.output_tokens,
+        seconds=round(exchange.seconds, 3),
+        cost=None,
+        error=exchange.error,
+        span=exchange.span,
+        captured=exchange.captured,
+    )
 
 
 def _seen(

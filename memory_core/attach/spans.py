@@ -157,7 +157,7 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
         known="reported",
         span=span.key,
         # Microseconds: nanoseconds of today exceed what JSON readers represent exactly.
-        sent=span.began // 1_000,
+        sent=span.began // 1_000 or None,
         captured=purpose != "reply" or bool(messages),
         compacted=purpose == "reply" and (_is_compacted(span) or _holds_compaction(_get(values, dialect, "input")[1])),
     )

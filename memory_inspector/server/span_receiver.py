@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from memory_inspector.server.attaching import CHALLENGE, NoRoomError, Room, Toke
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from memory_core.attach.otlp import Export
+    from memory_core.attach.otlp import Export, LogRecord
     from memory_core.attach.receiving import Receiver, Refusals
 
 TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
@@ -136,7 +136,7 @@ class SpanReceiver:
         """
         # Made here, as a limiter belongs to the event loop that runs the requests.
         if self._unpacking is None:
-            self._unpacking = anyio.CapacityLimiter(1)
+            self._unpacking, self._threads = anyio.CapacityLimiter(1), anyio.CapacityLimiter(MAX_THREADS)
         packed = await whole_body(receive, self._room, most=MAX_BODY_BYTES)
         if packed is None:
             return None
@@ -154,8 +154,6 @@ class SpanReceiver:
 
         with self._lock:
             self._waiting.append(waiting)
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(MAX_THREADS)
         try:
             await answer.stored(await anyio.to_thread.run_sync(self._stored, waiting, limiter=self._threads))
         except MessageError as error:
@@ -170,19 +168,28 @@ class SpanReceiver:
             await answer.refuse(500, f"Spans could not be stored: {type(error).__name__}.")
 
     async def _keep_logs(self, sent: _Waiting, answer: "_Answering") -> None:
-        """Keep the contents of log records until their spans arrive."""
-        from memory_core import MessageError
+        """Keep the contents of log records until their spans arrive, or store them with those that arrived before."""
+        from memory_core import MessageError, StoreError
 
-        def keep() -> None:
+        def keep() -> "Sequence[LogRecord]":
             from memory_core.attach.otlp import read_logs
 
-            self._opened(sent.tenant).logged.add(read_logs(sent.body, sent.content_type))
+            records = read_logs(sent.body, sent.content_type)
+            self._opened(sent.tenant).logged.add(records)
+            return records
+
+        def store(records: "Sequence[LogRecord]") -> "Refusals":
+            with self._storing:
+                return self._opened(sent.tenant).store_late(records)
 
         try:
-            await anyio.to_thread.run_sync(keep, limiter=self._unpacking)
-            await answer.acknowledged()
+            records = await anyio.to_thread.run_sync(keep, limiter=self._unpacking)
+            await answer.stored(await anyio.to_thread.run_sync(store, records, limiter=self._threads))
         except MessageError as error:
             await answer.refuse(400, f"Nothing was kept: {error}")
+        except StoreError as error:
+            _log.warning("Log records could not be stored, and the exporter is told to retry: %s", error)
+            await answer.refuse(503, "The database cannot be reached.", again=AGAIN_SECONDS)
         except ImportError:
             await answer.refuse(501, "Reading logs needs one more package: pip install 'memory-inspector[app]'")
         finally:
@@ -251,9 +258,6 @@ class _Answering:
 
     async def stored(self, refused: "Refusals") -> None:
         await self._succeed(refused.spans, "; ".join(refused.reasons))
-
-    async def acknowledged(self) -> None:
-        await self._succeed(0, "")
 
     async def dropped(self) -> None:
         await self._succeed(0, "Only traces and logs are read here.")
