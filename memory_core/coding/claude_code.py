@@ -10,7 +10,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_core.coding.transcript import Boundary, Item, Record, Usage, as_count, as_mapping, as_text, as_time, item
+from memory_core.coding.transcript import (
+    ENCRYPTED,
+    Boundary,
+    Item,
+    Record,
+    Usage,
+    as_count,
+    as_mapping,
+    as_text,
+    as_time,
+    item,
+)
 
 _INJECTED = re.compile(
     r"\s*<(?:system-reminder|task-notification|local-command-(?:stdout|stderr|caveat)|command-(?:name|message|args)"
@@ -35,6 +46,8 @@ _OF_THE_SESSION = {
     "file-history-snapshot": "copies of files, for undo",
     "queue-operation": "message in the program's own queue",
     "content-replacement": "tool result that the program stored elsewhere",
+    "attribution-snapshot": "count of who wrote which characters",
+    "task-summary": "summary for a list of running sessions",
 }
 """Reason why records of a type are not shown."""
 
@@ -48,7 +61,7 @@ _PROGRESS = {
     "search_results_received": "progress of a tool",
 }
 
-_COUNTS = re.compile(rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title)"|"content": ?"')
+_COUNTS = re.compile(rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title|text)"|"content": ?"')
 
 _PATHS = ("file_path", "notebook_path", "path")
 """Arguments that name the file a tool works on."""
@@ -134,7 +147,7 @@ class ClaudeCodeReader:
                     if text := as_text(part.get("thinking")):
                         yield item("thinking", text, **place)
                 case "redacted_thinking":
-                    yield item("thinking", "(encrypted: it cannot be read)", **place)
+                    yield item("thinking", ENCRYPTED, **place)
                 case "tool_use":
                     yield self._call(part, place)
                 case "tool_result":
@@ -175,24 +188,49 @@ def _content(value: Any) -> tuple[str, int]:
     return "\n".join(texts), sum(part.get("type") == "image" for part in parts)
 
 
+_TEXTS = (
+    "content",
+    "file",
+    "text",
+    "snippet",
+    "prompt",
+    "planContent",
+    "skills",
+    "memories",
+    "addedLines",
+    "addedBlocks",
+)
+"""Fields of attachments that have a text, or objects with one."""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of an attachment's field, however deep in it they are."""
+    if isinstance(value, str):
+        yield value
+    else:
+        fields = [value.get(name) for name in _TEXTS] if isinstance(value, dict) else value
+        for field in fields if isinstance(fields, list) else ():
+            yield from _texts(field)
+
+
 def _attached(attachment: Mapping[str, Any], line: int, at: float | None) -> Iterator[Item]:
     """Yield what an attachment puts before the model: a memory file, a file, a hook's output, a reminder."""
-    content = attachment.get("content")
-    nested = as_mapping(content)
-    text = as_text(nested.get("content")) or as_text(as_mapping(nested.get("file")).get("content"))
-    text = text or _content(content)[0] or as_text(attachment.get("prompt"))
-    if text:
+    name = as_text(attachment.get("type"))
+    if text := "\n".join(filter(None, _texts(attachment))):
         path = as_text(attachment.get("path")) or as_text(attachment.get("filename"))
-        yield item("injected", text, tool=as_text(attachment.get("type")), path=path, line=line, at=at)
+        # What the user says while the agent works reaches the model as an attachment.
+        said = name == "queued_command" and not _INJECTED.match(text)
+        yield item("user" if said else "injected", text, tool="" if said else name, path=path, line=line, at=at)
 
 
 def _boundary(record: Mapping[str, Any]) -> Boundary | None:
     """Return what a compaction says of itself; None for other records."""
     if record.get("subtype") == "microcompact_boundary":
         about = as_mapping(record.get("microcompactMetadata"))
-        cleared = about.get("compactedToolIds")
-        ids = frozenset(id for id in cleared if isinstance(id, str)) if isinstance(cleared, list) else frozenset()
-        return Boundary(as_text(about.get("trigger")), as_count(about.get("preTokens")) or None, clears=ids)
+        cleared = frozenset(_ids(about.get("compactedToolIds")))
+        if not cleared:  # it took out attachments alone
+            return None
+        return Boundary(as_text(about.get("trigger")), as_count(about.get("preTokens")) or None, clears=cleared)
     if record.get("subtype") != "compact_boundary":
         return None
     about = as_mapping(record.get("compactMetadata"))
@@ -203,7 +241,12 @@ def _boundary(record: Mapping[str, Any]) -> Boundary | None:
         as_count(about.get("preTokens")) or None,
         as_text(record.get("logicalParentUuid")),
         ends if all(ends) else None,
+        _ids(as_mapping(about.get("preservedMessages")).get("uuids")),
     )
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    return tuple(id for id in value if isinstance(id, str)) if isinstance(value, list) else ()
 
 
 def _usage(about: Mapping[str, Any]) -> Usage | None:

@@ -4,6 +4,7 @@ The file is opened for reading only. A last line that is not complete yet waits 
 shorter, or was replaced by another, is read from its beginning again.
 """
 
+import json
 import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from memory_core.errors import FormatError
+from memory_core.text import whole_characters
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Bytes of a line that is read; longer ones are counted, and skipped."""
@@ -126,7 +128,11 @@ def _parsed(line: bytes, number: int) -> Mapping[str, Any] | BadLine:
     try:
         value = from_json(line, allow_inf_nan=True)
     except ValueError:
-        return BadLine(number, "is not valid JSON")
+        try:
+            # A program that cuts a text in the middle of an emoji writes half of it, which no UTF-8 can hold.
+            value = json.loads(whole_characters(json.dumps(json.loads(line.decode()), ensure_ascii=False)))
+        except (ValueError, RecursionError):
+            return BadLine(number, "is not valid JSON")
     return value if isinstance(value, dict) else BadLine(number, "is not a JSON object")
 
 

@@ -9,6 +9,9 @@ ItemKind = Literal["user", "assistant", "thinking", "tool_call", "tool_result", 
 """`injected`: text that the program put before the model and nobody said, such as a hook's output or a memory file;
 `summary`: what a compaction left of the conversation before it."""
 
+ENCRYPTED = "(encrypted: it cannot be read)"
+"""Text of items that only the provider of the model can read."""
+
 MAX_CHARACTERS = 20_000
 """Characters of an item's text that are held; the whole is read from the file when it is needed."""
 
@@ -91,6 +94,8 @@ class Boundary:
     """Id of the record before it, where the file says so."""
     carries: tuple[str, str] | None = None
     """Ids of the first and last record that stay in the prompt beside the summary."""
+    keeps: tuple[str, ...] = ()
+    """Ids of all records that stay, where they are known one by one."""
     clears: frozenset[str] = frozenset()
     """Ids of tools whose results are taken out of the prompt while all else stays; then there is no summary."""
 
