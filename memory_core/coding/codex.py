@@ -2,17 +2,32 @@
 
 Records have no ids: each follows the line before. A `response_item` is what the model reads or writes, `turn_context`
 names the model, `event_msg` repeats items for the screen and has the tokens of each call (`token_count`), and
-`compacted` replaces the history by `replacement_history`, or by a summary where it has none.
+`compacted` replaces the history by `replacement_history`; where it has none, by what the user said last and a summary.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from memory_core.coding.transcript import Boundary, Item, Record, Usage, as_count, as_mapping, as_text, as_time, item
+from pydantic_core import from_json
 
-ENCRYPTED = "(encrypted: it cannot be read)"
+from memory_core.coding.transcript import (
+    ENCRYPTED,
+    Boundary,
+    Item,
+    Record,
+    Usage,
+    as_count,
+    as_mapping,
+    as_text,
+    as_time,
+    item,
+)
+
+KEPT_BYTES = 80_000
+"""Bytes of user's messages that a compaction without `replacement_history` keeps: 20,000 tokens of 4 bytes."""
 
 _INJECTED = re.compile(
     r"\s*(?:<(?:environment_context|user_instructions|permissions instructions|turn_aborted|skill|INSTRUCTIONS|"
@@ -23,7 +38,70 @@ _INJECTED = re.compile(
 _SUMMARY = re.compile(r"\s*(?:<context_summary|Another language model started to solve this problem)")
 """Beginnings of the summary in a replaced history."""
 
-_COUNTS = re.compile(rb'"token_count"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"')
+_EVENTS = {
+    **dict.fromkeys(
+        (
+            "task_started",
+            "task_complete",
+            "turn_started",
+            "turn_complete",
+            "turn_aborted",
+            "thread_rolled_back",
+            "thread_name_updated",
+            "thread_settings_applied",
+            "thread_goal_updated",
+            "context_compacted",
+            "entered_review_mode",
+            "exited_review_mode",
+            "undo_completed",
+            "error",
+            "warning",
+        ),
+        "note of the program",
+    ),
+    **dict.fromkeys(
+        (
+            "user_message",
+            "injected_message",
+            "agent_message",
+            "agent_reasoning",
+            "agent_reasoning_raw_content",
+            "item_completed",
+            "view_image_tool_call",
+            "dynamic_tool_call_request",
+            "dynamic_tool_call_response",
+            "sub_agent_activity",
+            "guardian_assessment",
+        ),
+        "copy of an item, for the screen",
+    ),
+}
+"""Reason why events are not shown; that of `…_begin` and `…_end` is that of a copy."""
+
+_OTHERS = {
+    "world_state": "state of the program",
+    "retained_context": "state of the program",
+    "security_risk_score": "state of the program",
+    "realtime_item": "state of the program",
+    "inter_agent_communication_metadata": "state of the program",
+    "token_usage_record": "repeated count of tokens",
+}
+"""Reason why records of other types are not shown."""
+
+_ITEMS = {
+    "message": "message without text",
+    "agent_message": "message without text",
+    "reasoning": "message without text",
+    "ghost_snapshot": "copies of files, for undo",
+    "additional_tools": "definitions of tools",
+    "compaction_trigger": "note of the program",
+}
+"""Reason why items are not shown."""
+
+_TURNS = frozenset({"task_started", "turn_started", "turn_aborted", "user_message"})
+"""Events between two answers. A stopped answer has no count of tokens, with which it would end."""
+
+_COUNTS = re.compile(rb'"token_count"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"|"thread_name_updated"')
 
 
 class CodexReader:
@@ -34,9 +112,14 @@ class CodexReader:
     def __init__(self) -> None:
         self._model = ""
         self._answer = 0  # number of the answer that is being written
+        self._begun = False  # an item of it was written
         self._last: str | None = None
         self._tools: dict[str, tuple[str, str]] = {}
-        self._total = -1
+        self._total: object = None
+        self._described = False
+        # Of the user's messages: the record before it, its own, and its bytes.
+        self._prompts: list[tuple[str | None, str, int]] = []
+        self._compaction: str | None = None
 
     @staticmethod
     def counts(line: bytes) -> bool:
@@ -48,32 +131,44 @@ class CodexReader:
         kind, payload = as_text(record.get("type")), as_mapping(record.get("payload"))
         at = as_time(record.get("timestamp"))
         name = as_text(payload.get("type"))
+        id, before = f"line {line}", self._last
         about: dict[str, str] = {}
         items: list[Item] = []
         left_out, answer = "", ""
         boundary = usage = None
+        if self._begun and (kind in ("turn_context", "compacted") or name in _TURNS):
+            self._answer, self._begun = self._answer + 1, False
         match kind:
-            case "session_meta":
-                git = as_mapping(payload.get("git"))
+            # The file of a fork also has the description of its origin.
+            case "session_meta" if not self._described:
+                self._described = True
                 about = {
                     "folder": as_text(payload.get("cwd")),
                     "version": as_text(payload.get("cli_version")),
-                    "branch": as_text(git.get("branch")),
+                    "branch": as_text(as_mapping(payload.get("git")).get("branch")),
                 }
                 instructions = as_text(payload.get("instructions")) or as_text(
                     as_mapping(payload.get("base_instructions")).get("text")
                 )
                 items = [item("injected", instructions, line=line, at=at)] if instructions else []
                 left_out = "" if items else "description of the session"
+            case "session_meta":
+                left_out = "description of the session"
             case "turn_context":
                 self._model = as_text(payload.get("model")) or self._model
                 about = {"folder": as_text(payload.get("cwd"))}
                 left_out = "settings of a turn"
             case "response_item":
                 items = list(self._items(payload, line, 0, at))
-                left_out = "" if items else _unknown("item", name, known=("ghost_snapshot",))
+                left_out = "" if items else _ITEMS.get(name, f"unknown item {name!r}")
                 if items and items[0].kind in ("assistant", "thinking", "tool_call"):
-                    answer = f"answer {self._answer}"
+                    answer, self._begun = f"answer {self._answer}", True
+                if items and items[0].kind == "user":
+                    self._prompts.append((before, id, len(items[0].text.encode())))
+            case "inter_agent_communication":
+                text = as_text(payload.get("content")) or (ENCRYPTED if payload.get("encrypted_content") else "")
+                items = [item("injected", text, line=line, at=at)] if text else []
+                left_out = "" if items else "message without text"
             case "event_msg" if name == "token_count":
                 # An answer ends with the count of its tokens: what follows belongs to the next.
                 usage = self._usage(as_mapping(payload.get("info")))
@@ -81,39 +176,62 @@ class CodexReader:
                 about = {"limit": str(limit)} if limit else {}
                 left_out = "" if usage else "repeated count of tokens"
                 if usage is not None:
-                    answer, self._answer = f"answer {self._answer}", self._answer + 1
+                    answer = f"answer {self._answer}"
+                    self._answer, self._begun = self._answer + 1, False
             case "event_msg":
-                left_out = "copy of an item, for the screen"
+                copy = "copy of an item, for the screen" if name.endswith(("_begin", "_end")) else ""
+                left_out = _EVENTS.get(name) or copy or f"unknown event {name!r}"
+                about = {"title": as_text(payload.get("thread_name"))}
+                if name == "thread_rolled_back":
+                    before = self._rolled_back(as_count(payload.get("num_turns")))
             case "compacted":
-                boundary = Boundary("", None)
+                history = isinstance(payload.get("replacement_history"), list)
+                boundary = Boundary(keeps=() if history else self._kept())
                 items = list(self._compacted(payload, line, at))
+                # Nothing is taken back beyond a compaction.
+                self._prompts = [] if history else [(id, prompt, size) for _, prompt, size in self._prompts]
+                self._compaction = id
             case _:
-                left_out = _unknown("type", kind)
-        read = Record(
-            line,
-            f"{kind} {name}".strip(),
-            f"line {line}",
-            self._last,
-            at,
-            tuple(items),
-            answer,
-            self._model if usage is not None else "",
-            usage,
-            boundary,
-            False,
-            left_out,
-            {key: text for key, text in about.items() if text},
-        )
+                left_out = _OTHERS.get(kind, f"unknown type {kind!r}")
         # Each record follows the last one that has content.
-        if items or usage is not None or boundary is not None:
-            self._last = f"line {line}"
-        return [read]
+        self._last = id if items or usage is not None or boundary is not None else before
+        return [
+            Record(
+                line,
+                f"{kind} {name}".strip(),
+                id,
+                before,
+                at,
+                tuple(items),
+                answer,
+                self._model if usage is not None else "",
+                usage,
+                boundary,
+                False,
+                left_out,
+                {key: text for key, text in about.items() if text},
+            )
+        ]
+
+    def _rolled_back(self, turns: int) -> str | None:
+        """Return the record that what follows is written after, once the last turns of the user were taken back."""
+        if not turns:
+            return self._last
+        before = self._prompts[-turns][0] if turns <= len(self._prompts) else self._compaction
+        del self._prompts[-turns:]
+        return before
+
+    def _kept(self) -> tuple[str, ...]:
+        """Return the records of the user's last messages, as many as a compaction keeps."""
+        sizes = accumulate(size for *_, size in reversed(self._prompts))
+        fitting = sum(size <= KEPT_BYTES for size in sizes)
+        return tuple(id for _, id, _ in self._prompts[len(self._prompts) - fitting :])
 
     def _items(self, payload: Mapping[str, Any], line: int, part: int, at: float | None) -> Iterator[Item]:
         place = {"line": line, "part": part, "at": at}
         tool_id = as_text(payload.get("call_id")) or as_text(payload.get("id"))
         match payload.get("type"):
-            case "message":
+            case "message" | "agent_message":
                 text, images = _content(payload.get("content"))
                 if text or images:
                     yield item(_speaker(payload, text), text, images=images, **place)
@@ -127,17 +245,18 @@ class CodexReader:
                 | "custom_tool_call"
                 | "local_shell_call"
                 | "web_search_call"
-                | "tool_search_call" as kind
+                | "tool_search_call"
+                | "image_generation_call" as kind
             ):
                 name = as_text(payload.get("name")) or kind.removesuffix("_call")
-                arguments = payload.get("arguments", payload.get("input", payload.get("action")))
-                text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+                fields = ("arguments", "input", "action", "revised_prompt")
+                text = _text(next((value for field in fields if (value := payload.get(field))), ""))
                 path = _path(text)
                 self._tools[tool_id] = name, path
                 yield item("tool_call", text, tool=name, tool_id=tool_id, path=path, **place)
             case "function_call_output" | "custom_tool_call_output" | "tool_search_output":
                 name, path = self._tools.get(tool_id, ("", ""))
-                text, images = _output(payload.get("output"))
+                text, images = _output(payload.get("output", payload.get("tools")))
                 yield item("tool_result", text, tool=name, tool_id=tool_id, path=path, images=images, **place)
             case "compaction" | "compaction_summary" | "context_compaction":
                 yield item("summary", as_text(payload.get("summary")) or ENCRYPTED, **place)
@@ -149,23 +268,24 @@ class CodexReader:
         summarised = False
         for part, entry in enumerate(history if isinstance(history, list) else ()):
             for one in self._items(as_mapping(entry), line, part, at):
-                is_summary = one.kind == "summary" or _SUMMARY.match(one.text) or (message and message in one.text)
+                repeats = bool(message) and one.text.endswith(message)
+                is_summary = one.kind == "summary" or repeats or _SUMMARY.match(one.text)
                 summarised = summarised or bool(is_summary)
                 yield item("summary", one.text, line=line, part=part, at=at) if is_summary else one
         if message and not summarised:
             yield item("summary", message, line=line, part=len(history) if isinstance(history, list) else 0, at=at)
 
     def _usage(self, info: Mapping[str, Any]) -> Usage | None:
-        """Return the tokens of the last call; None if they were reported before."""
-        total = as_count(as_mapping(info.get("total_token_usage")).get("total_tokens"))
-        last = as_mapping(info.get("last_token_usage"))
+        """Return the tokens of the last call; None if they were reported before, or estimated after a compaction."""
+        total, last = info.get("total_token_usage"), as_mapping(info.get("last_token_usage"))
         prompt = as_count(last.get("input_tokens"))
         # The program repeats the last count whenever its limits change.
-        if total == self._total or not prompt:
+        if not prompt or (total and total == self._total):
             return None
         self._total = total
         cached = min(as_count(last.get("cached_input_tokens")), prompt)
-        return Usage(prompt - cached, cached, 0, as_count(last.get("output_tokens")))
+        written = min(as_count(last.get("cache_write_input_tokens")), prompt - cached)
+        return Usage(prompt - cached - written, cached, written, as_count(last.get("output_tokens")))
 
 
 def _speaker(payload: Mapping[str, Any], text: str) -> Any:
@@ -176,6 +296,10 @@ def _speaker(payload: Mapping[str, Any], text: str) -> Any:
     return "summary" if _SUMMARY.match(text) else "user"
 
 
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _content(value: Any) -> tuple[str, int]:
     parts = [as_mapping(part) for part in value] if isinstance(value, list) else []
     texts = [as_text(part.get("text")) for part in parts]
@@ -184,15 +308,16 @@ def _content(value: Any) -> tuple[str, int]:
 
 
 def _output(value: Any) -> tuple[str, int]:
-    """Return the text of a tool's output: a text, a list of parts, or JSON with the text inside."""
+    """Return the text of a tool's output: a text, a list of parts or tools, or JSON with the text inside."""
     if isinstance(value, dict):
         return _output(value.get("content"))
     if isinstance(value, str) and value.startswith('{"output":'):
         try:
-            return as_text(as_mapping(json.loads(value)).get("output")), 0
+            return as_text(as_mapping(from_json(value)).get("output")), 0
         except ValueError:
             return value, 0
-    return _content(value)
+    text, images = _content(value)
+    return text or (_text(value) if value and not images else ""), images
 
 
 _PATH = re.compile(r'"(?:path|file_path|file)": ?"([^"\\]{1,400})"|\*\*\* (?:Update|Add|Delete) File: ([^\n\\]{1,400})')
@@ -201,7 +326,3 @@ _PATH = re.compile(r'"(?:path|file_path|file)": ?"([^"\\]{1,400})"|\*\*\* (?:Upd
 def _path(arguments: str) -> str:
     match = _PATH.search(arguments)
     return (match[1] or match[2]).strip() if match else ""
-
-
-def _unknown(noun: str, name: str, known: Sequence[str] = ()) -> str:
-    return "copies of files, for undo" if name in known else f"unknown {noun} {name!r}"
