@@ -7,10 +7,12 @@ they stand in the file.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 
 from memory_core.coding.record_file import BadLine, RecordFile
@@ -40,6 +42,11 @@ class Step:
     side: bool = False
     """True for a subagent in the session's own file."""
 
+    @property
+    def has_results(self) -> bool:
+        """Return whether it ends with a result of a tool, or with what the program added to one."""
+        return self.usage is not None and bool(self.items) and self.items[-1].kind in ("tool_result", "injected")
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -56,12 +63,11 @@ class Call:
     @property
     def prompt(self) -> list[Item]:
         """The items that were sent, without results that had been cleared."""
-        cleared = self.window.cleared
-        return [
-            item
-            for item in self.window.items[: self.sent]
-            if not (item.kind == "tool_result" and cleared.get(item.tool_id, self.sent) < self.sent)
-        ]
+        return [item for place, item in enumerate(self.window.items[: self.sent]) if self.sends(place)]
+
+    def sends(self, place: int) -> bool:
+        """Return whether the item at a place of the window was sent."""
+        return place < self.sent and self.window.cleared_at(place) > self.sent
 
 
 @dataclass(eq=False, slots=True)
@@ -79,6 +85,19 @@ class Window:
     calls: list[Call] = field(default_factory=list)
     cleared: dict[str, int] = field(default_factory=dict)
     """Ids of tools whose results were cleared, with the place in `items` from which on."""
+
+    def cleared_at(self, place: int) -> float:
+        """Return the place from which on the item at another is not sent any more; infinite if it always is."""
+        item = self.items[place]
+        return self.cleared.get(item.tool_id, inf) if item.kind == "tool_result" else inf
+
+    def calls_before(self, place: int) -> int:
+        """Return the number of calls before the first that was sent the item at a place."""
+        return bisect_right(self.calls, place, key=lambda call: call.sent)
+
+    def calls_with(self, place: int) -> int:
+        """Return the number of calls that were sent the item at a place."""
+        return bisect_left(self.calls, self.cleared_at(place), key=lambda call: call.sent) - self.calls_before(place)
 
     def of(self, *kinds: ItemKind) -> list[Item]:
         """Return the items of some kinds, without those that were carried over."""
@@ -154,6 +173,9 @@ class Lane:
                 self.bad_lines.append(line)
                 continue
             read = self._records.read(line, number)
+            if any(record.id in self._step_of for record in read):
+                self.left_out["repeated record"] += 1
+                continue
             if reason := next((record.left_out for record in read if record.left_out), ""):
                 self.left_out[reason] += 1
             else:
@@ -202,11 +224,16 @@ class Lane:
         for step in way:
             window = windows[-1]
             if step.boundary is not None and step.boundary.clears:
-                window.cleared.update(dict.fromkeys(step.boundary.clears, len(window.items)))
+                for id in step.boundary.clears:
+                    window.cleared.setdefault(id, len(window.items))
             elif step.boundary is not None:
-                carried = list(self._carried(way, step.boundary))
+                # What the compaction itself repeats, beside its summary, stays as well.
+                repeated = [item for item in step.items if item.kind != "summary"]
+                carried = [*self._carried(way, step.boundary), *repeated]
                 window = Window(len(windows), step, carried, len(carried))
                 windows.append(window)
+                window.items += [item for item in step.items if item.kind == "summary"]
+                continue
             if step.usage is not None:
                 calls += 1
                 window.calls.append(Call(calls, step, step.usage, window, len(window.items)))
@@ -215,12 +242,14 @@ class Lane:
 
     def _carried(self, way: Sequence[Step], boundary: Boundary) -> Iterator[Item]:
         """Yield the items that a compaction leaves in the prompt as they are."""
-        if boundary.carries is None:
-            return
-        first, last = (self._step_of.get(id) for id in boundary.carries)
         ids = [step.id for step in way]
-        if first in ids and last in ids:
-            for step in way[ids.index(first) : ids.index(last) + 1]:
+        stays = {self._step_of.get(id) for id in boundary.keeps}
+        if boundary.carries is not None and not stays:
+            first, last = (self._step_of.get(id) for id in boundary.carries)
+            if first in ids and last in ids:
+                stays.update(ids[ids.index(first) : ids.index(last) + 1])
+        for step in way:
+            if step.id in stays:
                 yield from step.items
 
     def _add(self, record: Record) -> None:
@@ -234,9 +263,13 @@ class Lane:
                 self._step_of[record.id] = before
             return
         id = record.answer or record.id or f"line {record.line}"
-        # Tools that run at the same time have results whose parents are not on the way to the next answer.
-        if record.items and all(item.kind == "tool_result" for item in record.items):
+        # Tools that run at the same time have results whose parents are not on the way to the next answer. What the
+        # program adds to one of them is on no way at all.
+        kinds = {item.kind for item in record.items}
+        if kinds == {"tool_result"}:
             id = self._caller.get(record.items[0].tool_id, id)
+        elif kinds == {"injected"} and before is not None and self.steps[before].has_results:
+            id = before
         step = self.steps.get(id)
         if step is None:
             step = Step(id, record.line, before if before != id else None, at=record.at, side=record.side)
@@ -245,7 +278,7 @@ class Lane:
             held = item.held(MAX_CHARACTERS if self._held < MAX_HELD else MAX_BEGINNING)
             step.items.append(replace(held, lane=self.name) if self.name else held)
             self._held += len(step.items[-1].text)
-            if item.kind == "tool_call":
+            if item.kind == "tool_call" and item.tool_id:
                 self._caller[item.tool_id] = id
         if record.usage is not None:
             step.usage = record.usage if step.usage is None else step.usage.latest(record.usage)

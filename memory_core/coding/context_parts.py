@@ -28,6 +28,9 @@ FRAMES = {"tool_call": 50, "tool_result": 25}
 """Tokens around a call of a tool and its result, beside their texts: ids, names, JSON. Measured as the growth of
 prompts by calls with next to no text, in sessions of Claude Code 2.1."""
 
+MAX_COUNTED = 4_000
+"""Characters of an item that are counted, of its beginning and its end; the rest counts in proportion."""
+
 MIN_CALLS = 3
 """Calls of a window that tell its ratio."""
 
@@ -99,10 +102,13 @@ class Sizes:
         self.of_window = {window.number: self._sizes(window) for window in branch.windows}
 
     def counted(self, item: Item) -> int:
-        """Return an item's size as we count it: of a text that is held in part, in proportion."""
+        """Return an item's size as we count it."""
         key = item.lane, item.line, item.part
         if key not in self._counted:
-            tokens = self._count(item.text) * item.characters / len(item.text) if item.text else 0
+            text = item.text
+            if len(text) > MAX_COUNTED:
+                text = text[: MAX_COUNTED // 2] + text[-MAX_COUNTED // 2 :]
+            tokens = self._count(text) * item.characters / len(text) if text else 0
             self._counted[key] = round(tokens) + FRAMES.get(item.kind, 0)
         return self._counted[key]
 
@@ -142,7 +148,7 @@ def parts_over_calls(branch: Branch, sizes: Sizes) -> list[CallParts]:
                 totals[part] = totals.get(part, 0) + sized[place]
             done = call.sent
             # Results that a program cleared were in earlier prompts only.
-            while cleared and cleared[0][0] < call.sent:
+            while cleared and cleared[0][0] <= call.sent:
                 _, id = cleared.pop(0)
                 for place in range(call.sent):
                     gone = window.items[place]
@@ -175,7 +181,7 @@ def sized_items(branch: Branch, sizes: Sizes) -> list[SizedItem]:
         referred = _referred(window.items)
         sized = sizes.of_window[window.number]
         for place, item in enumerate(window.items):
-            calls = sum(call.sent > place for call in window.calls)
+            calls = window.calls_with(place)
             if calls and place >= window.carried:
                 result.append(SizedItem(item, part_of(item), round(sized[place]), calls, referred[place]))
     return sorted(result, key=lambda one: -one.tokens)
