@@ -2,10 +2,9 @@
 
 from functools import cache
 
-from memory_core.coding.codex import ENCRYPTED
 from memory_core.coding.coding_session import Branch, CodingSession, Window
 from memory_core.coding.statement_fates import SplitText, Statement, Wanted, statements_at
-from memory_core.coding.transcript import Item
+from memory_core.coding.transcript import ENCRYPTED, Item
 from memory_core.text import words
 
 
