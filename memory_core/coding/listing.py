@@ -88,6 +88,8 @@ class Overview:
     _records: RecordReader | None = None
     _answers: dict[str, tuple[str, Usage]] = field(default_factory=dict)
     _own_title: bool = False
+    _seen: tuple[int, float] = (-1, 0)
+    """Bytes and time of the last write, when it was read last."""
 
     @property
     def program(self) -> str:
@@ -106,7 +108,7 @@ class Overview:
     @property
     def read(self) -> bool:
         """Return whether all that was written is counted."""
-        return bool(self.problem) or (self._file is not None and self._file.size >= self.size)
+        return self._seen == (self.size, self.changed)
 
     @property
     def tokens(self) -> int:
@@ -123,10 +125,11 @@ class Overview:
     def follow(self) -> None:
         """Count what was written since the last call; a file that cannot be read gets its `problem`."""
         file = self._file or RecordFile(self.path)
+        self._seen = self.size, self.changed
         try:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers = file, self.reader(), {}
-                self.title, self.compactions, self._own_title = "", 0, False
+                self.title, self.folder, self.compactions, self._own_title = "", "", 0, False
             for number, line in file.new_records(self.reader.counts):
                 if not isinstance(line, BadLine):
                     self._count(line, number)
@@ -183,7 +186,7 @@ class Listing:
         until = time.monotonic() + seconds
         # The newest come first: they are what a person looks for.
         for overview in self._overviews.values():
-            if not overview.read:
+            if not overview.read or overview.problem:
                 overview.follow()
                 if time.monotonic() > until:
                     break
