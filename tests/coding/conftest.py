@@ -1,0 +1,20 @@
+"""What the tests of coding agents' sessions share."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def forbidden(monkeypatch):
+    """Let a file be forbidden, also to the superuser, who may read any."""
+    names = set()
+    is_open = Path.open
+
+    def refuse(path, *arguments, **more):
+        if path.name in names:
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_open(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    return names
