@@ -1,0 +1,287 @@
+"""The list of sessions: newest first, each with what it took, and nothing that an id may open as a path."""
+
+import os
+
+import pytest
+from coding_kit import ClaudeCode, Codex, rollout, work
+from shared_data import shared
+
+from memory_core.coding.claude_code import ClaudeCodeReader
+from memory_core.coding.coding_session import CodingSession
+from memory_core.coding.listing import LIVE_SECONDS, Listing, homes
+from memory_core.coding.transcript import Usage
+
+NOW = 1_770_000_000
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """The folders of both programs: Claude Code's and Codex's."""
+    for name in ("claude", "codex"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "claude", tmp_path / "codex"
+
+
+def listing_of(folders):
+    return Listing(homes(*folders))
+
+
+def write(lines, path, age=0):
+    lines.write(path)
+    os.utime(path, (NOW - age, NOW - age))
+    return path
+
+
+def prompt(text):
+    lines = ClaudeCode()
+    lines.user(text)
+    return lines
+
+
+# -- which sessions there are ---------------------------------------------------------------------------
+
+
+def test_sessions_of_both_programs_are_listed_newest_first(folders):
+    claude, codex = folders
+    write(work(), claude / "-home-ana-boats" / "old.jsonl", age=500)
+    write(rollout(), codex / "2026" / "02" / "12" / "rollout-2026-02-12T16-00-00-c.jsonl", age=100)
+    write(prompt("Hello."), claude / "-home-ana-quays" / "new.jsonl", age=10)
+    sessions = listing_of(folders).look()
+    assert [(one.program, one.path.stem[:7]) for one in sessions] == [
+        ("Claude Code", "new"),
+        ("Codex", "rollout"),
+        ("Claude Code", "old"),
+    ]
+    assert [one.is_live(NOW) for one in sessions] == [True, True, False]
+    assert [one.is_live(NOW + LIVE_SECONDS) for one in sessions] == [False, False, False]
+
+
+def test_what_is_no_session_is_not_listed(folders):
+    claude, codex = folders
+    path = write(work(), claude / "-boats" / "s.jsonl")
+    subagent = ClaudeCode(side=True)
+    subagent.user("Look.")
+    subagent.subagent(path, "a1")
+    for other in ("-boats/agent-a2.jsonl", "-boats/notes.txt", "history.jsonl", "-boats/deep/er.jsonl"):
+        write(prompt("No."), claude / other)
+    write(prompt("No."), codex / "history.jsonl")
+    assert [one.path for one in listing_of(folders).look()] == [path]
+
+
+def test_a_session_is_named_by_its_title_or_by_what_the_user_said_first(folders):
+    claude, codex = folders
+    titled, said, parts = work(), ClaudeCode(), ClaudeCode()
+    said.user("<command-name>/clear</command-name>")
+    said.user("Build the\n  harbour page. " + "x" * 500)
+    parts.user([{"type": "text", "text": "With an image."}, {"type": "image", "source": {}}])
+    named = Codex()
+    named.user("<environment_context>x</environment_context>")
+    named.user("Paint it.")
+    write(titled, claude / "-b" / "1.jsonl", age=1)
+    write(said, claude / "-b" / "2.jsonl", age=2)
+    write(parts, claude / "-b" / "3.jsonl", age=3)
+    write(named, codex / "rollout-4.jsonl", age=4)
+    named.event("thread_name_updated", thread_name="Harbour")
+    write(named, codex / "rollout-5.jsonl", age=5)
+    titles = [one.title for one in listing_of(folders).look()]
+    assert titles[0] == "Harbour"
+    assert titles[1].startswith("Build the harbour page. xxx")
+    assert len(titles[1]) == 120
+    assert titles[2:] == ["With an image.", "Paint it.", "Harbour"]
+
+
+def test_a_session_s_folder_is_the_one_that_the_agent_worked_in(folders):
+    claude, _ = folders
+    write(work(), claude / "-home-ana-boats" / "1.jsonl")
+    bare = claude / "-home-ana-quays" / "2.jsonl"
+    bare.parent.mkdir()
+    bare.write_bytes(b'{"type":"summary","summary":"Quays"}\n')
+    os.utime(bare, (NOW - 9, NOW - 9))
+    boats, quays = listing_of(folders).look()
+    assert (boats.folder, boats.project) == ("/home/ana/boats", "boats")
+    assert (quays.folder, quays.project) == ("", "-home-ana-quays")
+
+
+# -- ids are no paths -----------------------------------------------------------------------------------
+
+
+def test_a_session_is_found_by_the_id_that_the_list_gives_it(folders):
+    path = write(work(), folders[0] / "-boats" / "s.jsonl")
+    listing = listing_of(folders)
+    (only,) = listing.look()
+    assert (only.id, listing.of(only.id)) == ("Claude Code/-boats/s", only)
+    assert only.path == path
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "Claude Code/../../etc",
+        "Claude Code/../../etc/passwd",
+        "Claude Code/-boats/../../outside",
+        "Claude Code/-boats/./s",
+        "/etc/passwd",
+        "Claude Code/-boats/s.jsonl",
+        "",
+    ],
+)
+def test_an_id_that_the_list_does_not_have_finds_nothing(id, folders):
+    write(work(), folders[0] / "-boats" / "s.jsonl")
+    write(work(), folders[0].parent / "outside.jsonl")
+    listing = listing_of(folders)
+    listing.look()
+    assert listing.of(id) is None
+
+
+# -- what may not be read -------------------------------------------------------------------------------
+
+
+def test_a_folder_that_may_not_be_read_is_named_and_costs_its_own_sessions_alone(folders, monkeypatch):
+    claude, _ = folders
+    path = write(work(), claude / "-boats" / "s.jsonl")
+    write(work(), claude / "-secret" / "t.jsonl")
+    scan = os.scandir
+
+    def refuse(folder):
+        if str(folder).endswith("-secret"):
+            raise PermissionError(13, "Permission denied", str(folder))
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    listing = listing_of(folders)
+    assert [one.path for one in listing.look()] == [path]
+    assert listing.problems == ["-secret cannot be read: Permission denied."]
+
+
+def test_a_program_that_is_not_installed_is_no_problem(tmp_path):
+    listing = Listing(homes(tmp_path / "no", tmp_path / "such"))
+    assert (listing.look(), listing.problems) == ([], [])
+
+
+def test_a_file_that_cannot_be_read_has_a_problem_until_it_can(folders, forbidden):
+    write(prompt("Good."), folders[0] / "-boats" / "good.jsonl", age=1)
+    write(prompt("Bad."), folders[0] / "-boats" / "bad.jsonl", age=2)
+    forbidden.add("bad.jsonl")
+    listing = listing_of(folders)
+    good, bad = listing.look()
+    assert (good.title, good.problem) == ("Good.", "")
+    assert (bad.title, bad.problem, bad.read) == ("", "bad.jsonl cannot be read: Permission denied.", True)
+    forbidden.clear()
+    listing.look()
+    assert (bad.title, bad.problem) == ("Bad.", "")
+
+
+# -- counts ---------------------------------------------------------------------------------------------
+
+
+def assert_counts_are_those_of_the_whole_reading(overview, session):
+    answers = [step for step in session.main.steps.values() if step.usage is not None]
+    assert overview.calls == len(answers)
+    usage = {}
+    for step in answers:
+        usage[step.model] = usage.get(step.model, Usage()) + step.usage
+    assert overview.usage == usage
+    boundaries = [step.boundary for step in session.main.steps.values() if step.boundary is not None]
+    assert overview.compactions == sum(not boundary.clears for boundary in boundaries)
+    assert overview.tokens == sum(used.prompt + used.output for used in usage.values())
+
+
+@pytest.mark.parametrize("lines", [work(), rollout()], ids=["Claude Code", "Codex"])
+def test_counts_are_those_of_the_whole_reading(lines, folders):
+    claude, codex = folders
+    path = claude / "-b" / "s.jsonl" if isinstance(lines, ClaudeCode) else codex / "rollout-s.jsonl"
+    session = lines.session(path)
+    (overview,) = listing_of(folders).look()
+    assert overview.calls
+    assert overview.compactions
+    assert_counts_are_those_of_the_whole_reading(overview, session)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "name",
+    [
+        "4d5611e5-241a-462a-8d15-5122611a9569",
+        "8463c716-a2ea-4c14-9efa-87158ebd9f20",
+        "short",
+        "subagent",
+        "tool_heavy",
+    ],
+)
+def test_counts_of_the_real_sessions_are_those_of_the_whole_reading(name):
+    home = shared("claude-code")
+    (overview,) = [one for one in Listing(homes(home.parent, home / "none")).look(60) if one.path.stem == name]
+    session = CodingSession(home / f"{name}.jsonl", ClaudeCodeReader)
+    session.follow()
+    assert_counts_are_those_of_the_whole_reading(overview, session)
+
+
+def test_a_cost_is_estimated_where_all_prices_are_known(folders):
+    lines = ClaudeCode()
+    lines.answer("Built.", prompt=1_003, output=1_000)
+    write(lines, folders[0] / "-b" / "1.jsonl", age=1)
+    lines.answer("Built.", prompt=1_000, model="unknown-model")
+    write(lines, folders[0] / "-b" / "2.jsonl", age=2)
+    priced, unpriced = listing_of(folders).look()
+    # 3 tokens of input, 501 read from the cache, 499 written to it, 1,000 of output.
+    assert priced.cost == pytest.approx((3 * 5 + 501 * 0.5 + 499 * 6.25 + 1_000 * 25) / 1e6)
+    assert unpriced.cost is None
+
+
+# -- following ------------------------------------------------------------------------------------------
+
+
+def test_a_growing_file_is_followed(folders):
+    lines = work()
+    data = lines.data
+    path = folders[0] / "-b" / "s.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(data[: len(data) // 2])
+    listing = listing_of(folders)
+    (overview,) = listing.look()
+    half = overview.calls
+    with path.open("ab") as file:
+        file.write(data[len(data) // 2 :])
+    (again,) = listing.look()
+    assert again is overview
+    assert 0 < half < overview.calls
+    assert_counts_are_those_of_the_whole_reading(overview, lines.session(path))
+
+
+def test_half_a_line_at_the_end_of_a_file_is_not_waited_for(folders):
+    path = folders[0] / "-b" / "s.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(work().data + b'{"type":"assis')
+    (overview,) = listing_of(folders).look()
+    assert overview.read
+
+
+def test_sessions_that_were_not_reached_are_read_by_later_looks(folders):
+    for number in range(3):
+        write(prompt(f"Prompt {number}."), folders[0] / "-b" / f"{number}.jsonl", age=number)
+    listing = listing_of(folders)
+    titles = [[one.title for one in listing.look(-1)] for _ in range(3)]
+    assert titles == [
+        ["Prompt 0.", "", ""],
+        ["Prompt 0.", "Prompt 1.", ""],
+        ["Prompt 0.", "Prompt 1.", "Prompt 2."],
+    ]
+
+
+def test_a_file_that_shrinks_is_counted_again(folders):
+    path = write(work(), folders[0] / "-b" / "s.jsonl", age=9)
+    listing = listing_of(folders)
+    (overview,) = listing.look()
+    assert (overview.title, overview.calls > 3) == ("Harbour", True)
+    write(prompt("Another one."), path)
+    listing.look()
+    assert (overview.title, overview.calls, overview.compactions, overview.usage) == ("Another one.", 0, 0, {})
+
+
+def test_a_file_that_is_gone_leaves_the_list(folders):
+    path = write(work(), folders[0] / "-b" / "s.jsonl")
+    listing = listing_of(folders)
+    (overview,) = listing.look()
+    path.unlink()
+    assert listing.look() == []
+    assert listing.of(overview.id) is None
