@@ -22,13 +22,14 @@ from memory_core import (
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_chat_store, export_configuration
 from memory_core.planning import curation as plans
+from memory_core.sessions.forget_user import data_of_user
 from memory_core.sessions.health import size_of
 from memory_core.sessions.overview import overview
 from memory_core.store import split_writes
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from ui.sessions import health
+from ui.sessions import health, user_dialog
 from ui.sessions.exporting import exports
 from ui.tab import services
 
@@ -329,6 +330,28 @@ def test_deleting_asks_with_numbers_and_keeps_what_is_the_users(demo_home):
     assert not drawn.exception
     assert list(sessions()) == ["Birthday dinner"]
     assert drawn.session_state["session"] == "demo"
+
+
+def delete_by_dialog(memory):
+    button(dialog("ui.sessions.session_dialogs", "delete_dialog", memory.session_id), "Delete session").click().run()
+
+
+def forget_by_dialog(memory):
+    user_dialog._forgotten(data_of_user(database(), "ana"))  # the button draws a fragment again, which AppTest cannot
+
+
+@pytest.mark.parametrize("delete", [delete_by_dialog, forget_by_dialog])
+def test_copies_of_vectors_go_with_what_is_deleted(demo_home, delete):
+    mine = a_session("I like tea", "I like bread", user="ana")
+    mine.flush(all=True)
+    mine.deliver()
+    index = services.engine().services.index
+    before = index.copied_collections()
+    mine.retrieval.search("What do I like?")
+    assert len(index.copied_collections() - before) == 1
+    delete(mine)
+    assert list(sessions()) == ["Birthday dinner"]
+    assert index.copied_collections() == before
 
 
 def test_a_session_that_is_deleted_twice_is_told_and_nothing_fails(demo_home):
