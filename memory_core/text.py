@@ -6,7 +6,7 @@ Pure and in linear time. Counting tokens is in `tokens.py`, searching texts in `
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import groupby
 from threading import Lock
@@ -108,20 +108,22 @@ def stems(text: str, *, stop: bool = True) -> list[str]:
     return [_stem(part) for word in words(text) for part in _parts(word) if not (stop and part in STOP_WORDS)]
 
 
-def keyword_terms(stemmed: Sequence[str]) -> Sequence[str]:
-    """Return stems as keyword search counts them: Chinese, Japanese and Korean in overlapping pairs of characters.
+def keyword_terms(stemmed: str) -> list[str]:
+    """Return stems, passed with spaces between, as keyword search counts them: Chinese, Japanese and Korean in
+    overlapping pairs of characters.
 
     No rule says where words of these languages end, but pairs match most of them. Single characters count too, except
     the most frequent: without single ones, one in eight of our own questions finds nothing.
 
-    >>> keyword_terms(["我", "住", "在", "porto", "서울에"])
+    >>> keyword_terms("我 住 在 porto 서울에")
     ['我住', '住在', '住', 'porto', '서울', '울에']
     """
+    words = stemmed.split(" ") if stemmed else []
     # One check for nearly all texts, instead of one for each word.
-    if " ".join(stemmed).isascii():
-        return stemmed
+    if stemmed.isascii():
+        return words
     result: list[str] = []
-    for unspaced, several in groupby(stemmed, key=lambda stem: _PAIRED.fullmatch(stem) is not None):
+    for unspaced, several in groupby(words, key=lambda stem: _PAIRED.fullmatch(stem) is not None):
         if unspaced:  # Han and kana are stems of one character each
             run = "".join(several)
             result += [*_pairs(run), *(character for character in run if character not in _FREQUENT)]

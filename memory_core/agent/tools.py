@@ -274,9 +274,7 @@ class MemoryTools:
         # Messages that were erased or reset must not be found any more.
         for seq in set(index.numbers()) - spoken.keys():
             index.remove(seq)
-        for seq, message in spoken.items():
-            if seq not in index:
-                index.add(seq, _spoken(message))
+        index.add({seq: _spoken(message) for seq, message in spoken.items() if seq not in index})
         rankings = [[hit.number for hit in index.search(query, MAX_RESULTS)]]
         # Keywords miss paraphrases; turns in a vector block are found by meaning as well.
         for attached in memory.blocks:

@@ -98,9 +98,7 @@ class Keywords:
             # Only the difference to the last search is indexed anew.
             for id in self._texts.keys() - texts.keys():
                 self._index.remove(id)
-            for id, text in texts.items():
-                if self._texts.get(id) != text:
-                    self._index.add(id, text)
+            self._index.add({id: text for id, text in texts.items() if self._texts.get(id) != text})
             self._texts = texts
             return {hit.number: hit.score for hit in self._index.search(query, limit=max(1, len(texts)))}
 

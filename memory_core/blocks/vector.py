@@ -42,6 +42,7 @@ from memory_core.store.message_rows import StoredMessage
 from memory_core.store.vector_rows import DatabaseVectors, Node, sessions_that_share
 from memory_core.text import stems
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.keyword import NO_SCORES, KeywordScores
 from memory_core.vectors.pgvector import PgvectorIndex
 from memory_core.vectors.vector_index import Vector, VectorIndex
 
@@ -108,7 +109,7 @@ class Recall:
     """Weights of the vector and the keyword score, as they were used."""
     query: Vector | None
     """Vector of the question; None: nothing was embedded."""
-    keyword: Mapping[int, float]
+    keyword: KeywordScores
     """Keyword score of every stored unit that shares a word with the question."""
     degraded: str | None
     """Sentence on what could not be searched or postprocessed; None: nothing failed."""
@@ -127,7 +128,7 @@ class Recall:
 @dataclass(frozen=True, slots=True)
 class _Searched:
     signals: list[Signals]
-    keyword: dict[int, float]
+    keyword: KeywordScores
     weights: tuple[float, float]
     query: Vector | None
     degraded: str | None
@@ -138,7 +139,7 @@ class _NotStored:
     """Search terms of a unit that is not stored yet."""
 
     words: str
-    stems: tuple[str, ...]
+    stems: str
 
 
 class VectorMemoryBlock(BaseMemoryBlock[str]):
@@ -460,15 +461,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         unsaved: Mapping[int, "_NotStored"],
     ) -> "_Searched":
         """Return the scores of both searches for the units that either finds, and for all of `unsaved`."""
-        keywords = stored.keywords
-        keyword: dict[int, float] = {}
+        keyword = NO_SCORES
         if self.keyword_weight > 0:
             # All that share a word, though few become candidates: an explanation shows the score of every unit.
-            hits = keywords.search(
-                meant.words, limit=len(keywords) + len(unsaved) + 1, also={n: one.stems for n, one in unsaved.items()}
-            )
-            keyword = {hit.number: hit.score for hit in hits}
-        best = list(keyword)[: self._candidates]
+            keyword = stored.keywords.scores(meant.words, also={n: one.stems for n, one in unsaved.items()})
+        best = [hit.number for hit in keyword.best(self._candidates)]
         weights = self.vector_weight, self.keyword_weight
         vector: dict[int, float] = {}
         query = degraded = None
@@ -489,7 +486,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         candidates = dict.fromkeys([*vector, *best, *unsaved])
         if not vector and self._lends:  # else only units sharing a word with the question could be lent score
             candidates |= dict.fromkeys(stored.around(best, NEIGHBOURS))
-        signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in candidates]
+        shared = keyword.of(list(candidates)).tolist()
+        signals = [Signals(n, vector.get(n), k if on else None) for n, k in zip(candidates, shared, strict=True)]
         return _Searched(signals, keyword, weights, query, degraded)
 
     def _by_meaning(
@@ -621,7 +619,7 @@ def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
         if unit == "message" or not units or (unit == "turn" and message.role is MessageRole.USER):
             units.append([])
         units[-1].append(parse_message(message).words)
-    return {hash(tuple(stems("\n".join(text for text in several if text)))) for several in units}
+    return {hash(" ".join(stems("\n".join(text for text in several if text)))) for several in units}
 
 
 def _node(number: int, unit: Sequence[StoredMessage], reading: ReadContext) -> Node:

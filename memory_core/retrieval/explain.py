@@ -308,7 +308,7 @@ def _rank_turns(
         vectors[np.searchsorted(numbers, unit_numbers[ranked_here])] = cosines[ranked_here]
     keywords = np.full(len(numbers), np.nan)
     if recall.weights[1] > 0:
-        keywords = np.array([recall.keyword.get(number, 0.0) for number in numbers.tolist()])
+        keywords = recall.keyword.of(numbers)
     scores = match(np.maximum(np.nan_to_num(vectors), 0), np.maximum(np.nan_to_num(keywords), 0), *recall.weights)
     candidates = []
     for scored in recall.plan.candidates:

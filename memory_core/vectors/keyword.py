@@ -7,9 +7,9 @@ stop words and character pairs of Chinese, Japanese and Korean.
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from threading import Lock
 
 import numpy as np
@@ -38,14 +38,48 @@ class KeywordHit:
     """Score of the text divided by the maximum for the query, 0 to 1. Does not depend on other hits."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeywordScores:
+    """All texts that share a term with a query."""
+
+    numbers: NDArray[np.int64]
+    """Numbers of the texts, ascending."""
+    scores: NDArray[np.float64]
+
+    def best(self, limit: int) -> list[KeywordHit]:
+        """Return the best texts first, ties by number, at most `limit`.
+
+        Raises:
+            ConfigError: `limit` is below 1.
+        """
+        if limit < 1:
+            raise ConfigError(f"A keyword search must ask for at least 1 result: {limit=}")
+        places = np.arange(len(self.scores))
+        # Only the best and their ties are sorted: a frequent word may be in every text.
+        if limit < len(places):
+            places = np.flatnonzero(self.scores >= np.partition(self.scores, -limit)[-limit])
+        # Stable, so that ties stay in the order of their numbers.
+        best = places[np.argsort(-self.scores[places], kind="stable")[:limit]]
+        return [KeywordHit(*hit) for hit in zip(self.numbers[best].tolist(), self.scores[best].tolist(), strict=True)]
+
+    def of(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scores of these texts; 0 for one that shares no term."""
+        wanted = np.asarray(numbers, dtype=np.int64)
+        places = np.searchsorted(self.numbers, wanted)
+        # The appended 0 is for numbers beyond the last one, and for all if there are no scores.
+        same = np.append(self.numbers, -1)[places] == wanted
+        return np.where(same, np.append(self.scores, 0.0)[places], 0.0)
+
+
+NO_SCORES = KeywordScores(np.empty(0, dtype=np.int64), np.empty(0))
+
+
 @dataclass(slots=True)
 class _Posting:
     """Occurrences of a term, one entry per text; entries of removed texts stay until the next compaction."""
 
     slots: "array[int]" = field(default_factory=lambda: array("i"))
     counts: "array[int]" = field(default_factory=lambda: array("i"))
-    texts: int = 0
-    """Live texts with the term: its document frequency."""
 
 
 # The posting of a term that no text has; nothing is ever added to it.
@@ -63,7 +97,11 @@ class KeywordIndex:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._clear()
+        self._postings: defaultdict[str, _Posting] = defaultdict(_Posting)
+        self._slot_of: dict[int, int] = {}  # number -> position in the two below
+        self._numbers: array[int] = array("q")
+        self._lengths: array[int] = array("i")  # in terms; -1 once removed
+        self._total_length = 0
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -76,167 +114,119 @@ class KeywordIndex:
         with self._lock:
             return list(self._slot_of)
 
-    def add(self, number: int, text: str | Sequence[str]) -> None:
-        """Index a text, or its stems, under a number; replace the text that already has the number, if any."""
-        terms = keyword_terms(stems(text) if isinstance(text, str) else text)
-        with self._lock:
-            if number in self._slot_of:
-                self._remove(number)
-            self._add(number, terms)
+    def add(self, texts: Mapping[int, str]) -> None:
+        """Index texts by number; replace those that already have such a number."""
+        self.add_stemmed({number: " ".join(stems(text)) for number, text in texts.items()})
 
-    def add_all(self, texts: Mapping[int, Sequence[str]]) -> None:
-        """Index texts in bulk, passed as stems by number; much faster than one by one for thousands."""
+    def add_stemmed(self, texts: Mapping[int, str]) -> None:
+        """Index texts, passed as their stems with spaces between, as `add` does."""
         with self._lock:
             for number in texts:
-                if number in self._slot_of:
-                    self._remove(number)
-            self._add_all({number: keyword_terms(stemmed) for number, stemmed in texts.items()})
+                self._remove(number)
+            self._add(texts)
 
     def remove(self, number: int) -> None:
         """Remove a text; unknown numbers are ignored."""
         with self._lock:
-            if number in self._slot_of:
-                self._remove(number)
+            self._remove(number)
 
-    def search(
-        self, query: str | Sequence[str], limit: int, *, also: Mapping[int, Sequence[str]] | None = None
-    ) -> list[KeywordHit]:
-        """Return texts that share a term with the query, best first, ties by number, at most `limit`.
+    def search(self, query: str, limit: int) -> list[KeywordHit]:
+        """Return texts that share a term with the query; see `KeywordScores.best`."""
+        return self.scores(query).best(limit)
 
-        `query` is a text or its stems. `also` are the stems of further texts by number, none of which is in the
-        index: they are searched as if they were in it.
+    def scores(self, query: str, *, also: Mapping[int, str] | None = None) -> KeywordScores:
+        """Return the scores of all texts that share a term with the query.
 
-        Raises:
-            ConfigError: `limit` is below 1.
+        `also` are the stems of further texts by number, none of which is in the index: they are searched as if they
+        were in it.
         """
-        if limit < 1:
-            raise ConfigError(f"A keyword search must ask for at least 1 result: {limit=}")
-        terms = sorted(set(keyword_terms(stems(query) if isinstance(query, str) else query)))
-        more = {number: keyword_terms(stemmed) for number, stemmed in (also or {}).items()}
+        terms = sorted(set(keyword_terms(" ".join(stems(query)))))
+        parts = [self]
+        if also:
+            parts.append(KeywordIndex())
+            parts[1].add_stemmed(also)
         with self._lock:
-            if not terms or not (self._slot_of or more):
-                return []
-            scores = self._scores(terms, list(more.values()))
-            # Copied under the lock, so that sorting needs none.
-            numbers = np.append(np.array(self._numbers, dtype=np.int64), np.array(list(more), dtype=np.int64))
-        slots = np.flatnonzero(scores)
-        # Only the best and their ties are sorted: a frequent word may be in every text.
-        if len(slots) > limit:
-            least = np.partition(scores[slots], -limit)[-limit]
-            slots = slots[scores[slots] >= least]
-        best = slots[np.lexsort((numbers[slots], -scores[slots]))[:limit]]
-        return [KeywordHit(*hit) for hit in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
+            texts = sum(len(part) for part in parts)
+            if not terms or not texts:
+                return NO_SCORES
+            average = sum(part._total_length for part in parts) / texts
+            sums = [np.zeros(len(part._numbers)) for part in parts]
+            reachable = 0.0
+            for term in terms:
+                found = [part._occurrences(term) for part in parts]
+                idf = _idf(texts, sum(len(slots) for slots, _, _ in found))
+                reachable += idf * (K1 + 1)
+                for total, (slots, counts, lengths) in zip(sums, found, strict=True):
+                    held_back = K1 * (1 - B + B * lengths / average)
+                    np.add.at(total, slots, idf * counts * (K1 + 1) / (counts + held_back))
+            numbers = np.concatenate([np.array(part._numbers, dtype=np.int64) for part in parts])
+        scores = np.concatenate(sums) / reachable
+        places = np.flatnonzero(scores)
+        places = places[np.argsort(numbers[places], kind="stable")]
+        return KeywordScores(numbers[places], scores[places])
 
-    def _scores(self, terms: Sequence[str], more: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """Return a score per slot, 0 for removed texts, then one for each further text, passed as stems."""
-        lengths = np.append(np.array(self._lengths, dtype=np.float64), [float(len(words)) for words in more])
-        texts = len(self._slot_of) + len(more)
-        average = (self._total_length + sum(len(words) for words in more)) / texts
-        held_back = K1 * (1 - B + B * lengths / average) if average else np.full_like(lengths, K1)
-        # Removed texts: a count over infinity is a score of 0.
-        held_back[lengths < 0] = np.inf
-        scores = np.zeros(len(lengths))
-        reachable = 0.0
-        for term in terms:
-            added = [(slot, n) for slot, words in enumerate(more, len(self._lengths)) if (n := words.count(term))]
-            posting = self._postings.get(term, _NOWHERE)
-            idf = _idf(texts, posting.texts + len(added))
-            reachable += idf * (K1 + 1)
-            slots = np.array(posting.slots, dtype=np.intp)
-            counts = np.array(posting.counts, dtype=np.float64)
-            if added:
-                slots = np.append(slots, [slot for slot, _ in added])
-                counts = np.append(counts, [float(n) for _, n in added])
-            # A posting has each slot once, or adding by index would lose all but one of its values.
-            scores[slots] += idf * counts * (K1 + 1) / (counts + held_back[slots])
-        return scores / reachable
+    def _occurrences(self, term: str) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.intc]]:
+        """Return the slots of the texts with a term, how often they have it, and their lengths."""
+        posting = self._postings.get(term, _NOWHERE)
+        # Copies, as the arrays below cannot grow while others refer to their memory.
+        slots, counts = np.array(posting.slots, dtype=np.intp), np.array(posting.counts, dtype=np.float64)
+        lengths = np.array(self._lengths, dtype=np.intc)[slots]
+        live = lengths >= 0
+        return (slots, counts, lengths) if live.all() else (slots[live], counts[live], lengths[live])
 
-    def _clear(self) -> None:
-        self._postings: dict[str, _Posting] = {}
-        self._slot_of: dict[int, int] = {}  # number -> position in the three below
-        self._numbers: array[int] = array("q")
-        self._lengths: array[int] = array("i")  # in stems; -1 once removed
-        self._terms: list[tuple[str, ...]] = []  # for removing
-        self._total_length = 0
-
-    def _add(self, number: int, terms: Sequence[str]) -> None:
-        slot = len(self._numbers)
-        counts: dict[str, int] = {}
-        for term in terms:
-            counts[term] = counts.get(term, 0) + 1
-        for term, count in counts.items():
-            posting = self._postings.get(term)
-            if posting is None:
-                posting = self._postings[term] = _Posting()
-            posting.slots.append(slot)
-            posting.counts.append(count)
-            posting.texts += 1
-        self._slot_of[number] = slot
-        self._numbers.append(number)
-        self._lengths.append(len(terms))
-        self._terms.append(tuple(terms))
-        self._total_length += len(terms)
-
-    def _add_all(self, texts: Mapping[int, Sequence[str]]) -> None:
-        first = len(self._numbers)
+    def _add(self, texts: Mapping[int, str]) -> None:
+        first, end = len(self._numbers), len(self._numbers) + len(texts)
         ids: defaultdict[str, int] = defaultdict()
         # A term gets the next free id when it is first looked up.
         ids.default_factory = ids.__len__
-        lengths = np.fromiter(map(len, texts.values()), np.int32, len(texts))
-        total = int(lengths.sum())
-        term_ids = np.fromiter(map(ids.__getitem__, chain.from_iterable(texts.values())), np.int64, total)
-        slots = np.repeat(np.arange(first, first + len(texts)), lengths)
-        # Sorted by term, then by slot, as if they were added one by one.
-        pairs, counts = np.unique(term_ids * (first + len(texts)) + slots, return_counts=True)
-        of_term, slots = np.divmod(pairs, first + len(texts))
-        ends = np.searchsorted(of_term, np.arange(len(ids)), side="right").tolist()
-        all_slots, all_counts = slots.astype(np.intc), counts.astype(np.intc)
-        start = 0
-        for term, end in zip(ids, ends, strict=True):
-            posting = self._postings.get(term)
-            if posting is None:
-                posting = self._postings[term] = _Posting()
-            posting.slots.frombytes(all_slots[start:end].tobytes())
-            posting.counts.frombytes(all_counts[start:end].tobytes())
-            posting.texts += end - start
-            start = end
-        self._slot_of.update(zip(texts, range(first, first + len(texts)), strict=True))
+        lengths: array[int] = array("i")
+
+        def terms_by_text() -> Iterator[list[str]]:
+            # One text after another: the terms of all together would take more memory than the whole index.
+            for text in texts.values():
+                terms = keyword_terms(text)
+                lengths.append(len(terms))
+                yield terms
+
+        term_ids = np.fromiter(map(ids.__getitem__, chain.from_iterable(terms_by_text())), np.int64)
+        slots = np.repeat(np.arange(first, end), lengths)
+        # Sorted by term, then by slot, a run for each pair of both.
+        pairs = (term_ids << 32) + slots
+        pairs.sort()
+        runs = np.flatnonzero(np.diff(pairs, prepend=-1))
+        all_counts = np.diff(runs, append=len(pairs)).astype(np.intc)
+        all_slots = (pairs[runs] & 0xFFFFFFFF).astype(np.intc)
+        ends = np.searchsorted(pairs[runs], np.arange(1, len(ids) + 1) << 32).tolist()
+        for term, (start, stop) in zip(ids, pairwise([0, *ends]), strict=True):
+            posting = self._postings[term]
+            posting.slots.frombytes(all_slots[start:stop].tobytes())
+            posting.counts.frombytes(all_counts[start:stop].tobytes())
+        self._slot_of.update(zip(texts, range(first, end), strict=True))
         self._numbers.extend(texts)
-        self._lengths.frombytes(lengths.astype(np.intc).tobytes())
-        self._terms += map(tuple, texts.values())
-        self._total_length += total
+        self._lengths.extend(lengths)
+        self._total_length += len(term_ids)
 
     def _remove(self, number: int) -> None:
-        slot = self._slot_of.pop(number)
-        for term in set(self._terms[slot]):
-            posting = self._postings[term]
-            posting.texts -= 1
-            if not posting.texts:
-                del self._postings[term]
+        slot = self._slot_of.pop(number, None)
+        if slot is None:
+            return
         self._total_length -= self._lengths[slot]
         self._lengths[slot] = -1
-        self._terms[slot] = ()
         if len(self._slot_of) < len(self._numbers) * (1 - _COMPACT_AT):
             self._compact()
 
     def _compact(self) -> None:
         """Renumber the slots, without the removed texts."""
-        old_numbers, old_lengths, old_terms = self._numbers, self._lengths, self._terms
-        new_slot: dict[int, int] = {}
-        for slot, length in enumerate(old_lengths):
-            if length >= 0:
-                new_slot[slot] = len(new_slot)
-        for posting in self._postings.values():
-            remaining = [
-                (new_slot[slot], count)
-                for slot, count in zip(posting.slots, posting.counts, strict=True)
-                if slot in new_slot
-            ]
-            posting.slots = array("i", [slot for slot, _ in remaining])
-            posting.counts = array("i", [count for _, count in remaining])
-        self._numbers = array("q", [old_numbers[slot] for slot in new_slot])
-        self._lengths = array("i", [old_lengths[slot] for slot in new_slot])
-        self._terms = [old_terms[slot] for slot in new_slot]
+        live = np.array(self._lengths) >= 0
+        new_slots = (np.cumsum(live) - 1).astype(np.intc)
+        for term, posting in list(self._postings.items()):
+            kept = live[np.array(posting.slots, dtype=np.intp)]
+            posting.slots = array("i", new_slots[np.array(posting.slots)][kept].tobytes())
+            posting.counts = array("i", np.array(posting.counts)[kept].tobytes())
+            if not posting.slots:
+                del self._postings[term]
+        self._numbers = array("q", np.array(self._numbers)[live].tobytes())
+        self._lengths = array("i", np.array(self._lengths)[live].tobytes())
         self._slot_of = {number: slot for slot, number in enumerate(self._numbers)}
 
 

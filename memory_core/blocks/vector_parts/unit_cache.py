@@ -24,7 +24,7 @@ Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
 MAX_RENDERED = 4_096
 """Maximum number of rendered units kept: a few megabytes."""
 
-NOTHING_HEARD = UnitMetadata((), 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
+NOTHING_HEARD = UnitMetadata("", 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
 
 
 class Rendered:
@@ -177,7 +177,7 @@ class UnitCache:
                     self._stored, new = Stored(), read_heard(connection, sessions, block)
                 new.sort(key=lambda pair: (*place(pair[0]), pair[0].number))
                 heard = _heard(connection, new, listen)
-                self._stored.keywords.add_all({node.number: one.stems for node, one in heard})
+                self._stored.keywords.add_stemmed({node.number: one.stems for node, one in heard})
                 self._stored = self._stored.with_units(heard)
             return self._stored
 

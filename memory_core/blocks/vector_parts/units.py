@@ -24,8 +24,8 @@ Unit = Literal["message", "turn", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class UnitMetadata:
-    stems: tuple[str, ...]
-    """Stems of the unit's words (see `search_words`), in order."""
+    stems: str
+    """Stems of the unit's words (see `search_words`), in order, with spaces between."""
     informativeness: float
     """Informativeness of the unit's text, 0 to 1; see `planning.boosts.informativeness`."""
     speakers: frozenset[str]
@@ -49,7 +49,7 @@ class UnitMetadata:
         # Names are speakers too: written apart, each is stored once.
         others = sorted(self.speakers - self.names)
         fields = (names, others, self.person, self.when, self.time, self.stored, self.day, self.informativeness)
-        return json.dumps((HEARD_VERSION, " ".join(self.stems), *fields), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps((HEARD_VERSION, self.stems, *fields), ensure_ascii=False, separators=(",", ":"))
 
 
 HEARD_VERSION = 1
@@ -63,9 +63,8 @@ def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
         if values is None or values[0] != HEARD_VERSION:
             result.append(None)
             continue
-        _, stemmed, names, others, person, when, time, stored, day, informativeness = values
+        _, stems, names, others, person, when, time, stored, day, informativeness = values
         speakers = frozenset((*names, *others))
-        stems = tuple(stemmed.split(" ")) if stemmed else ()
         result.append(UnitMetadata(stems, informativeness, speakers, frozenset(names), person, when, time, stored, day))
     return result
 
@@ -143,9 +142,9 @@ def parse_unit(unit: Sequence[StoredMessage]) -> UnitMetadata:
     dated = next((one for one, _ in parsed if one.when), None)
     # The same words as `search_words` gives, from messages that are parsed already.
     words = "\n".join(one.words for one, _ in parsed if one.words)
-    stemmed = tuple(stems(words))
+    stemmed = stems(words)
     return UnitMetadata(
-        stems=stemmed,
+        stems=" ".join(stemmed),
         informativeness=informativeness(words, stemmed),
         speakers=frozenset(speaker_of(one, role) for one, role in parsed),
         names=frozenset(one.speaker.lower() for one, _ in parsed if one.speaker),
