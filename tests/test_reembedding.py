@@ -7,15 +7,18 @@ import pytest
 from fakes import FakeEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, NotFoundError, Services, VectorMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
+from memory_core.engine.context import reading_of
 from memory_core.events import VectorsReplaced
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.retrieval import reembed as module
 from memory_core.store.vector_rows import DatabaseVectors, collection_name, replace_vectors
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.vector_index import EMPTY
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +75,13 @@ def opened(memory, embedder, index=None):
 
 def source(memory, embedder):
     return DatabaseVectors(memory.session.database, collection_name(memory.session.database, "s", "turns", embedder.id))
+
+
+def cached_units(memory):
+    """Everything that this process keeps of the stored turns, and what a keyword search of them finds."""
+    block, reading = memory._session.block("turns").block, reading_of(memory._session, "")
+    kept = block.stored(reading)
+    return kept.nodes, kept.order, kept.traits, kept.said, kept.keywords.search("boats once more", limit=99)
 
 
 def numbers(memory):
@@ -197,6 +207,7 @@ STEPS = st.lists(
         st.tuples(st.just("move"), st.sampled_from([FakeEmbedder, Other, Third]), st.sets(st.integers(0, 11))),
         st.tuples(st.just("search"), st.sampled_from([FakeEmbedder, Other, Third]), st.none()),
         st.tuples(st.just("forget"), st.integers(0, 11), st.none()),
+        st.tuples(st.just("store"), st.sampled_from(THINGS), st.none()),
     ),
     max_size=12,
 )
@@ -209,11 +220,20 @@ def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(s
     known = numbers(memory)
     index = ExactIndex()
     texts = {turn.number: str(turn.messages[0].message.content) for turn in memory.retrieval.stored_turns("turns")}
+    earlier = [EMPTY]
 
     def check(embedder):
         query = embedder.embed(["boats"])[0]
         where = source(memory, embedder)
         assert index.search(where, query, limit=20) == ExactIndex().search(where, query, limit=20)
+        assert cached_units(memory) == cached_units(opened(memory, embedder))
+
+    def check_revisions():
+        revision = source(memory, FakeEmbedder()).revision()
+        assert [source(memory, FakeEmbedder()).revision(since=before) for before in earlier] == [revision] * len(
+            earlier
+        )
+        earlier.append(revision)
 
     for step, what, which in steps:
         if step == "move":
@@ -223,14 +243,39 @@ def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(s
                 replace_vectors(w, "turns", what.id, vectors)
         elif step == "search":
             check(what())
+        elif step == "store":
+            memory.put(ChatMessage(role="user", content=f"{what} once more"))
+            memory.flush(all=True)
         elif known[what] in numbers(memory):
             memory.retrieval.forget("turns", known[what])
+        check_revisions()
     for embedder in (FakeEmbedder(), Other(), Third()):
         check(embedder)
         held = [each.number for each in source(memory, embedder).vectors()]
         assert all(np.linalg.norm(each.vector) for each in source(memory, embedder).some(held))
     total = sum(source(memory, embedder).revision().count for embedder in (FakeEmbedder(), Other(), Third()))
     assert total == len(numbers(memory))
+
+
+def test_a_turn_that_another_process_embeds_anew_and_forgets_is_found_no_more():
+    memory = stored()
+    other = opened(memory, Other())
+    first, *rest = cached_units(memory)[1]
+    other.retrieval.reembed("turns")
+    assert cached_units(memory)[1] == (first, *rest)
+    other.retrieval.forget("turns", first)
+    assert cached_units(memory)[1] == tuple(rest)
+
+
+def test_turns_that_did_not_change_are_not_counted_again():
+    memory, statements = stored(), []
+    memory.get("boats")
+    event.listen(
+        memory.session.database.engine, "before_cursor_execute", lambda _c, _cur, sql, *_: statements.append(sql)
+    )
+    memory.get("violins")
+    assert any("max(mi_vector.id)" in sql for sql in statements)
+    assert not [sql for sql in statements if "count(" in sql and "mi_vector" in sql]
 
 
 def test_numbers_grow_in_the_order_in_which_turns_are_stored():

@@ -45,7 +45,7 @@ from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import messages_that_hold
 from memory_core.store.vector_rows import Node, read_nodes_of, remove_nodes
 from memory_core.store.writing import read_texts, session_scope
-from memory_core.vectors.vector_index import Revision, Vector
+from memory_core.vectors.vector_index import EMPTY, Vector
 
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
 """Outcomes of the turns that the block requests for the prompt."""
@@ -443,7 +443,7 @@ class _Map:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._revision: Revision | None = None
+        self._revision = EMPTY
         self._projection: Projection | None = None
         self._points: dict[int, tuple[float, float]] = {}
 
@@ -453,7 +453,7 @@ class _Map:
         """Return the projection (None: there are no vectors) and the coordinates of every stored turn."""
         source = block.source(reading)
         with self._lock:
-            revision = source.revision()
+            revision = source.revision(since=self._revision)
             if revision != self._revision:
                 stored = list(source.vectors())
                 self._projection, self._points = None, {}

@@ -12,7 +12,7 @@ from memory_core.store.delivery_rows import read_deliveries
 from memory_core.store.graph_rows import count_graph
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import block_revision_table, block_table, entity_table, fact_table, relation_table
-from memory_core.store.vector_rows import count_nodes
+from memory_core.store.vector_rows import turns_revision
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 _b = block_table.c
@@ -224,7 +224,7 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
     texts = connection.execute(select(func.count()).select_from(block_revision_table).where(of_block)).scalar_one()
     holding = Holding(texts=texts, waiting=len(due), flushes=sum(delivery.trigger == "flush" for delivery in due))
     if kind == "vector":
-        return replace(holding, turns=count_nodes(connection, (session_id,), block)[0])
+        return replace(holding, turns=turns_revision(connection, (session_id,), block, ()).count)
     if kind == "graph":
         entities, relations = count_graph(connection, scope, block)
         newest = _newest_relation(connection, scope, block)

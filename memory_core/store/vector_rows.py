@@ -3,19 +3,19 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSet, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
 
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
 from memory_core.store.tables import block_table, collection_table, session_table, vector_table
 from memory_core.store.writing import Writing, user_scope
-from memory_core.vectors.vector_index import Revision, StoredVector, Vector
+from memory_core.vectors.vector_index import EMPTY, Revision, StoredVector, Vector
 
 NO_EMBEDDER = ""
 """Embedder name of stored turns without a vector, because the embedding model failed: found by keyword only."""
@@ -28,14 +28,12 @@ _v = vector_table.c
 # Ids are returned in the order of the rows, so that the caller can pair them with the turns.
 _INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
 _NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn, _v.session_id)
-_GONE = select(func.sum(collection_table.c.deleted)).where(
-    collection_table.c.name.in_(bindparam("collections", expanding=True))
-)
-_REVISION = select(func.count(), func.coalesce(func.max(_v.id), 0), _GONE.scalar_subquery()).where(
-    _v.collection.in_(bindparam("collections", expanding=True))
-)
-_COUNT = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(
-    _v.session_id.in_(bindparam("sessions", expanding=True)), _v.block == bindparam("block")
+_COLLECTIONS: BindParameter[str] = bindparam("collections", expanding=True)
+_IN_COLLECTIONS = _v.collection.in_(_COLLECTIONS)
+_OF_BLOCK = _v.session_id.in_(bindparam("sessions", expanding=True)) & (_v.block == bindparam("block"))
+_NEWEST = func.coalesce(func.max(_v.id), 0)
+_REMOVED = select(func.coalesce(func.sum(collection_table.c.deleted), 0)).where(
+    collection_table.c.name.in_(_COLLECTIONS)
 )
 
 
@@ -111,10 +109,37 @@ def sessions_that_share(connection: Connection, user_id: str, block: str) -> tup
     return tuple(session_id for session_id, settings in rows if json.loads(settings).get("scope") == "user")
 
 
-def count_nodes(connection: Connection, sessions: tuple[str, ...], block: str) -> tuple[int, int]:
-    """Return the number of a block's stored turns in these sessions, and the highest id of these turns."""
-    count, last = connection.execute(_COUNT, {"sessions": sessions, "block": block}).one()
-    return int(count), int(last)
+def turns_revision(
+    connection: Connection, sessions: Sequence[str], block: str, collections: Collection[str], since: Revision = EMPTY
+) -> Revision:
+    """Return the state of a block's stored turns in these sessions, as `VectorSource.revision` does.
+
+    Removals are those from `collections`, in which the turns were at the time of `since`.
+    """
+    values = {"sessions": sessions, "block": block, "collections": list(collections)}
+    return _revision(connection, _OF_BLOCK, values, since if len(sessions) == 1 else EMPTY)
+
+
+def count_removed(connection: Connection, collections: Collection[str]) -> int:
+    """Return how many stored turns were ever removed from these collections."""
+    return int(connection.execute(_REMOVED, {"collections": list(collections)}).scalar_one())
+
+
+def _revision(
+    connection: Connection, where: ColumnElement[bool], values: Mapping[str, Any], since: Revision
+) -> Revision:
+    """Return the state of stored turns; their ids must be committed in ascending order unless `since` is empty."""
+    if since.count:
+        # PostgreSQL looks up a maximum in the index, but visits every row that it counts.
+        query = select(_NEWEST, _REMOVED.scalar_subquery()).where(where)
+        newest, removed = map(int, connection.execute(query, values).one())
+        if newest == since.last_number and removed == since.deleted:
+            return since
+        if newest > since.last_number and removed == since.deleted:
+            added = select(func.count()).where(where, _v.id > since.last_number)
+            return Revision(since.count + connection.execute(added, values).scalar_one(), newest, removed)
+    counted = select(func.count(), _NEWEST, _REMOVED.scalar_subquery()).where(where)
+    return Revision(*map(int, connection.execute(counted, values).one()))
 
 
 def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node]:
@@ -125,11 +150,14 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
 
 def read_heard(
     connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0
-) -> list[tuple[Node, str | None]]:
-    """Return the stored turns of a block with an id above `after`, oldest first, each with its stored metadata."""
-    query = _NODE.add_columns(_v.heard).where(_v.session_id.in_(sessions), _v.block == block)
+) -> tuple[list[tuple[Node, str | None]], set[str]]:
+    """Return the stored turns of a block with an id above `after`, oldest first, each with its stored metadata.
+
+    Also return the names of their collections.
+    """
+    query = _NODE.add_columns(_v.heard, _v.collection).where(_v.session_id.in_(sessions), _v.block == block)
     rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
-    return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))
+    return list(zip(_nodes(rows), (row.heard for row in rows), strict=True)), {row.collection for row in rows}
 
 
 def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
@@ -330,10 +358,12 @@ class DatabaseVectors:
         self._dimensions = dimensions
         self._unusable = set() if unusable is None else unusable
 
-    def revision(self) -> Revision:
+    def revision(self, *, since: Revision = EMPTY) -> Revision:
+        # Several sessions write to a joined collection, and may commit their ids in any order: all are counted.
+        since = replace(since, deleted=since.deleted - self._makeup) if len(self._of) == 1 else EMPTY
         with self._database.read() as connection:
-            count, last, gone = connection.execute(_REVISION, {"collections": self._of}).one()
-            return Revision(int(count), int(last), int(gone or 0) + self._makeup)
+            revision = _revision(connection, _IN_COLLECTIONS, {"collections": self._of}, since)
+        return replace(revision, deleted=revision.deleted + self._makeup)
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
         where = _v.collection.in_(self._of) & (_v.id > after)

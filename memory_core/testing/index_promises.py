@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from memory_core.errors import ConfigError, VectorIndexError
 from memory_core.testing.conformance import Conformance, check_promises, name_of
 from memory_core.vectors.exact import ExactIndex
-from memory_core.vectors.vector_index import Hit, Revision, StoredVector, Vector, VectorIndex
+from memory_core.vectors.vector_index import EMPTY, Hit, Revision, StoredVector, Vector, VectorIndex
 
 SCORE_ERROR = 1.1e-6
 """Largest difference to the exact score: one step of its rounding."""
@@ -27,7 +27,7 @@ class ListSource:
     last_number: int = 0
     deleted: int = 0
 
-    def revision(self) -> Revision:
+    def revision(self, *, since: Revision = EMPTY) -> Revision:
         return Revision(len(self.stored), max(self.stored, default=0), self.deleted)
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:

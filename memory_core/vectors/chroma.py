@@ -21,7 +21,7 @@ from memory_core.errors import ConfigError, VectorIndexError
 from memory_core.vectors.chroma_client import Folder, Server, was_reached
 from memory_core.vectors.exact import ExactIndex, only_grew
 from memory_core.vectors.ranking import check_dimension, check_search, rank, stack
-from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
+from memory_core.vectors.vector_index import EMPTY, Hit, Revision, Vector, VectorSource
 
 PREFIX = "memory-inspector."
 """Prefix of each collection's name, so that collections of other applications on a server are left alone."""
@@ -206,8 +206,8 @@ class ChromaIndex:
         """Return the copy once it equals the database; None if that fails, or both are empty."""
         name = source.collection
         with self._collection_locks[hash(name) % len(self._collection_locks)]:
-            wanted = source.revision()
             copy = self._known.get(name)
+            wanted = source.revision(since=copy.held if copy is not None else EMPTY)
             if copy is not None and copy.held == wanted:
                 return copy
             if copy is None or not only_grew(copy.held, wanted):
@@ -224,7 +224,7 @@ class ChromaIndex:
                 if copy.held == wanted and count == wanted.count:
                     self._remember(name, copy)
                     return copy
-                newer = source.revision()
+                newer = source.revision(since=wanted)
                 if newer == wanted:  # the copy has vectors that the database lacks: rebuild it
                     copy = None
                 wanted = newer

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from memory_core.process import collector_paused
 from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, similarities, stack
-from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
+from memory_core.vectors.vector_index import EMPTY, Hit, Revision, Vector, VectorSource
 
 MAX_COLLECTIONS = 64
 """Maximum collections kept in memory; the least recently used is dropped first."""
@@ -25,8 +25,6 @@ _BATCH = 2_000  # vectors read from the database at a time: 3 MB of 384 dimensio
 
 _SLACK = 1e-4
 """Maximum error of a float32 cosine over some thousand dimensions; closer candidates are compared exactly."""
-
-_EMPTY = Revision(count=0, last_number=0, deleted=0)
 
 
 def only_grew(before: Revision, now: Revision) -> bool:
@@ -126,7 +124,7 @@ class _Copy:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._revision = _EMPTY
+        self._revision = EMPTY
         self._clear()
 
     @property
@@ -137,15 +135,15 @@ class _Copy:
     def caught_up(self, source: VectorSource) -> tuple[Numbers, Rows, NDArray[np.float32]]:
         """Return the numbers `(n,)`, vectors `(n, dim)` and their lengths `(n,)` as the database has them now."""
         with self._lock:
-            revision = source.revision()
+            revision = source.revision(since=self._revision)
             if revision != self._revision:
                 with collector_paused():
                     self._follow(source, revision)
             return self._numbers[: self._count], self._rows[: self._count], self._lengths[: self._count]
 
     def _follow(self, source: VectorSource, revision: Revision) -> None:
-        known_revision, self._revision = self._revision, _EMPTY  # should reading fail, the next search starts afresh
-        if known_revision == _EMPTY or not only_grew(known_revision, revision):
+        known_revision, self._revision = self._revision, EMPTY  # should reading fail, the next search starts afresh
+        if known_revision == EMPTY or not only_grew(known_revision, revision):
             self._clear()
         self._append(source)
         if self._count != revision.count:  # another version, or written to meanwhile: read all of it again

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, text
 from memory_core.errors import StoreError
 from memory_core.vectors.exact import ExactIndex, only_grew
 from memory_core.vectors.ranking import check_dimension, check_search, rank, stack
-from memory_core.vectors.vector_index import Hit, Revision, StoredVector, Vector, VectorSource
+from memory_core.vectors.vector_index import EMPTY, Hit, Revision, StoredVector, Vector, VectorSource
 
 MIN_VECTORS = 5_000
 """Vectors from which on a collection has a copy; fewer are scanned in 1 ms, and read from the database in 30."""
@@ -102,6 +102,8 @@ class PgvectorIndex:
         self._missing: str | None = None
         self._prepared = self._warned = False
         self._lock = threading.Lock()
+        self._revisions: dict[str, Revision] = {}
+        """Last known revision of each collection, to count from."""
         self._builders: dict[str, threading.Thread] = {}
         self._one_build = threading.Lock()  # one collection at a time: building takes a core of the server
         self._closed = threading.Event()
@@ -117,7 +119,7 @@ class PgvectorIndex:
     def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
         """See `VectorIndex.search`."""
         check_search(query, limit)
-        revision = source.revision()
+        revision = self._revision(source)
         suits = self._min_vectors <= revision.count and limit + MARGIN <= min(MAX_CANDIDATES, revision.count - 1)
         if suits and query.any() and len(query) <= MAX_DIMENSIONS:
             try:
@@ -135,12 +137,13 @@ class PgvectorIndex:
 
     def load(self, source: VectorSource) -> None:
         """Read the vectors of a small collection ahead of the next search."""
-        if source.revision().count < self._min_vectors:
+        if self._revision(source).count < self._min_vectors:
             self._exact.load(source)
 
     def forget(self, collection: str) -> None:
         """Drop the table with the copy of a collection."""
         self._exact.forget(collection)
+        self._revisions.pop(collection, None)
         with self._database.write() as connection:
             if self._may_drop(connection):
                 query = f"SELECT id FROM {self._copies} WHERE tenant = {_TENANT} AND collection = :collection"
@@ -244,6 +247,11 @@ class PgvectorIndex:
         connection.execute(text(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"))
         connection.execute(text(f"CREATE POLICY tenant ON {name} USING ({mine}) WITH CHECK ({mine})"))
 
+    def _revision(self, source: VectorSource) -> Revision:
+        name = source.collection
+        revision = self._revisions[name] = source.revision(since=self._revisions.get(name, EMPTY))
+        return revision
+
     def _table(self, number: int | str) -> str:
         return f"{self._schema}mi_pgvector_{number}"
 
@@ -321,7 +329,7 @@ class PgvectorIndex:
         Return False if that takes more than `most` additions (None: any number), or if others change it all the while.
         """
         for _ in range(_READINGS):
-            wanted = source.revision()
+            wanted = self._revision(source)
             with self._database.read() as connection:
                 copy = self._read(connection, source.collection)
             with suppress(_Changed):  # planned anew
@@ -351,7 +359,7 @@ class PgvectorIndex:
         """Add what the copy lacks and delete what the database lacks; return False if that was not possible now."""
         numbers = set(source.numbers())
         copy = copy or self._create(source, numbers)
-        if source.revision() != wanted or copy is None:
+        if self._revision(source) != wanted or copy is None:
             return False
         # A zero vector stands for one that was unusable, and may have been replaced under its number.
         query = f"SELECT number, vector_norm(embedding) > 0 FROM {self._table(copy.id)}"

@@ -32,6 +32,9 @@ class Revision:
     """Number of vectors deleted from the collection so far."""
 
 
+EMPTY = Revision(count=0, last_number=0, deleted=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A stored vector near the query."""
@@ -49,7 +52,9 @@ class VectorSource(Protocol):
         """A stable name of 3 to 60 characters from `[a-z0-9-]`, different per scope, block and embedder."""
         ...
 
-    def revision(self) -> Revision: ...
+    def revision(self, *, since: Revision = EMPTY) -> Revision:
+        """Return the present state. Given an earlier one, only what was added `since` need be counted."""
+        ...
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
         """Return all vectors with a number above `after`, smallest number first."""

@@ -104,8 +104,8 @@ def test_a_database_made_anew_under_the_same_name_is_read_anew():
 class GrowsWhileRead(ListSource):
     """Another process adds a vector between the revision and the reading."""
 
-    def revision(self):
-        before = super().revision()
+    def revision(self, **since):
+        before = super().revision(**since)
         if len(self.stored) < 3:
             self.add([0, 1])
         return before
@@ -199,7 +199,7 @@ def test_threads_that_share_an_index_get_the_answers_of_one():
 class Changes(ListSource):
     """A source with `Revision.last_number` as the last ever given, which is allowed too."""
 
-    def revision(self):
+    def revision(self, **since):
         return Revision(len(self.stored), self.last_number, self.deleted)
 
 

@@ -15,8 +15,9 @@ from memory_core.blocks.base import Item
 from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
 from memory_core.planning.boosts import Traits, episodes
 from memory_core.process import collector_paused
-from memory_core.store.vector_rows import Node, count_nodes, read_heard
+from memory_core.store.vector_rows import Node, collections_of, count_removed, read_heard, turns_revision
 from memory_core.vectors.keyword import KeywordIndex
+from memory_core.vectors.vector_index import EMPTY
 
 Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
 """Function that reads the metadata of units; None for one without messages."""
@@ -68,8 +69,6 @@ class Stored:
     """Folded names of all speakers with a name."""
     last: UnitMetadata | None = None
     """Metadata of the last unit of `order`; None if there is none."""
-    sessions: frozenset[str] = frozenset()
-    """Ids of the sessions that stored the units."""
     said: Mapping[int, int] = field(default_factory=dict)
     """Text number of each unit: a hash of its stems, equal for equal texts."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
@@ -115,7 +114,6 @@ class Stored:
             days=days,
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
-            sessions=self.sessions.union(node.session_id for node, _ in new),
             # Python's own hash differs between processes; it is compared within this one only.
             said={**self.said, **{node.number: hash(one.stems) for node, one in new}},
             keywords=self.keywords,
@@ -148,37 +146,50 @@ class UnitCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._stored = Stored()
         self._sessions: tuple[str, ...] = ()
+        self._clear()
 
     def clear(self) -> None:
         """Empty the cache; the next use reads the database again."""
         with self._lock:
-            self._stored = Stored()
+            self._clear()
+
+    def _clear(self) -> None:
+        self._stored = Stored()
+        self._revision = EMPTY
+        """State of the database that `_stored` shows."""
+        self._collections: set[str] = set()
+        """Collections that have the vectors of the units."""
 
     def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> Stored:
         """Return all stored units of these sessions, oldest session first, brought up to date with the database."""
         with self._lock, collector_paused():
             # With other sessions, the order of all units changes: begin again.
             if sessions != self._sessions:
-                self._stored, self._sessions = Stored(), sessions
-            count, last = count_nodes(connection, sessions, block)
-            last_number = max(self._stored.nodes, default=0)
-            if (count, last) != (len(self._stored.nodes), last_number):
+                self._clear()
+                self._sessions = sessions
+            before = self._revision
+            revision = turns_revision(connection, sessions, block, self._collections, before)
+            if revision != before:
                 rank = {session: place for place, session in enumerate(sessions)}
 
                 def place(node: Node) -> tuple[int, int]:
                     return rank[node.session_id], node.seqs[0][0]
 
-                new = read_heard(connection, sessions, block, after=last_number)
+                new, collections = read_heard(connection, sessions, block, after=before.last_number)
                 end = place(self._stored.nodes[self._stored.order[-1]]) if self._stored.order else (0, 0)
-                grew = len(self._stored.nodes) + len(new) == count and all(place(node) >= end for node, _ in new)
+                grew = before.count + len(new) == revision.count and all(place(node) >= end for node, _ in new)
                 if not grew:  # some were removed, or belong between cached ones: begin again
-                    self._stored, new = Stored(), read_heard(connection, sessions, block)
+                    self._clear()
+                    new, collections = read_heard(connection, sessions, block)
+                elif revision.deleted != before.deleted:  # vectors were moved to other collections
+                    collections = {name for session in sessions for _, name in collections_of(connection, session)}
                 new.sort(key=lambda pair: (*place(pair[0]), pair[0].number))
                 heard = _heard(connection, new, listen)
                 self._stored.keywords.add_stemmed({node.number: one.stems for node, one in heard})
                 self._stored = self._stored.with_units(heard)
+                self._collections |= collections
+                self._revision = replace(revision, deleted=count_removed(connection, self._collections))
             return self._stored
 
 
