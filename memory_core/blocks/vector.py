@@ -393,13 +393,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
         A branch repeats its original, and a text repeated in several sessions is worth its tokens only once.
         """
-        positions = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
-        positions |= _queued(reading.queue, self.unit)
+        positions = _queued(reading.queue, self.unit).union(stored.said.get(reading.session_id, {}).values())
         found_signals = []
         # By age, so that of equal texts in other sessions the one stored first stays.
         for signal in sorted(signals, key=lambda signal: signal.number):
-            of_session, position = self._of(stored.nodes[signal.number], reading), stored.said[signal.number]
-            if of_session or position not in positions:
+            session = stored.nodes[signal.number].session_id
+            position = stored.said[session][signal.number]
+            if session == reading.session_id or position not in positions:
                 found_signals.append(signal)
             positions.add(position)
         return found_signals

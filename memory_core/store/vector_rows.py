@@ -208,11 +208,13 @@ def read_nodes_without_vector(
 
 
 def _nodes(rows: Sequence[Any]) -> list[Node]:
-    spans = json.loads(f"[{','.join(row.seqs for row in rows)}]")  # one text for all: parsed four times as fast
-    return [
-        Node(row.id, tuple((first, last) for first, last in seqs), row.tokens, row.turn, row.session_id)
-        for row, seqs in zip(rows, spans, strict=True)
-    ]
+    """Return rows that begin with the columns of `_NODE` as stored turns."""
+    if not rows:
+        return []
+    # By columns, and one text for all sequence numbers: this takes a third of the time of one row after another.
+    numbers, texts, tokens, turns, sessions, *_ = zip(*rows, strict=True)
+    seqs = (tuple(map(tuple, several)) for several in json.loads(f"[{','.join(texts)}]"))
+    return list(map(Node, numbers, seqs, tokens, turns, sessions))
 
 
 def replace_vectors(

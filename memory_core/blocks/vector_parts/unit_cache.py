@@ -69,8 +69,8 @@ class Stored:
     """Folded names of all speakers with a name."""
     last: UnitMetadata | None = None
     """Metadata of the last unit of `order`; None if there is none."""
-    said: Mapping[int, int] = field(default_factory=dict)
-    """Text number of each unit: a hash of its stems, equal for equal texts."""
+    said: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Text number of each unit, by session: a hash of its stems, equal for equal texts."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
     rendered: Rendered = field(default_factory=Rendered)
 
@@ -83,21 +83,14 @@ class Stored:
     def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """Return a copy with new units appended in conversation order; the caller adds them to the keyword index."""
         first = self.traits[self.order[-1]].episode if self.order else 0
-        episodes = self._episodes(new)
         described = {
             node.number: Traits(
-                number=node.number,
-                episode=first + episode,
-                speakers=one.speakers,
-                person=one.person,
-                time=one.time,
-                informativeness=one.informativeness,
-                tokens=node.tokens,
+                node.number, first + episode, one.speakers, one.person, one.time, one.informativeness, node.tokens
             )
-            for (node, one), episode in zip(new, episodes, strict=True)
+            for (node, one), episode in zip(new, self._episodes(new), strict=True)
         }
         traits = {**self.traits, **described}
-        days = dict(self.days)
+        days, said = dict(self.days), dict(self.said)
         before = self.order[-1] if self.order else 0
         for node, one in new:
             if one.day:
@@ -106,16 +99,18 @@ class Stored:
             elif before in days and traits[before].episode == traits[node.number].episode:
                 days[node.number] = days[before]
             before = node.number
+        for session, several in groupby(new, key=lambda pair: pair[0].session_id):
+            # Python's own hash differs between processes; it is compared within this one only.
+            said[session] = {**said.get(session, {}), **{node.number: hash(one.stems) for node, one in several}}
         return Stored(
             nodes={**self.nodes, **{node.number: node for node, _ in new}},
-            order=(*self.order, *(node.number for node, _ in new)),
-            places={**self.places, **{node.number: place for place, (node, _) in enumerate(new, len(self.order))}},
+            order=(*self.order, *described),
+            places={**self.places, **{number: place for place, number in enumerate(described, len(self.order))}},
             traits=traits,
             days=days,
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
-            # Python's own hash differs between processes; it is compared within this one only.
-            said={**self.said, **{node.number: hash(one.stems) for node, one in new}},
+            said=said,
             keywords=self.keywords,
             rendered=self.rendered,
         )

@@ -2,8 +2,9 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from sqlalchemy import Connection
@@ -59,13 +60,15 @@ HEARD_VERSION = 1
 def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
     """Parse stored metadata of units; None for a unit without metadata, or with metadata of another version."""
     result: list[UnitMetadata | None] = []
+    # Units of the same speakers share one set.
+    shared: Callable[[tuple[str, ...]], frozenset[str]] = cache(frozenset)
     for values in json.loads(f"[{','.join(text or 'null' for text in texts)}]"):  # one text for all is faster
         if values is None or values[0] != HEARD_VERSION:
             result.append(None)
             continue
         _, stems, names, others, person, when, time, stored, day, informativeness = values
-        speakers = frozenset((*names, *others))
-        result.append(UnitMetadata(stems, informativeness, speakers, frozenset(names), person, when, time, stored, day))
+        speakers, named = shared((*names, *others)), shared(tuple(names))
+        result.append(UnitMetadata(stems, informativeness, speakers, named, person, when, time, stored, day))
     return result
 
 
