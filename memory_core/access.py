@@ -110,7 +110,7 @@ def require(least: Role) -> None:
     person = acting_person()
     if person is not None and not person.may(least):
         raise AccessError(
-            f"This needs the role {least}, and yours is {person.role}. Nothing was stored: ask an owner of your team."
+            f"This needs the role {least}, and yours is {person.role}. Nothing was stored: ask an owner of your tenant."
         )
 
 

@@ -147,10 +147,9 @@ class Memory:
         """Make a session's memory, or join the session if it exists in the database.
 
         `database` is an open database. Without any database the memory is kept in this process, unless
-        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` name a database. `tenant` keeps the sessions of
-        several teams apart in it. Any other setting of `MemoryConfig` may be passed too. Stored values of an existing
-        session win over arguments that are unchanged since the last call for this session; see
-        `memory_core.engine.reconcile`.
+        `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` name a database. Sessions of different tenants share
+        nothing. Any other setting of `MemoryConfig` may be passed too. Stored values of an existing session win over
+        arguments that are unchanged since the last call for this session; see `memory_core.engine.reconcile`.
 
         Raises:
             ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is

@@ -1,4 +1,4 @@
-"""Tenants: several teams whose sessions share nothing.
+"""Tenants of a database, whose sessions share nothing.
 
 On PostgreSQL they share one database. Every table but three has a column `tenant` in its keys, filled by the server
 from the setting `memory.tenant` of the transaction, and row-level security hides the rows of all other tenants. No

@@ -1,4 +1,4 @@
-"""People of a team: from the claims of a sign-in to tenant and role.
+"""People who sign in: from the claims of a sign-in to tenant and role.
 
 Settings are in the table `memory_inspector` of Streamlit's `secrets.toml`, beside its `auth`. They are read again
 whenever the file changes, so that a changed role applies to the next click.
@@ -88,7 +88,7 @@ def person_of(claims: Mapping[str, Any], settings: SignIn, now: float) -> Person
     tenants = (entry.tenant, claimed_tenant, settings.default_tenant)
     tenant = next((tenant for tenant in tenants if tenant is not None), None)
     if not id or not isinstance(tenant, str):
-        raise AccessError(f"You signed in as {id or 'nobody'}, but belong to no team here. Ask whoever runs this app.")
+        raise AccessError(f"You signed in as {id or 'nobody'}, but belong to no tenant here. Ask whoever runs this app.")
     claimed = claims.get(settings.role_claim)
     roles = claimed if isinstance(claimed, list) else [claimed]
     most: Role = next((role for role in reversed(ROLES) if role in roles), settings.default_role)

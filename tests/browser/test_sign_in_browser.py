@@ -137,7 +137,7 @@ def test_nobody_sees_a_page_before_they_sign_in(team, path):
 
 def test_a_person_without_a_tenant_is_told_so_and_sees_nothing(team):
     tab = team.sign_in("nora@nowhere.test")
-    expect(tab.get_by_text("but belong to no team here. Ask whoever runs this app.")).to_be_visible()
+    expect(tab.get_by_text("but belong to no tenant here. Ask whoever runs this app.")).to_be_visible()
     assert tab.get_by_test_id("stSidebar").count() == 0
     assert "nowhere" not in team.database("").tenants()
 
@@ -203,6 +203,6 @@ def test_a_tenant_that_is_deleted_while_a_page_is_open(team_on_postgresql):
     idle(gus)
     team.database("globex").delete_tenant()
     write(gus, "Too late.")
-    expect(gus.get_by_text("The team globex was deleted.")).to_be_visible()
+    expect(gus.get_by_text("The tenant globex was deleted.")).to_be_visible()
     healthy(gus)
     assert team.database("").tenants() == [""]

@@ -53,11 +53,11 @@ def test_an_unverified_address_is_nobodys(tmp_path):
         ({"is_logged_in": False}, "Sign in first."),
         ({"iat": NOW - 13 * 3600}, "Your sign-in has expired. Sign out, and in again."),
         ({"iat": None}, "Your sign-in has expired. Sign out, and in again."),
-        ({"org": None}, "You signed in as ana@acme.test, but belong to no team here. Ask whoever runs this app."),
-        ({"org": ["a", "b"]}, "You signed in as ana@acme.test, but belong to no team here. Ask whoever runs this app."),
+        ({"org": None}, "You signed in as ana@acme.test, but belong to no tenant here. Ask whoever runs this app."),
+        ({"org": ["a", "b"]}, "You signed in as ana@acme.test, but belong to no tenant here. Ask whoever runs this app."),
         (
             {"email": None, "sub": None},
-            "You signed in as nobody, but belong to no team here. Ask whoever runs this app.",
+            "You signed in as nobody, but belong to no tenant here. Ask whoever runs this app.",
         ),
     ],
 )

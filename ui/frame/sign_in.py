@@ -19,7 +19,7 @@ def require_person() -> None:
         engine()  # creates a new tenant
         if person is None or person.tenant in engine_of("").database.tenants():
             return
-        st.error(f"The team {plain(person.tenant)} was deleted. Nothing more can be read or stored in it.")
+        st.error(f"The tenant {plain(person.tenant)} was deleted. Nothing more can be read or stored in it.")
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
     st.button("Sign out", icon=":material/logout:", key="sign_out", on_click=st.logout)
