@@ -12,6 +12,7 @@ cookie_secret = "a-secret-of-the-tests-that-is-long-enough"
 client_id = "memory-inspector"
 client_secret = "of-no-use"
 server_metadata_url = "http://localhost:{port}/.well-known/openid-configuration"
+expose_tokens = "access"
 
 [auth.client_kwargs]
 prompt = "login"

@@ -6,6 +6,7 @@ whenever the file changes, so that a changed role applies to the next click.
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid")
     tenant: str | None = None
     role: Role | None = None
+    signed_in_after: datetime | None = None
 
 
 class SignIn(BaseModel):
@@ -35,9 +37,13 @@ class SignIn(BaseModel):
     """Tenant of people without one; empty: the default tenant. None: they are refused."""
     default_role: Role = "viewer"
     hours: float = Field(default=12, gt=0)
-    """Hours after which a person has to sign in again: until then, the roles of their claims apply."""
+    """Hours after which a person has to sign in again."""
+    recheck_minutes: float | None = Field(default=None, gt=0)
+    """Minutes after which the sign-in server is asked again for a person's tenant and role; None: never."""
+    signed_in_after: datetime | None = None
+    """Sign-ins before this time have ended; also for one of the people."""
     people: Mapping[str, _Entry] = {}
-    """Tenant and role by e-mail address or subject; they overrule the claims."""
+    """Tenant and role by e-mail address or subject, which overrule the claims."""
 
 
 def read_sign_in(files: Sequence[str | Path]) -> SignIn:
@@ -73,22 +79,27 @@ def person_of(claims: Mapping[str, Any], settings: SignIn, now: float) -> Person
     """Return the person whom a sign-in server vouched for; `now` in seconds since 1970.
 
     Raises:
-        AccessError: they are not signed in, or too long ago, or belong to no tenant.
+        AccessError: they are not signed in, or too long ago, or that was ended, or they belong to no tenant.
     """
     if not claims.get("is_logged_in"):
         raise AccessError("Sign in first.")
     issued = claims.get("iat")
     if not isinstance(issued, int | float) or now - issued > settings.hours * 3600:
-        raise AccessError("Your sign-in has expired. Sign out, and in again.")
+        raise AccessError("Your sign-in has expired. Sign in again.")
     email = claims.get("email") if claims.get("email_verified") is not False else None
     subject, id = str(claims.get("sub") or ""), str(email or claims.get("sub") or "")
     entry = settings.people.get(id) or settings.people.get(subject) or _Entry()
+    ended = [at.timestamp() for at in (settings.signed_in_after, entry.signed_in_after) if at is not None]
+    if issued <= max(ended, default=0):
+        raise AccessError("Your sign-in was ended. Sign in again.")
     # An empty claim names no tenant: only these settings let people into the default one.
     claimed_tenant = claims.get(settings.tenant_claim) or None
     tenants = (entry.tenant, claimed_tenant, settings.default_tenant)
     tenant = next((tenant for tenant in tenants if tenant is not None), None)
     if not id or not isinstance(tenant, str):
-        raise AccessError(f"You signed in as {id or 'nobody'}, but belong to no tenant here. Ask whoever runs this app.")
+        raise AccessError(
+            f"You signed in as {id or 'nobody'}, but belong to no tenant here. Ask whoever runs this app."
+        )
     claimed = claims.get(settings.role_claim)
     roles = claimed if isinstance(claimed, list) else [claimed]
     most: Role = next((role for role in reversed(ROLES) if role in roles), settings.default_role)

@@ -1,15 +1,21 @@
 """Tenant and role of a person: from the claims of a sign-in, and the people named in secrets.toml."""
 
 import asyncio
+from datetime import UTC, datetime
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from sign_in_kit import person, sign_in_server
 from starlette.applications import Starlette
 
 from memory_core import AccessError, ConfigError
 from memory_core.access import Person, person_name
 from memory_inspector.server.people import SignIn, person_of, read_sign_in
+from memory_inspector.server.present_claims import present_claims
 from ui.server.security import ALLOW_NO_SIGN_IN, NO_SIGN_IN, ThisMachineOnly
+
+loopback = pytest.mark.filterwarnings("ignore:.*(deprecated|JWT|jwt):DeprecationWarning")  # of the server's packages
 
 NOW = 1_000_000.0
 CLAIMS = {"is_logged_in": True, "iat": NOW - 60, "sub": "17", "email": "ana@acme.test", "name": "Ana", "org": "acme"}
@@ -43,18 +49,21 @@ def test_people_in_the_file_overrule_their_claims(tmp_path):
 
 def test_an_unverified_address_is_nobodys(tmp_path):
     text = '[memory_inspector.people."ana@acme.test"]\ntenant = "globex"\nrole = "owner"\n'
-    person = person_of(CLAIMS | {"email_verified": False}, settings(tmp_path, text), NOW)
-    assert (person.id, person.tenant, person.role) == ("17", "acme", "viewer")
+    unverified = person_of(CLAIMS | {"email_verified": False}, settings(tmp_path, text), NOW)
+    assert (unverified.id, unverified.tenant, unverified.role) == ("17", "acme", "viewer")
 
 
 @pytest.mark.parametrize(
     ("claims", "sentence"),
     [
         ({"is_logged_in": False}, "Sign in first."),
-        ({"iat": NOW - 13 * 3600}, "Your sign-in has expired. Sign out, and in again."),
-        ({"iat": None}, "Your sign-in has expired. Sign out, and in again."),
+        ({"iat": NOW - 13 * 3600}, "Your sign-in has expired. Sign in again."),
+        ({"iat": None}, "Your sign-in has expired. Sign in again."),
         ({"org": None}, "You signed in as ana@acme.test, but belong to no tenant here. Ask whoever runs this app."),
-        ({"org": ["a", "b"]}, "You signed in as ana@acme.test, but belong to no tenant here. Ask whoever runs this app."),
+        (
+            {"org": ["a", "b"]},
+            "You signed in as ana@acme.test, but belong to no tenant here. Ask whoever runs this app.",
+        ),
         (
             {"email": None, "sub": None},
             "You signed in as nobody, but belong to no tenant here. Ask whoever runs this app.",
@@ -74,6 +83,18 @@ def test_a_changed_file_applies_at_once(tmp_path):
     )
 
 
+@pytest.mark.parametrize("table", ["", '.people."ana@acme.test"'])
+def test_a_sign_in_before_a_time_can_be_ended(tmp_path, table):
+    text = f"[memory_inspector{table}]\nsigned_in_after = {{}}\n"
+    ended, others = CLAIMS | {"iat": NOW - 60}, CLAIMS | {"iat": NOW - 60, "email": "ben@acme.test"}
+    at = datetime.fromtimestamp(NOW - 30, UTC).isoformat()
+    with pytest.raises(AccessError, match="was ended"):
+        person_of(ended, settings(tmp_path, text.format(at)), NOW)
+    assert person_of(ended | {"iat": NOW - 20}, settings(tmp_path, text.format(at)), NOW).role == "viewer"
+    if table:
+        assert person_of(others, settings(tmp_path, text.format(at)), NOW).role == "viewer"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -88,6 +109,68 @@ def test_an_impossible_setting_is_one_sentence_without_a_secret(tmp_path, text):
     with pytest.raises(ConfigError, match=r"secrets\.toml") as refused:
         settings(tmp_path, f'password = "hunter2"\n{text}')
     assert "hunter2" not in str(refused.value)
+
+
+CHECKED = SignIn(recheck_minutes=5)
+
+
+@pytest.fixture
+def server():
+    """A sign-in server with Ana, an owner; its address, her claims and her access token."""
+    with sign_in_server(person("Ana", "acme", "owner")) as port:
+        yield Server(f"http://localhost:{port}")
+
+
+class Server:
+    def __init__(self, url):
+        self.url, self.claims = url, CLAIMS | {"sub": "ana@acme.test", "role": "owner"}
+        back, client = "https://memory.test/oauth2callback", ("memory-inspector", "of-no-use")
+        asked = {"client_id": client[0], "redirect_uri": back, "response_type": "code", "scope": "openid email"}
+        sent = httpx.post(f"{url}/oauth2/authorize", params=asked, data={"sub": "ana@acme.test"})
+        code = parse_qs(urlsplit(sent.headers["location"]).query)["code"][0]
+        given = {"grant_type": "authorization_code", "code": code, "redirect_uri": back}
+        self.token = httpx.post(f"{url}/oauth2/token", data=given, auth=client).json()["access_token"]
+
+    def ask(self, at, url=None):
+        metadata = f"{url or self.url}/.well-known/openid-configuration"
+        return person_of(present_claims(self.claims, self.token, metadata, CHECKED, at), CHECKED, at)
+
+    def change(self, **claims):
+        httpx.put(f"{self.url}/users/ana@acme.test", json=claims).raise_for_status()
+
+
+@loopback
+def test_a_role_that_changes_at_the_sign_in_server_applies_after_some_minutes(server):
+    assert server.ask(NOW).role == "owner"
+    server.change(org="acme", role="curator")
+    assert server.ask(NOW + 299).role == "owner"
+    assert server.ask(NOW + 300).role == "curator"
+    server.change(org="acme")  # the role was taken away
+    assert server.ask(NOW + 600).role == "viewer"
+
+
+@loopback
+def test_a_token_that_was_revoked_ends_the_sign_in(server):
+    server.ask(NOW)
+    httpx.post(f"{server.url}/users/ana@acme.test/revoke-tokens").raise_for_status()
+    with pytest.raises(AccessError, match="has ended at the sign-in server"):
+        server.ask(NOW + 300)
+
+
+@loopback
+def test_the_last_answer_applies_while_the_server_does_not_answer(server):
+    server.change(org="acme", role="viewer")
+    assert server.ask(NOW).role == "viewer"
+    assert server.ask(NOW + 300, url="http://127.0.0.1:1").role == "viewer"
+    server.change(org="acme", role="curator")
+    assert server.ask(NOW + 600).role == "curator"
+
+
+@loopback
+def test_claims_of_somebody_else_are_refused(server):
+    server.claims |= {"sub": "somebody else"}
+    with pytest.raises(AccessError):
+        server.ask(NOW)
 
 
 def test_a_name_is_read_from_its_label():

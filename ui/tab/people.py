@@ -8,9 +8,10 @@ import streamlit as st
 from streamlit.auth_util import get_secrets_auth_section
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from memory_core import AccessError
+from memory_core import AccessError, ConfigError
 from memory_core.access import Person, acting_person, least_role, look_up_people
 from memory_inspector.server.people import person_of, read_sign_in
+from memory_inspector.server.present_claims import present_claims
 
 
 def sign_in_configured() -> bool:
@@ -27,7 +28,15 @@ def visitor() -> Person | None:
     """
     if get_script_run_ctx(suppress_warning=True) is None or not sign_in_configured():
         return None
-    return person_of(st.user.to_dict(), read_sign_in(st.get_option("secrets.files")), time.time())
+    claims, settings, now = st.user.to_dict(), read_sign_in(st.get_option("secrets.files")), time.time()
+    if settings.recheck_minutes is not None and claims.get("is_logged_in"):
+        auth = get_secrets_auth_section()
+        provider = auth.get(str(claims.get("provider")), auth)
+        token = st.user.tokens.get("access")
+        if token is None:
+            raise ConfigError('The setting recheck_minutes needs expose_tokens = "access" in the table auth.')
+        claims = present_claims(claims, token, provider["server_metadata_url"], settings, now)
+    return person_of(claims, settings, now)
 
 
 def obstacle(*changes: Callable[..., object]) -> str | None:
