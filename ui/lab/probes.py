@@ -65,10 +65,10 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
                 args=(view.memory.session_id, (probe,)),
                 **allowed(help=plain(str(probe))),
             )
-        with st.popover("Add a probe", icon=":material/add:", key="lab__probe"):
+        with st.popover("Add a probe", icon=":material/add:", key="lab__probe", **allowed()):
             _draw_form(view)
         if probes:
-            with st.popover("Remove", icon=":material/delete:", key="lab__probe_remove"):
+            with st.popover("Remove", icon=":material/delete:", key="lab__probe_remove", **allowed()):
                 for number, probe in enumerate(probes):
                     st.button(
                         plain(str(probe)), key=f"lab__probe_remove_{number}", icon=":material/close:", type="tertiary",

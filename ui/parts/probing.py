@@ -50,7 +50,9 @@ def of_block(block: str, tokens: int, turn: int) -> list[Probe]:
 
 def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> None:
     """Draw a menu of probes to store; `probes` is called once the menu is open."""
-    opened = st.popover("Probe", icon=":material/rule:", type="tertiary", key=f"{key}_probe", on_change="rerun")
+    opened = st.popover(
+        "Probe", icon=":material/rule:", type="tertiary", key=f"{key}_probe", on_change="rerun", **allowed()
+    )
     if not opened.open:
         return
     with opened:
@@ -63,7 +65,6 @@ def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> No
                 icon=":material/add:",
                 on_click=_keep,
                 args=(session_id, probe),
-                **allowed(),
             )
         nav.link("lab", ":small[All probes]", icon=":material/science:")
 
