@@ -5,10 +5,12 @@ click of a person who watches a running agent should not change its memory, so t
 it is taken over. No Streamlit.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from memory_core import Database, Memory
+from memory_core.access import Role
 from memory_core.events import AgentAttached
 from memory_core.history.by_turn import History
 from memory_core.sessions.agents import running_agent, taken_over
@@ -25,6 +27,12 @@ class ReadOnly:
 
 PAST = ReadOnly("past", "Changes are possible only at the latest turn.")
 VIEWER = ReadOnly("role", "You are a viewer here: you read everything, and change nothing.")
+ROLE_MEANS: Mapping[Role, str] = {
+    "viewer": "A viewer reads everything and changes nothing.",
+    "curator": "A curator also writes messages, starts sessions and corrects what was learned.",
+    "owner": "An owner changes everything: settings and blocks, too, and imports, deletes and forgets.",
+}
+"""Sentence on what a person of each role may do."""
 BRANCH_IT = "Branch it to make and try changes."
 
 

@@ -3,6 +3,7 @@
 import re
 import sqlite3
 
+import httpx
 import pytest
 from app_server import AppServer, eventually, healthy, idle, running
 from engine_fakes import note
@@ -34,8 +35,8 @@ class Team:
     def __init__(self, server, browser, port):
         self.server, self.browser, self.port = server, browser, port
 
-    def configure(self, role):
-        write_secrets(self.server.home, self.server.url, self.port, BEN.format(role=role))
+    def configure(self, role, more=""):
+        write_secrets(self.server.home, self.server.url, self.port, more + BEN.format(role=role))
 
     def visit(self, path="/"):
         tab = self.browser.new_context().new_page()
@@ -185,6 +186,32 @@ def test_a_role_that_changes_while_a_page_is_open_applies_to_the_next_click(team
         healthy(ben)
         assert "As a viewer." not in messages(team, "acme", "shared")
     finally:
+        team.configure("curator")
+
+
+def test_a_role_that_changes_at_the_sign_in_server_applies_to_an_open_page(team):
+    vera = team.sign_in("vera@acme.test")
+    expect(vera.get_by_role("button", name="New", exact=True)).to_be_disabled()
+    team.configure("curator", "recheck_minutes = 0.01\n")
+    account = f"http://localhost:{team.port}/users/vera@acme.test"
+    try:
+        claims = {"name": "Vera", "email": "vera@acme.test", "email_verified": True, "org": "acme", "role": "curator"}
+        httpx.put(account, json=claims).raise_for_status()
+        vera.wait_for_timeout(1_000)  # longer than recheck_minutes
+        vera.get_by_role("link", name="Timeline").click()
+        expect(vera.get_by_test_id("stSidebar").get_by_text("Vera · curator · acme")).to_be_visible()
+        expect(vera.get_by_role("button", name="New", exact=True)).to_be_enabled()
+        httpx.post(f"{account}/revoke-tokens").raise_for_status()
+        vera.wait_for_timeout(1_000)
+        vera.goto(f"{team.server.url}/blocks?session=demo")
+        expect(vera.get_by_text("Your sign-in has ended at the sign-in server.")).to_be_visible()
+        assert vera.get_by_test_id("stSidebar").count() == 0
+        vera.get_by_role("button", name="Sign in again").click()
+        vera.get_by_role("button", name="vera@acme.test").click()
+        expect(vera.get_by_test_id("stSidebar").get_by_text("Vera · curator · acme")).to_be_visible()
+        healthy(vera)
+    finally:
+        httpx.put(account, json=claims | {"role": "viewer"}).raise_for_status()
         team.configure("curator")
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 STYLE = (
-    # Streamlit's own screen width from which the sidebar is beside the page and not above it
+    # Streamlit's own screen width from which the sidebar is beside the page and not above it; the sign-in has none
     "@media (min-width: 768px) {"
-    '[data-testid="stAppViewContainer"]:not(:has(> [data-testid="stSidebar"])) '
+    '[data-testid="stAppViewContainer"]:not(:has(> [data-testid="stSidebar"], .st-key-sign_in_card)) '
     f"{{ padding-left: {SIDEBAR_PIXELS}px; }} }}"
     # every page is wide; Streamlit's starts centred
     '[data-testid="stMainBlockContainer"] { max-width: none !important; }'
