@@ -219,8 +219,8 @@ def _attached(attachment: Mapping[str, Any], line: int, at: float | None) -> Ite
     if text := "\n".join(filter(None, _texts(attachment))):
         path = as_text(attachment.get("path")) or as_text(attachment.get("filename"))
         # What the user says while the agent works reaches the model as an attachment.
-        said = name == "queued_command" and not _INJECTED.match(text)
-        yield item("user" if said else "injected", text, tool="" if said else name, path=path, line=line, at=at)
+        by_user = name == "queued_command" and not _INJECTED.match(text)
+        yield item("user" if by_user else "injected", text, tool="" if by_user else name, path=path, line=line, at=at)
 
 
 def _boundary(record: Mapping[str, Any]) -> Boundary | None:

@@ -186,7 +186,7 @@ class CodexReader:
                     before = self._rolled_back(as_count(payload.get("num_turns")))
             case "compacted":
                 history = isinstance(payload.get("replacement_history"), list)
-                boundary = Boundary(keeps=() if history else self._kept())
+                boundary = Boundary(keeps=() if history else self._preserved())
                 items = list(self._compacted(payload, line, at))
                 # Nothing is taken back beyond a compaction.
                 self._prompts = [] if history else [(id, prompt, size) for _, prompt, size in self._prompts]
@@ -221,7 +221,7 @@ class CodexReader:
         del self._prompts[-turns:]
         return before
 
-    def _kept(self) -> tuple[str, ...]:
+    def _preserved(self) -> tuple[str, ...]:
         """Return the records of the user's last messages, as many as a compaction keeps."""
         sizes = accumulate(size for *_, size in reversed(self._prompts))
         fitting = sum(size <= KEPT_BYTES for size in sizes)

@@ -160,6 +160,7 @@ def parts_over_calls(branch: Branch, sizes: Sizes) -> list[CallParts]:
 
 def _adding_up(totals: Mapping[str, float], prompt: int) -> dict[str, int]:
     """Round the parts, and add the remainder; if they exceed the prompt, all are shortened alike."""
+    # Our sizes may exceed the API's where a program shortened results before it sent them.
     explained = sum(totals.values())
     scale = min(1.0, prompt / explained) if explained else 1.0
     parts = {part: rounded for part, tokens in totals.items() if (rounded := int(tokens * scale))}
@@ -188,6 +189,7 @@ def sized_items(branch: Branch, sizes: Sizes) -> list[SizedItem]:
 
 
 def _referred(items: Sequence[Item]) -> list[bool | None]:
+    # Two passes: a word belongs to the first item that has it.
     terms = [set(_TERM.findall(item.text)) for item in items]
     first: dict[str, int] = {}
     last: dict[str, int] = {}

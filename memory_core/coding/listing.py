@@ -150,6 +150,7 @@ class Overview:
             prompt = next((item for item in record.items if item.kind == "user"), None)
             if prompt is not None and not self.title:
                 self.title = " ".join(prompt.text[: 4 * TITLE_CHARACTERS].split())[:TITLE_CHARACTERS]
+            # An answer without an id counts once for each of its lines.
             if record.usage is not None:
                 key = record.answer or f"line {number}"
                 before = self._answers.get(key, ("", Usage()))[1]

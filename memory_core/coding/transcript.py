@@ -153,6 +153,7 @@ def as_text(value: Any) -> str:
 
 def as_count(value: Any) -> int:
     """Return a field if it is a number of tokens, else 0."""
+    # JSON has no booleans that count, but Python takes `true` for 1.
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 

@@ -60,6 +60,7 @@ def prompts_figure(
                 marker={"color": colour(name, mode), "line": {"width": 0}},
                 hovertemplate=f"call %{{x:,}}<br>{title}: %{{y:,}} tokens<extra></extra>",
             )
+    # Prompts above the limit are drawn in full, too.
     top = max((parts.call.usage.prompt for parts in calls), default=1)
     # The limit belongs into the picture, also where no prompt came near it.
     if limit is not None:
@@ -159,6 +160,7 @@ def strip_figure(in_prompt: Sequence[tuple[int, bool]], compactions: Sequence[in
             hovertemplate=f"call %{{x:,}}: {title}<extra></extra>",
         )
     _compactions(figure, compactions, mode)
+    # Calls before the phrase was said belong to the picture: they show since when it was sent.
     last = max((number for number, _ in in_prompt), default=1)
     figure.update_layout(
         barmode="stack",

@@ -24,5 +24,6 @@ def listing_of_environment() -> Listing:
 
 def first_session(listing: Listing) -> Overview | None:
     """Return the session of the named file; None if none was named."""
+    # Compared as text: the command has resolved the path already.
     file = os.environ.get(FILE)
     return next((one for one in listing.look(0) if str(one.path) == file), None)

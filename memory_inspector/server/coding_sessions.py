@@ -47,6 +47,7 @@ class OpenSession:
             FormatError: the session's file is gone, or may not be read.
         """
         with self._lock:
+            # Results are of what was read before.
             if self.session.follow():
                 self.revision += 1
                 self._results.clear()
@@ -100,6 +101,7 @@ class CodingSessions:
             opened = self._open.get(id)
             if opened is None:
                 overview = self._listing.of(id)
+                # A link to a session that is newer than the last look at the list.
                 if overview is None:
                     self._listing.look(0)
                     overview = self._listing.of(id)
@@ -108,7 +110,7 @@ class CodingSessions:
                 overview.follow()  # its title, where the list was not looked at
                 opened = OpenSession(overview)
                 self._open.put(id, opened)
-        opened.follow()
+        opened.follow()  # outside of the lock, as a large file takes seconds
         return opened
 
     def losses(self, overviews: Sequence[Overview]) -> Losses:

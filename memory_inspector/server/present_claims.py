@@ -34,33 +34,33 @@ def present_claims(claims: Claims, token: str, metadata_url: str, settings: Sign
         AccessError: the server refuses the access token: it ended, was revoked, or belongs to somebody else.
     """
     with _lock:
-        asked_at, known = _answers.pop(token, (0.0, claims))
+        asked_at, answer = _answers.pop(token, (0.0, claims))
         due = now - asked_at >= 60 * (settings.recheck_minutes or 0)
         # Before the question, so that nobody else asks meanwhile.
-        _answers[token] = (now if due else asked_at, known)
+        _answers[token] = (now if due else asked_at, answer)
         if len(_answers) > MAX_REMEMBERED:
             del _answers[next(iter(_answers))]  # used longest ago
     if due:
-        known = _ask(claims, token, metadata_url, settings, known)
+        answer = _ask(claims, token, metadata_url, settings, answer)
         with _lock:
-            _answers[token] = (now, known)
-    if known is None:
+            _answers[token] = (now, answer)
+    if answer is None:
         raise AccessError("Your sign-in has ended at the sign-in server. Sign in again.")
-    return known
+    return answer
 
 
-def _ask(claims: Claims, token: str, metadata_url: str, settings: SignIn, known: Claims | None) -> Claims | None:
+def _ask(claims: Claims, token: str, metadata_url: str, settings: SignIn, before: Claims | None) -> Claims | None:
     import httpx  # only where people sign in
 
     try:
         endpoint = httpx.get(metadata_url, timeout=PATIENCE_SECONDS).raise_for_status().json()["userinfo_endpoint"]
-        answer = httpx.get(endpoint, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_SECONDS)
-        if answer.is_client_error and answer.status_code not in (408, 429):  # too slow, or asked too often
+        response = httpx.get(endpoint, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_SECONDS)
+        if response.is_client_error and response.status_code not in (408, 429):  # too slow, or asked too often
             return None
-        present = dict(answer.raise_for_status().json())
+        present = dict(response.raise_for_status().json())
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:  # not quoted, as its text may hold the token
         _log.warning("the sign-in server did not say what somebody may do now: %s", type(error).__name__)
-        return known
+        return before
     if present.get("sub") != claims.get("sub"):
         return None
     # A role that was taken away is in no answer: the one of the sign-in must not stay.

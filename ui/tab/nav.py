@@ -98,6 +98,7 @@ def build_pages() -> Mapping[str, Sequence["Page"]]:
     menu["Watch"].insert(1, _page("chat", icon("chat"), url_path="home", default=not coding, visibility="hidden"))
     menu["Find out"].append(_page("sessions", ":material/folder_open:", visibility="hidden"))
     agents = [_page("code", ":material/terminal:", visibility="visible" if coding else "hidden")]
+    # As Chat, the page needs a second entry to keep an address of its own.
     if coding:
         agents.append(_page("code", ":material/terminal:", url_path="start", default=True, visibility="hidden"))
         return {"Coding agents": agents, **menu}

@@ -1,7 +1,7 @@
 """The visitor: who signed in in this browser, and what their role allows."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -28,7 +28,8 @@ def visitor() -> Person | None:
     """
     if get_script_run_ctx(suppress_warning=True) is None or not sign_in_configured():
         return None
-    claims, settings, now = st.user.to_dict(), read_sign_in(st.get_option("secrets.files")), time.time()
+    claims: Mapping[str, Any] = st.user.to_dict()
+    settings, now = read_sign_in(st.get_option("secrets.files")), time.time()
     if settings.recheck_minutes is not None and claims.get("is_logged_in"):
         auth = get_secrets_auth_section()
         provider = auth.get(str(claims.get("provider")), auth)

@@ -90,7 +90,7 @@ class Stored:
             for (node, one), episode in zip(new, self._episodes(new), strict=True)
         }
         traits = {**self.traits, **described}
-        days, said = dict(self.days), dict(self.said)
+        days, hashes = dict(self.days), dict(self.said)
         before = self.order[-1] if self.order else 0
         for node, one in new:
             if one.day:
@@ -101,7 +101,7 @@ class Stored:
             before = node.number
         for session, several in groupby(new, key=lambda pair: pair[0].session_id):
             # Python's own hash differs between processes; it is compared within this one only.
-            said[session] = {**said.get(session, {}), **{node.number: hash(one.stems) for node, one in several}}
+            hashes[session] = {**hashes.get(session, {}), **{node.number: hash(one.stems) for node, one in several}}
         return Stored(
             nodes={**self.nodes, **{node.number: node for node, _ in new}},
             order=(*self.order, *described),
@@ -110,7 +110,7 @@ class Stored:
             days=days,
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
-            said=said,
+            said=hashes,
             keywords=self.keywords,
             rendered=self.rendered,
         )
