@@ -15,6 +15,7 @@ from memory_core.engine.context import reading_of
 from memory_core.events import VectorsReplaced
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.retrieval import reembed as module
+from memory_core.store import vector_rows
 from memory_core.store.vector_rows import DatabaseVectors, collection_name, replace_vectors
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
@@ -213,6 +214,15 @@ STEPS = st.lists(
 )
 
 
+@pytest.fixture(scope="module")
+def small_pages():
+    """Vectors are read three at a time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(vector_rows, "_PAGE", 3)
+        yield
+
+
+@pytest.mark.usefixtures("small_pages")
 @settings(max_examples=25)
 @given(STEPS)
 def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(steps):
@@ -252,6 +262,7 @@ def test_whatever_moves_in_whatever_order_a_copy_holds_what_the_database_holds(s
     for embedder in (FakeEmbedder(), Other(), Third()):
         check(embedder)
         held = [each.number for each in source(memory, embedder).vectors()]
+        assert held == sorted(source(memory, embedder).numbers())
         assert all(np.linalg.norm(each.vector) for each in source(memory, embedder).some(held))
     total = sum(source(memory, embedder).revision().count for embedder in (FakeEmbedder(), Other(), Third()))
     assert total == len(numbers(memory))

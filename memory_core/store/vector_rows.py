@@ -28,6 +28,10 @@ _v = vector_table.c
 # Ids are returned in the order of the rows, so that the caller can pair them with the turns.
 _INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
 _NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn, _v.session_id)
+_PAGE = 2_000
+"""Rows read together. With such a limit, PostgreSQL reads the newest rows by their index, whatever it expects of them:
+of a collection that has a large part of all vectors it would otherwise read the whole table."""
+
 _COLLECTIONS: BindParameter[str] = bindparam("collections", expanding=True)
 _IN_COLLECTIONS = _v.collection.in_(_COLLECTIONS)
 _OF_BLOCK = _v.session_id.in_(bindparam("sessions", expanding=True)) & (_v.block == bindparam("block"))
@@ -136,8 +140,9 @@ def _revision(
         if newest == since.last_number and removed == since.deleted:
             return since
         if newest > since.last_number and removed == since.deleted:
-            added = select(func.count()).where(where, _v.id > since.last_number)
-            return Revision(since.count + connection.execute(added, values).scalar_one(), newest, removed)
+            added = select(_v.id).where(where, _v.id > since.last_number).order_by(_v.id).limit(_PAGE)
+            if (count := len(connection.execute(added, values).all())) < _PAGE:
+                return Revision(since.count + count, newest, removed)
     counted = select(func.count(), _NEWEST, _REMOVED.scalar_subquery()).where(where)
     return Revision(*map(int, connection.execute(counted, values).one()))
 
@@ -149,14 +154,14 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
 
 
 def read_heard(
-    connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0
+    connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0, limit: int | None = None
 ) -> tuple[list[tuple[Node, str | None]], set[str]]:
     """Return the stored turns of a block with an id above `after`, oldest first, each with its stored metadata.
 
-    Also return the names of their collections.
+    Also return the names of their collections. `limit`: at most so many turns.
     """
     query = _NODE.add_columns(_v.heard, _v.collection).where(_v.session_id.in_(sessions), _v.block == block)
-    rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
+    rows = connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all()
     return list(zip(_nodes(rows), (row.heard for row in rows), strict=True)), {row.collection for row in rows}
 
 
@@ -368,12 +373,18 @@ class DatabaseVectors:
         return replace(revision, deleted=revision.deleted + self._makeup)
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
-        where = _v.collection.in_(self._of) & (_v.id > after)
-        with self._database.read() as connection:
-            rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
-        # After the connection is released: the consumer of the vectors may be slow.
-        for some in chunks(rows, 2_000):
-            yield from self._all_stored(some)
+        # Of a joined collection, each page would sort all rows.
+        page = _PAGE if len(self._of) == 1 else None
+        query = select(_v.id, _v.embedding).where(_v.collection.in_(self._of)).order_by(_v.id).limit(page)
+        while True:
+            with self._database.read() as connection:
+                rows = connection.execute(query.where(_v.id > after)).all()
+            # After the connection is released: the consumer of the vectors may be slow.
+            for some in chunks(rows, _PAGE):
+                yield from self._all_stored(some)
+            if len(rows) != page:
+                return
+            after = rows[-1].id
 
     def numbers(self) -> Sequence[int]:
         with self._database.read() as connection:

@@ -171,7 +171,9 @@ class UnitCache:
                 def place(node: Node) -> tuple[int, int]:
                     return rank[node.session_id], node.seqs[0][0]
 
-                new, collections = read_heard(connection, sessions, block, after=before.last_number)
+                # One more than were added, to notice that others were removed.
+                limit = max(0, revision.count - before.count) + 1
+                new, collections = read_heard(connection, sessions, block, after=before.last_number, limit=limit)
                 end = place(self._stored.nodes[self._stored.order[-1]]) if self._stored.order else (0, 0)
                 grew = before.count + len(new) == revision.count and all(place(node) >= end for node, _ in new)
                 if not grew:  # some were removed, or belong between cached ones: begin again
