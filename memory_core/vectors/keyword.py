@@ -153,10 +153,10 @@ class KeywordIndex:
             sums = [np.zeros(len(part._numbers)) for part in parts]
             reachable = 0.0
             for term in terms:
-                occurring = [part._occurrences(term) for part in parts]
-                idf = _idf(texts, sum(len(slots) for slots, _, _ in occurring))
+                occurrences = [part._occurrences(term) for part in parts]
+                idf = _idf(texts, sum(len(slots) for slots, _, _ in occurrences))
                 reachable += idf * (K1 + 1)
-                for total, (slots, counts, lengths) in zip(sums, occurring, strict=True):
+                for total, (slots, counts, lengths) in zip(sums, occurrences, strict=True):
                     held_back = K1 * (1 - B + B * lengths / average)
                     np.add.at(total, slots, idf * counts * (K1 + 1) / (counts + held_back))
             numbers = np.concatenate([np.array(part._numbers, dtype=np.int64) for part in parts])
@@ -220,9 +220,9 @@ class KeywordIndex:
         live = np.array(self._lengths) >= 0
         new_slots = (np.cumsum(live) - 1).astype(np.intc)
         for term, posting in list(self._postings.items()):
-            stays = live[np.array(posting.slots, dtype=np.intp)]
-            posting.slots = array("i", new_slots[np.array(posting.slots)][stays].tobytes())
-            posting.counts = array("i", np.array(posting.counts)[stays].tobytes())
+            remaining = live[np.array(posting.slots, dtype=np.intp)]
+            posting.slots = array("i", new_slots[np.array(posting.slots)][remaining].tobytes())
+            posting.counts = array("i", np.array(posting.counts)[remaining].tobytes())
             if not posting.slots:
                 del self._postings[term]
         self._numbers = array("q", np.array(self._numbers)[live].tobytes())

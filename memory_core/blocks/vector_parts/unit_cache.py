@@ -90,7 +90,7 @@ class Stored:
             for (node, one), episode in zip(new, self._episodes(new), strict=True)
         }
         traits = {**self.traits, **described}
-        days, hashes = dict(self.days), dict(self.said)
+        days, text_numbers = dict(self.days), dict(self.said)
         before = self.order[-1] if self.order else 0
         for node, one in new:
             if one.day:
@@ -101,7 +101,8 @@ class Stored:
             before = node.number
         for session, several in groupby(new, key=lambda pair: pair[0].session_id):
             # Python's own hash differs between processes; it is compared within this one only.
-            hashes[session] = {**hashes.get(session, {}), **{node.number: hash(one.stems) for node, one in several}}
+            hashes = {node.number: hash(one.stems) for node, one in several}
+            text_numbers[session] = {**text_numbers.get(session, {}), **hashes}
         return Stored(
             nodes={**self.nodes, **{node.number: node for node, _ in new}},
             order=(*self.order, *described),
@@ -110,7 +111,7 @@ class Stored:
             days=days,
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
-            said=hashes,
+            said=text_numbers,
             keywords=self.keywords,
             rendered=self.rendered,
         )
