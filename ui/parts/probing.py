@@ -65,6 +65,7 @@ def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> No
                 icon=":material/add:",
                 on_click=_keep,
                 args=(session_id, probe),
+                **allowed(),
             )
         nav.link("lab", ":small[All probes]", icon=":material/science:")
 
