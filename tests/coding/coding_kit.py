@@ -64,7 +64,7 @@ class ClaudeCode(Lines):
         """Write a record that has a place in the tree; its id."""
         id = f"{self._ids}{len(self.lines) + 1}"
         parent = self.last if parent is ... else parent
-        about = {"isSidechain": self._side, "cwd": "/home/ana/boats", "version": "2.1.39", "gitBranch": "main"}
+        about = {"isSidechain": self._side, "cwd": "/srv/ana/boats", "version": "2.1.39", "gitBranch": "main"}
         self.add({"parentUuid": parent, **about, "type": type, **fields, "uuid": id})
         self.last = id
         return id
@@ -143,7 +143,7 @@ class Codex(Lines):
     def __init__(self, start=START):
         super().__init__(start)
         self._total = 0
-        meta = {"id": "c", "cwd": "/home/ana/boats", "cli_version": "0.98.0", "git": {"branch": "main"}}
+        meta = {"id": "c", "cwd": "/srv/ana/boats", "cli_version": "0.98.0", "git": {"branch": "main"}}
         self.line("session_meta", {**meta, "base_instructions": {"text": "You are Codex."}})
         self.turn()
 
@@ -157,7 +157,7 @@ class Codex(Lines):
         self.line("response_item", {"type": type, **fields})
 
     def turn(self, model="gpt-5.2-codex"):
-        self.line("turn_context", {"cwd": "/home/ana/boats", "model": model, "approval_policy": "never"})
+        self.line("turn_context", {"cwd": "/srv/ana/boats", "model": model, "approval_policy": "never"})
 
     def user(self, text):
         self.line("response_item", message("user", text))

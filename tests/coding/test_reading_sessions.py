@@ -508,7 +508,7 @@ def test_a_fork_s_file_is_described_once(tmp_path):
     main = lines.session(tmp_path / "r.jsonl").main
     assert texts(items(main)) == ["You are Codex."]
     assert (main.about["folder"], main.about["title"], main.about["version"]) == (
-        "/home/ana/boats",
+        "/srv/ana/boats",
         "Harbour",
         "0.98.0",
     )

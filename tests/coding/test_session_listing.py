@@ -43,9 +43,9 @@ def prompt(text):
 
 def test_sessions_of_both_programs_are_listed_newest_first(folders):
     claude, codex = folders
-    write(work(), claude / "-home-ana-boats" / "old.jsonl", age=500)
+    write(work(), claude / "-srv-ana-boats" / "old.jsonl", age=500)
     write(rollout(), codex / "2026" / "02" / "12" / "rollout-2026-02-12T16-00-00-c.jsonl", age=100)
-    write(prompt("Hello."), claude / "-home-ana-quays" / "new.jsonl", age=10)
+    write(prompt("Hello."), claude / "-srv-ana-quays" / "new.jsonl", age=10)
     sessions = listing_of(folders).look()
     assert [(one.program, one.path.stem[:7]) for one in sessions] == [
         ("Claude Code", "new"),
@@ -92,14 +92,14 @@ def test_a_session_is_named_by_its_title_or_by_what_the_user_said_first(folders)
 
 def test_a_session_s_folder_is_the_one_that_the_agent_worked_in(folders):
     claude, _ = folders
-    write(work(), claude / "-home-ana-boats" / "1.jsonl")
-    bare = claude / "-home-ana-quays" / "2.jsonl"
+    write(work(), claude / "-srv-ana-boats" / "1.jsonl")
+    bare = claude / "-srv-ana-quays" / "2.jsonl"
     bare.parent.mkdir()
     bare.write_bytes(b'{"type":"summary","summary":"Quays"}\n')
     os.utime(bare, (NOW - 9, NOW - 9))
     boats, quays = listing_of(folders).look()
-    assert (boats.folder, boats.project) == ("/home/ana/boats", "boats")
-    assert (quays.folder, quays.project) == ("", "-home-ana-quays")
+    assert (boats.folder, boats.project) == ("/srv/ana/boats", "boats")
+    assert (quays.folder, quays.project) == ("", "-srv-ana-quays")
 
 
 # -- ids are no paths -----------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def _statements(statements: Sequence[Statement], opened: OpenSession, branch: Br
                 # A statement that is in the prompt needs no line in a memory file.
                 phrase_view.follow_button(statement.text, f"{number}")
                 if statement.fate not in ("kept", "reworded"):
-                    keeping.button(statement.text, f"{number}", opened, branch)
+                    keeping.draw_button(statement.text, f"{number}", opened, branch)
     if len(statements) > MAX_ROWS:
         st.markdown(f":gray[{count(len(statements) - MAX_ROWS, 'further statement')} not drawn.]")
 

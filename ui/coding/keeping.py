@@ -18,7 +18,7 @@ def files_of(opened: OpenSession) -> list[MemoryFile]:
     return opened.once("memory files", lambda: memory_files(opened.session, default_counter().text))
 
 
-def button(statement: str, key: str, opened: OpenSession, branch: Branch) -> None:
+def draw_button(statement: str, key: str, opened: OpenSession, branch: Branch) -> None:
     """Draw the button that opens the dialog for a statement."""
     if st.button("Keep it", icon=":material/bookmark_add:", key=f"code__keep_{key}", type="tertiary"):
         _dialog(statement, opened, branch)

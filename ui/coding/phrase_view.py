@@ -60,7 +60,7 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
             st.markdown(plain(stage_text(stage)), width="stretch")
     st.markdown(f":small[:gray[{OBSERVED}]]")
     if lost:
-        keeping.button(phrase, "followed", opened, branch)
+        keeping.draw_button(phrase, "followed", opened, branch)
 
 
 def follow_button(text: str, key: str) -> None:
