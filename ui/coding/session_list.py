@@ -60,8 +60,8 @@ def _table(overviews: Sequence[Overview]) -> None:
     # A large home is counted over several looks, newest first.
     unread = sum(not one.read for one in overviews)
     compactions = sum(one.compactions for one in overviews)
-    text = f"{count(len(overviews), 'session')} · {count(compactions, 'compaction')}"
-    st.markdown(text + (f" · {tokens(unread)} still to be counted" if unread else ""))
+    counted = f"{count(len(overviews), 'session')} · {count(compactions, 'compaction')}"
+    st.markdown(counted + (f" · {tokens(unread)} still to be counted" if unread else ""))
     key = f"code__sessions_{crc32(chr(0).join(one.id for one in overviews).encode()):x}"  # rows are numbers
     number = partial(st.column_config.NumberColumn, width="small")
     unseen_heading("List of coding agents' sessions")
