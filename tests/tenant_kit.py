@@ -50,7 +50,7 @@ WORDS = {"acme": "heron", "globex": "otter", "initech": "badger"}
 
 
 class Words(NoteExtractor):
-    """One fact and one relation a message, of its number and its last word."""
+    """Learns one fact and one relation a message, of its number and its last word."""
 
     def extract(self, messages, *, known):
         facts = [
@@ -70,7 +70,7 @@ class Words(NoteExtractor):
 
 
 SERVICES = Services(embedder=HashEmbedder(), extractor=Words())
-"""Of all tenants: what one process keeps of a session must not be taken for another tenant's."""
+"""Server process of all tenants: what it keeps of a session must not be taken for another tenant's."""
 
 MOST_MESSAGES, MOST_CALLS = 12, 6
 """Messages and recorded calls after which a session is deleted, so that an operation stays cheap."""

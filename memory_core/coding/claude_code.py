@@ -61,7 +61,7 @@ _PROGRESS = {
     "search_results_received": "progress of a tool",
 }
 
-_COUNTS = re.compile(rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title|text)"|"content": ?"')
+_FOR_LIST = re.compile(rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title|text)"|"content": ?"')
 
 _PATHS = ("file_path", "notebook_path", "path")
 """Arguments that name the file a tool works on."""
@@ -76,9 +76,9 @@ class ClaudeCodeReader:
         self._tools: dict[str, tuple[str, str]] = {}  # by id: name, path
 
     @staticmethod
-    def counts(line: bytes) -> bool:
+    def is_for_list(line: bytes) -> bool:
         """Return whether a line is a prompt, an answer, a compaction or a title."""
-        return _COUNTS.search(line) is not None
+        return _FOR_LIST.search(line) is not None
 
     def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
         """Return the values of one record. Records of unknown types are left out under their type."""
@@ -116,17 +116,17 @@ class ClaudeCodeReader:
             Record(
                 line,
                 kind,
-                as_text(record.get("uuid")),
-                parent if isinstance(parent, str) else None,
-                at,
-                items,
-                as_text(message.get("id")) if kind == "assistant" else "",
-                as_text(message.get("model")) if usage is not None else "",
-                usage,
-                boundary,
-                record.get("isSidechain") is True,
-                left_out,
-                _about(record),
+                id=as_text(record.get("uuid")),
+                parent=parent if isinstance(parent, str) else None,
+                at=at,
+                items=items,
+                answer=as_text(message.get("id")) if kind == "assistant" else "",
+                model=as_text(message.get("model")) if usage is not None else "",
+                usage=usage,
+                boundary=boundary,
+                side=record.get("isSidechain") is True,
+                left_out=left_out,
+                about=_about(record),
             )
         ]
 

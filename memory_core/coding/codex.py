@@ -101,7 +101,9 @@ _ITEMS = {
 _TURNS = frozenset({"task_started", "turn_started", "turn_aborted", "user_message"})
 """Events between two answers. A stopped answer has no count of tokens, with which it would end."""
 
-_COUNTS = re.compile(rb'"token_count"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"|"thread_name_updated"')
+_FOR_LIST = re.compile(
+    rb'"token_count"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"|"thread_name_updated"'
+)
 
 
 class CodexReader:
@@ -122,9 +124,9 @@ class CodexReader:
         self._compaction: str | None = None
 
     @staticmethod
-    def counts(line: bytes) -> bool:
+    def is_for_list(line: bytes) -> bool:
         """Return whether a line has the session's folder, a prompt, tokens or a compaction."""
-        return _COUNTS.search(line) is not None
+        return _FOR_LIST.search(line) is not None
 
     def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
         """Return the values of one record. Records of unknown types are left out under their type."""
@@ -199,17 +201,16 @@ class CodexReader:
             Record(
                 line,
                 f"{kind} {name}".strip(),
-                id,
-                before,
-                at,
-                tuple(items),
-                answer,
-                self._model if usage is not None else "",
-                usage,
-                boundary,
-                False,
-                left_out,
-                {key: text for key, text in about.items() if text},
+                id=id,
+                parent=before,
+                at=at,
+                items=tuple(items),
+                answer=answer,
+                model=self._model if usage is not None else "",
+                usage=usage,
+                boundary=boundary,
+                left_out=left_out,
+                about={key: text for key, text in about.items() if text},
             )
         ]
 

@@ -17,7 +17,7 @@ from memory_core.coding.claude_code import ClaudeCodeReader
 from memory_core.coding.codex import CodexReader
 from memory_core.coding.prices import cost_of
 from memory_core.coding.record_file import BadLine, RecordFile
-from memory_core.coding.transcript import RecordReader, Usage
+from memory_core.coding.transcript import RecordReader, Usage, quotable
 from memory_core.errors import FormatError, NotFoundError
 
 LIVE_SECONDS = 120
@@ -75,7 +75,7 @@ class Overview:
     size: int
     """Bytes."""
     title: str = ""
-    """Its own, else the beginning of what the user said first."""
+    """Its own, else the beginning of what the user said first; without keys."""
     folder: str = ""
     """Folder that the agent worked in; empty while unknown."""
     usage: dict[str, Usage] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Overview:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers = file, self.reader(), {}
                 self.title, self.folder, self.compactions, self._own_title = "", "", 0, False
-            for number, line in file.new_records(self.reader.counts):
+            for number, line in file.new_records(self.reader.is_for_list):
                 if not isinstance(line, BadLine):
                     self._count(line, number)
             self.problem = ""
@@ -146,10 +146,10 @@ class Overview:
         for record in self._records.read(line, number):
             self.folder = self.folder or record.about.get("folder", "")
             if title := record.about.get("title"):
-                self.title, self._own_title = title[:TITLE_CHARACTERS], True
+                self.title, self._own_title = quotable(title, TITLE_CHARACTERS), True
             prompt = next((item for item in record.items if item.kind == "user"), None)
             if prompt is not None and not self.title:
-                self.title = " ".join(prompt.text[: 4 * TITLE_CHARACTERS].split())[:TITLE_CHARACTERS]
+                self.title = quotable(prompt.text, TITLE_CHARACTERS)
             # An answer without an id counts once for each of its lines.
             if record.usage is not None:
                 key = record.answer or f"line {number}"
@@ -183,7 +183,7 @@ class Listing:
                     overview = Overview(path, home.reader, id, changed, size)
                 overview.changed, overview.size = changed, size
                 present[path] = overview
-        self._overviews = dict(sorted(present.items(), key=lambda found: -found[1].changed))
+        self._overviews = dict(sorted(present.items(), key=lambda entry: -entry[1].changed))
         until = time.monotonic() + seconds
         # The newest come first: they are what a person looks for.
         for overview in self._overviews.values():

@@ -3,14 +3,9 @@
 from functools import cache
 
 from memory_core.coding.coding_session import Branch, CodingSession, Window
-from memory_core.coding.statement_fates import SplitText, Statement, Wanted, statements_at
-from memory_core.coding.transcript import ENCRYPTED, Item
+from memory_core.coding.statement_fates import SplitText, Statement, Wanted, has_summary, statements_at
+from memory_core.coding.transcript import Item
 from memory_core.text import words
-
-
-def has_summary(window: Window) -> bool:
-    """Return whether a window's summary can be read: some files have none, or an encrypted one."""
-    return any(item.text != ENCRYPTED for item in window.of("summary"))
 
 
 def lost_statements(session: CodingSession, branch: Branch) -> list[tuple[Statement, Window]]:

@@ -7,16 +7,14 @@ from typing import Any
 
 from memory_core.coding.coding_session import Branch, Call, CodingSession, Window
 from memory_core.coding.listing import Overview
-from memory_core.coding.lost_statements import has_summary, lost_statements, nearest_said
-from memory_core.coding.statement_fates import Sighting, Trail, follow_phrase
-from memory_core.coding.transcript import Boundary, Item
+from memory_core.coding.lost_statements import lost_statements, nearest_said
+from memory_core.coding.statement_fates import Sighting, Trail, follow_phrase, has_summary
+from memory_core.coding.transcript import Boundary, Item, quotable
 from memory_core.errors import MessageError
-from memory_core.text import shortened
-from memory_core.tracing.showing.replacements import mask_keys
 from memory_core.tracing.values import Verdict
 
-QUOTED, MAX_LOSSES = 300, 50
-"""Maximum characters of a quoted text, and number of lost statements that are named."""
+MAX_LOSSES = 50
+"""Number of lost statements that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +119,6 @@ def session_values(overview: Overview) -> dict[str, Any]:
     numbers = {"tokens": overview.tokens, "calls": overview.calls, "compactions": overview.compactions}
     names = {"id": overview.name, "program": overview.program, "project": overview.project}
     return {**names, "title": quotable(overview.title), **numbers, "cost_usd": overview.cost}
-
-
-def quotable(text: str) -> str:
-    """Return a text on one line, shortened, without keys and passwords."""
-    # Masked before it is cut, as the half of a key is not recognised as one.
-    return shortened(" ".join(mask_keys(text).split()), QUOTED)
 
 
 def _opened(overview: Overview) -> tuple[CodingSession, Branch]:

@@ -120,6 +120,11 @@ def _searched(lane: Lane, item: Item) -> str:
     return _ESCAPED.sub(" ", text) if item.kind == "tool_call" else text
 
 
+def has_summary(window: Window) -> bool:
+    """Return whether a window's summary can be read: some files have none, or an encrypted one."""
+    return any(item.text != ENCRYPTED for item in window.of("summary"))
+
+
 def _summary(lane: Lane, window: Window) -> SplitText:
     return _split("\n".join(lane.whole(item) for item in window.of("summary")))
 
@@ -213,7 +218,7 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
         tuple(in_prompt),
         subagents,
         tuple(elsewhere),
-        sum(all(item.text == ENCRYPTED for item in window.of("summary")) for window in branch.compactions),
+        sum(not has_summary(window) for window in branch.compactions),
     )
 
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from memory_core.text import shortened
+from memory_core.tracing.showing.replacements import mask_keys
+
 ItemKind = Literal["user", "assistant", "thinking", "tool_call", "tool_result", "summary", "injected"]
 """`injected`: text that the program put before the model and nobody said, such as a hook's output or a memory file;
 `summary`: what a compaction left of the conversation before it."""
@@ -14,6 +17,10 @@ ENCRYPTED = "(encrypted: it cannot be read)"
 
 MAX_CHARACTERS = 20_000
 """Characters of an item's text that are held; the whole is read from the file when it is needed."""
+
+
+QUOTED = 300
+"""Characters of a text that is quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +139,7 @@ class RecordReader(Protocol):
     """Name of the program, as people know it."""
 
     @staticmethod
-    def counts(line: bytes) -> bool:
+    def is_for_list(line: bytes) -> bool:
         """Return whether a line may have a title, a prompt, tokens or a compaction: what a list of sessions shows."""
         ...
 
@@ -144,6 +151,12 @@ class RecordReader(Protocol):
 def item(kind: ItemKind, text: str, **more: Any) -> Item:
     """Return an item with its whole text."""
     return Item(kind, text, len(text), **more)
+
+
+def quotable(text: str, most: int = QUOTED) -> str:
+    """Return a text on one line, with at most so many characters, without keys and passwords."""
+    # Masked before it is cut, as the half of a key is not recognised as one. A text may be a whole file.
+    return shortened(" ".join(mask_keys(text[: 20 * most]).split()), most)
 
 
 def as_text(value: Any) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from memory_core.coding.context_parts import UNSEEN, CallParts, SizedItem
+from memory_core.coding.transcript import quotable
 from memory_inspector.figures.chart_style import blank, hatch, shown
 from memory_inspector.palette import PALETTES, Mode, colour
 from memory_inspector.wording.formatting import tokens
@@ -134,8 +135,8 @@ def largest_figure(items: Sequence[SizedItem], mode: Mode) -> go.Figure:
 
 
 def item_name(one: SizedItem) -> str:
-    """Return the name of an item: its file, or the beginning of its text."""
-    return one.item.path.rpartition("/")[2] or one.item.text[:80] or one.part
+    """Return the name of an item: its file, or the beginning of its text without keys."""
+    return one.item.path.rpartition("/")[2] or quotable(one.item.text, 80) or one.part
 
 
 def _described(one: SizedItem) -> str:

@@ -2,8 +2,10 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memory_core.coding.listing import Listing, Overview, home_of_file, homes
+if TYPE_CHECKING:
+    from memory_core.coding.listing import Listing, Overview
 
 OFFERED = "MEMORY_INSPECTOR_CODE"
 """Set where the app shows sessions of coding agents, which are private to this machine."""
@@ -12,17 +14,24 @@ CLAUDE, CODEX, FILE = f"{OFFERED}_CLAUDE", f"{OFFERED}_CODEX", f"{OFFERED}_FILE"
 """Folder of Claude Code's projects, of Codex' sessions, and the file of the session that is shown first."""
 
 
-def listing_of_environment() -> Listing:
+def offered() -> bool:
+    """Return whether this server shows sessions of coding agents."""
+    return bool(os.environ.get(OFFERED))
+
+
+def listing_of_environment() -> "Listing":
     """Return the sessions of the named folders, else of the usual ones, and that of the named file.
 
     Raises:
         FormatError: the file cannot be read, or is not a session.
     """
+    from memory_core.coding.listing import Listing, home_of_file, homes  # here, as every page asks for `offered`
+
     claude, codex, file = (Path(place) if (place := os.environ.get(name)) else None for name in (CLAUDE, CODEX, FILE))
     return Listing([*homes(claude, codex), *([home_of_file(file)] if file is not None else [])])
 
 
-def first_session(listing: Listing) -> Overview | None:
+def first_session(listing: "Listing") -> "Overview | None":
     """Return the session of the named file; None if none was named."""
     # Compared as text: the command has resolved the path already.
     file = os.environ.get(FILE)

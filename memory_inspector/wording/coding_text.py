@@ -5,9 +5,9 @@ from itertools import takewhile
 from typing import Any
 
 from memory_core.coding.listing import Overview
-from memory_core.coding.lost_statements import has_summary
-from memory_core.coding.session_answers import Followed, TrailStage, quotable, trail_stages
-from memory_core.coding.statement_fates import Trail
+from memory_core.coding.session_answers import Followed, TrailStage, trail_stages
+from memory_core.coding.statement_fates import Trail, has_summary
+from memory_core.coding.transcript import quotable
 from memory_core.text import listed
 from memory_core.tracing.values import MARKS
 from memory_inspector.wording.formatting import count, tokens

@@ -1,4 +1,4 @@
-"""What the tests of coding agents' sessions share."""
+"""Fixtures of the tests of coding agents' sessions."""
 
 from pathlib import Path
 

@@ -137,7 +137,7 @@ OBJECTS = st.dictionaries(
 def test_no_object_makes_a_reader_fail(records):
     for reader in (ClaudeCodeReader(), CodexReader()):
         for line, record in enumerate(records, 1):
-            reader.counts(json.dumps(record).encode())
+            reader.is_for_list(json.dumps(record).encode())
             (read,) = reader.read(record, line)
             assert read.items or read.usage or read.boundary or read.left_out
 

@@ -1,4 +1,4 @@
-"""What becomes of a statement at a compaction: kept, reworded, said or read again, with a subagent, or gone."""
+"""Fates of a statement at a compaction: kept, reworded, said or read again, with a subagent, or gone."""
 
 from datetime import timedelta
 

@@ -4,7 +4,9 @@ import pytest
 from coding_sessions import RULE, TASK, ClaudeSession, session_that_lost_a_rule
 from pages_driver import button, joined, opened
 
+from memory_core.access import Person, acting_as
 from memory_inspector.server import coding_sessions
+from ui.tab import nav
 
 NASTY = "Never use <img src=x onerror=alert(1)> or **bold** :red[r] in titles."
 
@@ -89,13 +91,54 @@ def test_words_of_a_session_are_never_markup(home):
     assert not [each for each in app.markdown if "<img" in each.value.replace("\\<", "")]
 
 
-def test_keys_in_a_session_are_masked(home):
-    path = home / "-srv-parser" / "secret.jsonl"
+def drawn(app):
+    """Everything that the page sends to the browser, figures and tables included."""
+    figures = [str(each.proto) for each in app.get("plotly_chart")]
+    return "\n".join([joined(app), *figures, *(str(table.value.to_dict()) for table in app.dataframe)])
+
+
+@pytest.mark.parametrize("view", ["compactions", "prompts", "records", "follow"])
+def test_keys_in_a_session_are_masked(home, view):
     key = "sk-proj-abc123def456ghi789jkl"
-    ClaudeSession(path).user(f"Always use the key {key} here.").answer("Yes.", prompt=900).compaction("It goes on.")
-    for view in ("compactions", "records"):
-        assert key not in joined(page(path, view=view))
-    assert key not in joined(page(path, view="follow", words="Always use the key"))
+    path = home / "-srv-parser" / "secret.jsonl"
+    session = ClaudeSession(path).user(f"Always use the key {key} here.")
+    session.tool("Bash", {"command": f"curl -H {key}"}, f"The key is {key} again.", prompt=900)
+    session.answer("Yes.", prompt=1_000).compaction(f"It goes on with {key}.").answer("Go on.", prompt=900)
+    words = {"words": "Always use the key"} if view == "follow" else {}
+    text = drawn(page(path, view=view, **words))
+    assert key[:14] not in text
+    assert "[key]" in text or view == "records"
+
+
+def test_a_key_at_the_end_of_a_title_is_masked_before_it_is_cut(home):
+    start = (
+        "Read all of the long introduction and then go through every file of this project with the following secret: "
+    )
+    ClaudeSession(home / "-srv-parser" / "title.jsonl").user(f"{start} sk-proj-abc123def456ghi789jkl")
+    assert "sk-proj" not in drawn(opened())
+
+
+def test_a_statement_with_a_key_is_not_put_into_the_address(home):
+    path = home / "-srv-parser" / "secret.jsonl"
+    session = ClaudeSession(path).user("Always use sk-proj-abc123def456ghi789jkl here.")
+    app = page(session.answer("Yes.", prompt=900).compaction("It goes on.").answer("Go on.", prompt=800).path)
+    assert [each.label for each in app.button if each.label in ("Follow", "Keep it")] == ["Keep it"]
+    button(app, "Keep it").click().run()
+    assert "sk-proj" not in str([each.value for each in app.code])
+
+
+@pytest.mark.parametrize(
+    ("person", "sees"),
+    [
+        (None, True),
+        (Person("ana", role="owner"), True),
+        (Person("ben", role="curator"), False),
+        (Person("eve", role="owner", tenant="acme"), False),
+    ],
+)
+def test_where_people_sign_in_only_owners_without_a_tenant_see_this_machines_sessions(home, person, sees):
+    with acting_as(person):
+        assert nav.reads_coding_agents() is sees
 
 
 def test_an_address_cannot_lead_to_another_file(home):

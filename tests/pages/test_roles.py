@@ -130,7 +130,7 @@ class Pressed(list):
 
 
 def controls(app):
-    """What can be pressed: kind, key or label, and the option of a choice."""
+    """Controls that can be pressed: kind, key or label, and the option of a choice."""
     found = []
     for kind in ("button", "toggle", "checkbox", "menu_button", "button_group", "chat_input"):
         for each in app.get(kind):

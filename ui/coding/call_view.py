@@ -4,10 +4,9 @@ import streamlit as st
 
 from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.context_parts import CallParts, SizedItem, model_limit, parts_over_calls, sized_items
-from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.figures.coding_figures import item_name, largest_figure, prompts_figure
 from memory_inspector.server.coding_sessions import OpenSession
-from memory_inspector.wording.formatting import count, short, tokens
+from memory_inspector.wording.formatting import count, tokens
 from ui.parts.components import chart, empty, heading, numbers_table
 from ui.tab import appearance
 
@@ -87,7 +86,7 @@ def _largest(items: list[SizedItem]) -> None:
 
 def _row(one: SizedItem) -> dict[str, object]:
     return {
-        "Item": mask_keys(short(item_name(one), 80)),
+        "Item": item_name(one),
         "Part": one.part,
         "Tokens": one.tokens,
         "Calls": one.calls,

@@ -7,12 +7,13 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.prices import cost_of
+from memory_core.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.coding import call_view, compaction_view, phrase_view, session_list, source_view
-from ui.coding.quoting import quoted, zone
+from ui.coding.quoting import quoted
 from ui.parts.components import choose_view, empty, heading
-from ui.tab import live, nav, state
+from ui.tab import appearance, live, nav, state
 
 VIEWS = {
     "compactions": "Compactions",
@@ -31,8 +32,8 @@ def draw() -> None:
     """Draw the session that the address names, or the list of all."""
     if not nav.reads_coding_agents():
         empty(
-            "Not started for coding agents.",
-            "Run memory-inspector code: it reads the sessions of Claude Code and Codex on this machine.",
+            "Not shown here.",
+            "Run memory-inspector code on your own machine: it reads the sessions of Claude Code and Codex there.",
         )
         return
     try:
@@ -108,7 +109,7 @@ def _facts(opened: OpenSession, session: CodingSession) -> None:
             st.badge("live", icon=":material/sensors:", color="green", help="Written to in the last two minutes")
         st.badge(overview.program, color="gray")
         st.badge(plain(short(overview.project)), icon=":material/folder:", color="gray", help=plain(overview.folder))
-        st.badge(ago(overview.changed, time(), zone()), icon=":material/schedule:", color="gray")
+        st.badge(ago(overview.changed, time(), appearance.zone()), icon=":material/schedule:", color="gray")
         st.badge(count(calls, "call"), color="gray")
         total = sum(used.prompt + used.output for used in usage.values())
         st.badge(f"{tokens(total)} tokens", color="gray", help="Sent and written in all calls, subagents included")
@@ -136,4 +137,4 @@ def _branch(branches: list[Branch]) -> Branch:
 
 def _ends(branch: Branch) -> str:
     prompts = [item for step in branch.steps for item in step.items if item.kind == "user"]
-    return f"ends with “{short(' '.join(prompts[-1].text.split()), 40)}”" if prompts else "nothing said by the user"
+    return f"ends with “{quotable(prompts[-1].text, 40)}”" if prompts else "nothing said by the user"

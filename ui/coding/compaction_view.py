@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from memory_core.coding.coding_session import Branch, CodingSession, Window
-from memory_core.coding.statement_fates import Fate, Statement, statements_at
+from memory_core.coding.statement_fates import Fate, Statement, has_summary, statements_at
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import count, tokens
 from ui.coding import keeping, phrase_view
@@ -92,12 +92,12 @@ def _numbers(branch: Branch, window: Window) -> None:
         st.metric("Call", f"{before.calls[-1].number if before.calls else 0:,}", help="Last call before it")
         st.metric("Asked for by", {"auto": "the program", "manual": "the user"}.get(boundary.trigger, "–"))
     # Programs were seen to write a boundary and fail before its summary.
-    summary = window.of("summary")
-    if not summary:
-        st.warning("The file has no summary of this compaction: all that was said before it is gone from the prompt.")
+    if not has_summary(window):
+        st.warning("The file has no readable summary of this compaction, so what it kept is unknown.")
         return
-    words = sum(item.characters for item in summary)
-    with st.expander(f"Summary, {tokens(words)} characters", key=f"code__summary_{window.number}"):
+    summary = window.of("summary")
+    characters = sum(item.characters for item in summary)
+    with st.expander(f"Summary, {tokens(characters)} characters", key=f"code__summary_{window.number}"):
         for item in summary:
             for paragraph in filter(str.strip, item.text.splitlines()):
                 st.markdown(quoted(paragraph, 2_000))

@@ -7,10 +7,12 @@ import streamlit as st
 from memory_core.coding.coding_session import Branch
 from memory_core.coding.memory_files import MemoryFile, Suggestion, memory_files, suggestion
 from memory_core.tokens import default_counter
+from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, tokens
-from ui.coding.quoting import quoted, zone
+from ui.coding.quoting import quoted
 from ui.parts.components import error_inside
+from ui.tab import appearance
 
 
 def files_of(opened: OpenSession) -> list[MemoryFile]:
@@ -35,11 +37,10 @@ def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
         file, quote, version = line.already
         st.warning(f"{plain(file.name)} says it already: {quoted(quote, 200)}", icon=":material/info:")
         if version.written is not None and version.written.at is not None:
-            st.markdown(
-                f":gray[Since {ago(version.written.at, time(), zone())}: {quoted(version.written.note or '', 120)}]"
-            )
+            since, note = ago(version.written.at, time(), appearance.zone()), quoted(version.written.note or "", 120)
+            st.markdown(f":gray[Since {since}: {note}]")
     st.markdown(f"A line for **{plain(line.name)}**:")
-    st.code(line.line, language=None, wrap_lines=True)
+    st.code(mask_keys(line.line), language=None, wrap_lines=True)
     st.markdown(_cost(line))
     st.markdown(":small[:gray[Copy it: nothing is ever written into your project.]]")
 

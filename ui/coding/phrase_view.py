@@ -5,6 +5,7 @@ import streamlit as st
 from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.session_answers import trail_stages
 from memory_core.coding.statement_fates import follow_phrase
+from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.figures.coding_figures import strip_figure
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import OBSERVED, conclusion, stage_name, stage_text
@@ -64,7 +65,9 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
 
 
 def follow_button(text: str, key: str) -> None:
-    """Draw the button that follows a statement in this view."""
+    """Draw the button that follows a statement here; none for one with a key, which the address would show."""
+    if mask_keys(text) != text:
+        return
     st.button(
         "Follow",
         icon=":material/route:",

@@ -10,12 +10,11 @@ import streamlit as st
 
 from memory_core.coding.listing import Overview
 from memory_core.coding.project import by_project_and_day
-from memory_core.tracing.showing.replacements import mask_keys
+from memory_core.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import coding_sessions
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
-from ui.coding.quoting import zone
 from ui.parts.components import choose_view, empty, filled_rows, heading, unseen_heading
-from ui.tab import live, state
+from ui.tab import appearance, live, state
 
 CODE = "code"
 """URL parameter with the id of the session that is shown."""
@@ -89,14 +88,14 @@ def _table(overviews: Sequence[Overview]) -> None:
 def _row(one: Overview) -> dict[str, Any]:
     now = time()
     return {
-        "Session": mask_keys(one.title) or one.path.stem,
+        "Session": one.title or one.path.stem,
         "Project": one.project,
         "Compactions": one.compactions,
         # A part of the tokens would look like all of them.
         "Tokens": one.tokens if one.read else None,
         "Cost": one.cost,
         "Calls": one.calls,
-        "Written": "live" if one.is_live(now) else ago(one.changed, now, zone()),
+        "Written": "live" if one.is_live(now) else ago(one.changed, now, appearance.zone()),
         "Program": one.problem or one.program,
     }
 
@@ -149,7 +148,7 @@ def _losses(overviews: Sequence[Overview]) -> None:
     st.dataframe(
         [
             {
-                "Statement": short(mask_keys(row.text), 200),
+                "Statement": quotable(row.text, 200),
                 "Rule": "rule" if row.is_rule else "",
                 "Compactions": row.fates.total(),
                 "Lost": row.lost,

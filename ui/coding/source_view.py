@@ -12,8 +12,9 @@ from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, short, size, tokens
 from ui.coding.keeping import files_of
-from ui.coding.quoting import quoted, zone
+from ui.coding.quoting import quoted
 from ui.parts.components import empty, heading
+from ui.tab import appearance
 
 MAX_BAD_LINES, MAX_CONFLICTS, MAX_VERSIONS, MAX_LINES = 20, 20, 10, 200
 
@@ -124,7 +125,7 @@ def _file(file: MemoryFile, number: int) -> None:
             written = version.written
             if written is not None and written.at is not None:
                 note = quoted(written.note or "", 160)
-                st.markdown(f":small[:gray[{ago(written.at, time(), zone())}: {note}]]")
+                st.markdown(f":small[:gray[{ago(written.at, time(), appearance.zone())}: {note}]]")
         if file.note:
             st.markdown(f":small[:gray[{plain(file.note)}]]")
         for line in filter(str.strip, file.text.splitlines()[:MAX_LINES]):

@@ -5,7 +5,6 @@ process. When the first request to a new server is a deep link, it runs that pag
 detects this and restarts the run inside the app.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType, MappingProxyType
@@ -13,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import streamlit as st
 
+from memory_core.access import acting_person
+from memory_core.errors import AccessError
+from memory_inspector.reading.coding_homes import offered
 from memory_inspector.wording.formatting import short, tokens
 from ui.tab import state
 
@@ -64,9 +66,6 @@ MENU: Mapping[str, Mapping[str, str]] = {
 }
 """The pages by group, named as their files, each with its icon."""
 
-CODING = "MEMORY_INSPECTOR_CODE"
-"""Environment variable that is set where the app shows sessions of coding agents on this machine."""
-
 TITLES: Mapping[str, str] = {"trace": "Where did it go?", "code": "Coding agents"}
 """Titles of pages that differ from their file's name."""
 
@@ -82,8 +81,17 @@ def icon(page: str) -> str:
 
 
 def reads_coding_agents() -> bool:
-    """Return whether this server was started to show sessions of coding agents."""
-    return bool(os.environ.get(CODING))
+    """Return whether this visitor sees sessions of coding agents: where people sign in, only owners without a tenant.
+
+    The sessions are those of whoever runs the server.
+    """
+    if not offered():
+        return False
+    try:
+        person = acting_person()
+    except AccessError:
+        return False
+    return person is None or (person.may("owner") and not person.tenant)
 
 
 def build_pages() -> Mapping[str, Sequence["Page"]]:

@@ -3,9 +3,7 @@
 import json
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import streamlit as st
 
@@ -46,7 +44,7 @@ from memory_inspector.wording.terms import marked
 from memory_inspector.wording.unit_names import TURN
 from ui.lab import tried_variants
 from ui.parts.components import error_inside, heading
-from ui.tab import nav, state
+from ui.tab import appearance, nav, state
 from ui.tab.view import View
 from ui.timeline.opened import close
 
@@ -58,12 +56,6 @@ MAX_ROWS = 7
 
 MAX_CHARACTERS = 2_000
 """Maximum characters of a text shown in full."""
-
-
-def zone() -> tzinfo:
-    """The user's time zone; UTC until the browser reports one."""
-    name = st.context.timezone
-    return ZoneInfo(name) if name else UTC
 
 
 @st.dialog("What happened", width=440, position="right", icon=":material/timeline:", on_dismiss=close)
@@ -80,7 +72,7 @@ def event_drawer(view: View, position: int) -> None:
     words = words_in_log(view.memory).words([record], view.memory)
     line = describe(event, words)
     who = by_whom(record, in_full=True)
-    when = ago(record.at, time.time(), zone())
+    when = ago(record.at, time.time(), appearance.zone())
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
     _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
     _draw_omitted(view, record)

@@ -15,8 +15,8 @@ from memory_inspector.wording.formatting import ago, count, short, tokens
 from ui.lab.tried_variants import struck_in
 from ui.parts.components import filled, filled_rows, unseen_heading
 from ui.parts.struck import crossed_out, greyed
+from ui.tab import appearance
 from ui.tab.view import View
-from ui.timeline.event_drawer import zone
 from ui.timeline.opened import LIST, take_row
 
 PAGE_ROWS = 100
@@ -86,7 +86,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 
 
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
-    now, clock = time.time(), zone()
+    now, clock = time.time(), appearance.zone()
     lines = timeline.lines(records, view.memory)
     # Only agents elsewhere report searches: without one there is nothing to compare.
     omitted = view.memory.trace.omitted_results(records, upto=view.position) if view.attached else {}
