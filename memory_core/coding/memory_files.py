@@ -20,7 +20,7 @@ from memory_core.coding.coding_session import Branch, Call, CodingSession
 from memory_core.coding.context_parts import Count
 from memory_core.coding.listing import homes
 from memory_core.coding.prices import cost_of
-from memory_core.coding.statement_fates import SplitText, Wanted
+from memory_core.coding.statement_fates import SearchedPhrase, SplitText
 from memory_core.coding.transcript import Item, Usage, as_text
 from memory_core.interop.git_history import Repository, read_history
 from memory_core.interop.notes import MAX_NOTE_BYTES, MAX_NOTES, note_text, note_versions, repository_above
@@ -344,7 +344,7 @@ def suggestion(
 
     The file of a project that has none is the program's usual one.
     """
-    wanted = Wanted(statement)
+    wanted = SearchedPhrase(statement)
     line = f"- {re.sub('^[-*+] ', '', wanted.text)}"
     tokens, calls = count(f"{line}\n"), _calls_after(wanted, branch)
     read = {model: Usage(cache_read=n * tokens) for model, n in Counter(call.step.model for call in calls).items()}
@@ -355,7 +355,7 @@ def suggestion(
     return Suggestion(line, name, tokens, len(calls), cost_of(read), already)
 
 
-def _calls_after(wanted: Wanted, branch: Branch) -> list[Call]:
+def _calls_after(wanted: SearchedPhrase, branch: Branch) -> list[Call]:
     for window in branch.windows:
         for place, item in enumerate(window.items):
             if item.kind == "user" and wanted.word_for_word(item.text):
@@ -364,7 +364,7 @@ def _calls_after(wanted: Wanted, branch: Branch) -> list[Call]:
     return []
 
 
-def _already(wanted: Wanted, file: MemoryFile) -> tuple[MemoryFile, str, TextVersion] | None:
+def _already(wanted: SearchedPhrase, file: MemoryFile) -> tuple[MemoryFile, str, TextVersion] | None:
     quote = _quote(wanted, file.text)
     # Most versions have the same sentence, which is found faster than its stems.
     saying = takewhile(
@@ -373,7 +373,7 @@ def _already(wanted: Wanted, file: MemoryFile) -> tuple[MemoryFile, str, TextVer
     return (file, quote, list(saying)[-1]) if quote else None
 
 
-def _quote(wanted: Wanted, text: str) -> str:
+def _quote(wanted: SearchedPhrase, text: str) -> str:
     """Return the sentence of a text that has the words, or all stems, without contradicting them; else nothing."""
     plain, rule = _plain(text), _Rule(wanted.text)
     exact = (one for one in sentences(plain) if wanted.word_for_word(one)) if wanted.word_for_word(plain) else ()

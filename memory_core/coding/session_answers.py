@@ -8,7 +8,7 @@ from typing import Any
 from memory_core.coding.coding_session import Branch, Call, CodingSession, Window
 from memory_core.coding.listing import Overview
 from memory_core.coding.lost_statements import lost_statements, nearest_said
-from memory_core.coding.statement_fates import Sighting, Trail, follow_phrase, has_summary
+from memory_core.coding.statement_fates import Occurrence, PhraseTrail, follow_phrase, has_summary
 from memory_core.coding.transcript import Boundary, Item, quotable
 from memory_core.errors import MessageError
 from memory_core.tracing.values import Verdict
@@ -18,7 +18,7 @@ MAX_LOSSES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class TrailStage:
+class PhraseStage:
     """A stage of a phrase's way through a session; all are observed, as no program records what it left out."""
 
     name: str
@@ -27,37 +27,41 @@ class TrailStage:
     values: Mapping[str, Any]
 
 
-def trail_stages(trail: Trail) -> Iterator[TrailStage]:
+def phrase_stages(trail: PhraseTrail) -> Iterator[PhraseStage]:
     """Yield the stages of a phrase in their order, window by window."""
-    yield TrailStage("said", "passed" if trail.sightings else "lost", _seen(trail.sightings))
-    crossings = {crossing.window.number: crossing for crossing in trail.crossings}
+    yield PhraseStage("said", "passed" if trail.occurrences else "lost", _seen(trail.occurrences))
+    fates = {compaction.window.number: compaction for compaction in trail.fates}
     calls = [call for call, _ in trail.in_prompt]
-    for number in sorted({call.window.number for call in calls} | crossings.keys()):
-        if crossing := crossings.get(number):
-            about = _compaction(crossing.window, calls)
-            held = crossing.fate in ("kept", "reworded")
+    for number in sorted({call.window.number for call in calls} | fates.keys()):
+        if compaction := fates.get(number):
+            about = _compaction(compaction.window, calls)
+            held = compaction.fate in ("kept", "reworded")
             # A summary that cannot be read proves no loss.
             verdict: Verdict = "passed" if held else "lost" if about["readable"] else "unknown"
-            near = {"nearest": quotable(crossing.quote), "shared": crossing.shared, "stems": len(trail.wanted.stems)}
-            yield TrailStage("compaction", verdict, {**about, "fate": crossing.fate, **near})
-            if crossing.again:
-                yield TrailStage("again", "passed", _seen(crossing.again))
+            near = {
+                "nearest": quotable(compaction.quote),
+                "shared": compaction.shared,
+                "stems": len(trail.wanted.stems),
+            }
+            yield PhraseStage("compaction", verdict, {**about, "fate": compaction.fate, **near})
+            if compaction.again:
+                yield PhraseStage("again", "passed", _seen(compaction.again))
         # Within a window a prompt loses only results of tools that are cleared.
         runs = groupby((one for one in trail.in_prompt if one[0].window.number == number), lambda one: one[1])
         if sent := [[call.number for call, _ in run] for has, run in runs if has]:
-            yield TrailStage("sent", "passed", {"calls": [(run[0], run[-1]) for run in sent]})
-    elsewhere: Mapping[str, tuple[Verdict, Sequence[tuple[object, Sighting]]]] = {
-        "subagents": ("passed", [(sighting.item.lane, sighting) for sighting in trail.subagents]),
+            yield PhraseStage("sent", "passed", {"calls": [(run[0], run[-1]) for run in sent]})
+    elsewhere: Mapping[str, tuple[Verdict, Sequence[tuple[object, Occurrence]]]] = {
+        "subagents": ("passed", [(occurrence.item.lane, occurrence) for occurrence in trail.subagents]),
         "other_branches": ("not_reached", trail.other_branches),
     }
     for name, (verdict, seen) in elsewhere.items():
         if seen:
             names = list(dict.fromkeys(str(place) for place, _ in seen))
-            yield TrailStage(name, verdict, {"names": names, **_seen([sighting for _, sighting in seen])})
+            yield PhraseStage(name, verdict, {"names": names, **_seen([occurrence for _, occurrence in seen])})
     # What was said after the last call is in the next prompt.
-    waits = not calls or bool(trail.sightings and trail.sightings[-1].call is None)
+    waits = not calls or bool(trail.occurrences and trail.occurrences[-1].call is None)
     verdict = "passed" if trail.reached else "waiting" if waits else "lost"
-    yield TrailStage("last_call", verdict, {"call": calls[-1].number if calls else None})
+    yield PhraseStage("last_call", verdict, {"call": calls[-1].number if calls else None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Followed:
     """A phrase that was followed through the latest branch of a session."""
 
     overview: Overview
-    trail: Trail
+    trail: PhraseTrail
     nearest: tuple[Item, str, int] | None
     """If the branch lacks it: the item and sentence that share most stems with it, and their number."""
 
@@ -77,7 +81,7 @@ class Followed:
             "known": "observed",  # in the sense of a trace: no program reports what it left out
             "in_last_prompt": self.trail.reached,
             "stages": [
-                {"stage": stage.name, "verdict": stage.verdict, **stage.values} for stage in trail_stages(self.trail)
+                {"stage": stage.name, "verdict": stage.verdict, **stage.values} for stage in phrase_stages(self.trail)
             ],
             "nearest": self.nearest and {**_item(self.nearest[0]), "sentence": quotable(self.nearest[1])},
         }
@@ -94,7 +98,7 @@ def follow_in(overview: Overview, phrase: str) -> Followed:
         raise MessageError("Type what the agent should have known.")
     session, branch = _opened(overview)
     trail = follow_phrase(session, phrase, branch)
-    return Followed(overview, trail, None if trail.sightings else nearest_said(session, trail.wanted, branch))
+    return Followed(overview, trail, None if trail.occurrences else nearest_said(session, trail.wanted, branch))
 
 
 def lost_values(overview: Overview) -> dict[str, Any]:
@@ -137,10 +141,10 @@ def _compaction(window: Window, calls: Iterable[Call]) -> dict[str, Any]:
     return {**about, "readable": has_summary(window)}
 
 
-def _seen(sightings: Sequence[Sighting]) -> dict[str, Any]:
+def _seen(occurrences: Sequence[Occurrence]) -> dict[str, Any]:
     """Return the first item that has a phrase, and the number of others; nothing without any."""
-    others = len({(one.item.lane, one.item.line, one.item.part) for one in sightings}) - 1
-    return {**_item(sightings[0].item), "call": sightings[0].call, "others": others} if sightings else {}
+    others = len({(one.item.lane, one.item.line, one.item.part) for one in occurrences}) - 1
+    return {**_item(occurrences[0].item), "call": occurrences[0].call, "others": others} if occurrences else {}
 
 
 def _item(item: Item) -> dict[str, Any]:

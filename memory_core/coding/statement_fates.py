@@ -43,7 +43,7 @@ def _run(text: str) -> str:
     return f" {' '.join(words(text))} "
 
 
-class Wanted:
+class SearchedPhrase:
     """A phrase that is looked for in many texts."""
 
     def __init__(self, phrase: str) -> None:
@@ -100,7 +100,7 @@ class _Texts:
             for word in _ascii_words(text):
                 self._having.setdefault(word, set()).add(place)
 
-    def first(self, wanted: Wanted) -> int | None:
+    def first(self, wanted: SearchedPhrase) -> int | None:
         """Return the place of the first text that has a phrase word for word; None if none has."""
         having = sorted((self._having.get(word, set()) for word in wanted.ascii_words), key=len)
         for place in sorted(set.intersection(*having)) if having else range(len(self._texts)):
@@ -136,7 +136,7 @@ def _split(text: str) -> SplitText:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Occurrence:
     """An item that has a phrase."""
 
     item: Item
@@ -147,7 +147,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class CompactionFate:
     """The fate of a phrase at one compaction."""
 
     window: Window
@@ -157,23 +157,23 @@ class Crossing:
     """Sentence of the summary that has it, or shares most with it."""
     shared: int = 0
     """Stems that the quoted sentence shares with the phrase."""
-    again: tuple[Sighting, ...] = ()
+    again: tuple[Occurrence, ...] = ()
     """Items after it that have the phrase."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class PhraseTrail:
     """A phrase through a session."""
 
-    wanted: Wanted
-    sightings: tuple[Sighting, ...]
+    wanted: SearchedPhrase
+    occurrences: tuple[Occurrence, ...]
     """In the session's own lane."""
-    crossings: tuple[Crossing, ...]
+    fates: tuple[CompactionFate, ...]
     """The compactions after it was first said."""
     in_prompt: tuple[tuple[Call, bool], ...]
     """Each call of the branch, and True if it was sent the phrase."""
-    subagents: tuple[Sighting, ...] = ()
-    other_branches: tuple[tuple[int, Sighting], ...] = ()
+    subagents: tuple[Occurrence, ...] = ()
+    other_branches: tuple[tuple[int, Occurrence], ...] = ()
     """Items that stand only in other branches, with the number of the branch."""
     unread: int = 0
     """Compactions whose summary is not in the file, or is encrypted: what they kept is unknown."""
@@ -184,15 +184,15 @@ class Trail:
         return bool(self.in_prompt) and self.in_prompt[-1][1]
 
 
-def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = None) -> Trail:
+def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = None) -> PhraseTrail:
     """Follow a phrase over a branch, by default the latest, and look for it in subagents and other branches."""
     lane = session.main
     branches = lane.branches
     branch = branch or (branches[0] if branches else Branch(1, (), (Window(0),)))
-    wanted = Wanted(phrase)
-    by_window = [_sightings(window, wanted, lane) for window in branch.windows]
+    wanted = SearchedPhrase(phrase)
+    by_window = [_occurrences(window, wanted, lane) for window in branch.windows]
     subagents = tuple(
-        Sighting(item, None)
+        Occurrence(item, None)
         for other in session.lanes.values()
         # The agent by which Claude Code compacts answers with the summary, which the session has.
         if not other.name.startswith("acompact-")
@@ -210,11 +210,11 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
         steps = [step for step in other.steps if step.id not in done]
         done.update(step.id for step in steps)
         having = (item for step in steps for item in step.items if wanted.word_for_word(_searched(lane, item)))
-        elsewhere += [(other.number, Sighting(item, None)) for item in having]
-    return Trail(
+        elsewhere += [(other.number, Occurrence(item, None)) for item in having]
+    return PhraseTrail(
         wanted,
-        tuple(sighting for seen in by_window for sighting in seen.values()),
-        tuple(_crossings(branch, by_window, wanted, subagents, lane)),
+        tuple(occurrence for seen in by_window for occurrence in seen.values()),
+        tuple(_fates(branch, by_window, wanted, subagents, lane)),
         tuple(in_prompt),
         subagents,
         tuple(elsewhere),
@@ -222,9 +222,9 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
     )
 
 
-def _sightings(window: Window, wanted: Wanted, lane: Lane) -> dict[int, Sighting]:
+def _occurrences(window: Window, wanted: SearchedPhrase, lane: Lane) -> dict[int, Occurrence]:
     """Return the items of a window that have a phrase, by their place."""
-    sightings = {}
+    occurrences = {}
     for place, item in enumerate(window.items):
         exact = wanted.word_for_word(_searched(lane, item))
         # Other words count where a text stands for what was said before; elsewhere they may be about anything.
@@ -232,26 +232,26 @@ def _sightings(window: Window, wanted: Wanted, lane: Lane) -> dict[int, Sighting
         if exact or other:
             before = window.calls_before(place)
             call = window.calls[before].number if before < len(window.calls) else None
-            sightings[place] = Sighting(item, call, other)
-    return sightings
+            occurrences[place] = Occurrence(item, call, other)
+    return occurrences
 
 
-def _crossings(
+def _fates(
     branch: Branch,
-    by_window: Sequence[Mapping[int, Sighting]],
-    wanted: Wanted,
-    subagents: Sequence[Sighting],
+    by_window: Sequence[Mapping[int, Occurrence]],
+    wanted: SearchedPhrase,
+    subagents: Sequence[Occurrence],
     lane: Lane,
-) -> Iterator[Crossing]:
+) -> Iterator[CompactionFate]:
     for number, window in enumerate(branch.windows):
         if window.boundary is None or not any(by_window[:number]):
             continue
         stays = any(place < window.carried for place in by_window[number])
-        seen = [sighting for place, sighting in by_window[number].items() if place >= window.carried]
+        seen = [occurrence for place, occurrence in by_window[number].items() if place >= window.carried]
         in_summary = [s for s in seen if s.item.kind == "summary"]
         again = tuple(s for s in seen if s.item.kind != "summary")
         quote, shared = wanted.nearest(_summary(lane, window))
-        if stays or any(not sighting.in_other_words for sighting in in_summary):
+        if stays or any(not occurrence.in_other_words for occurrence in in_summary):
             fate: Fate = "kept"
         elif in_summary:
             fate, quote = "reworded", in_summary[0].in_other_words
@@ -264,7 +264,7 @@ def _crossings(
             after = window.boundary.at or 0
             later = any((s.item.at or 0) >= after for s in subagents)
             fate = "subagent" if later else "gone"
-        yield Crossing(window, fate, quote, shared, again)
+        yield CompactionFate(window, fate, quote, shared, again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ def statements_at(
         for sentence in sentences(lane.whole(item)):
             key = " ".join(words(sentence))
             if key not in statements and key.count(" ") >= MIN_WORDS - 1:
-                wanted = Wanted(sentence)
+                wanted = SearchedPhrase(sentence)
                 # Items after the compaction in their order: the first that has it decides.
                 first = texts.first(wanted)
                 statements[key] = _statement(
@@ -311,7 +311,7 @@ def statements_at(
 
 
 def _statement(
-    sentence: str, wanted: Wanted, item: Item, summary: SplitText, window: Window, place: int | None
+    sentence: str, wanted: SearchedPhrase, item: Item, summary: SplitText, window: Window, place: int | None
 ) -> Statement:
     """Return a statement with its fate; `place` is that of the first item of the window that has it."""
     is_rule = bool(_RULE.search(sentence))

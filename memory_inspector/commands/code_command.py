@@ -17,7 +17,7 @@ from memory_core.coding.listing import Listing, Overview, home_of_file, homes
 from memory_core.coding.session_answers import follow_in
 from memory_core.errors import ConfigError
 from memory_inspector.reading.coding_homes import CLAUDE, CODEX, FILE, OFFERED
-from memory_inspector.wording.coding_text import sessions_table, trail_text
+from memory_inspector.wording.coding_text import followed_text, sessions_table
 
 SESSION = "latest, a .jsonl file, or the beginning of a session's id"
 
@@ -56,7 +56,7 @@ def _code(options: argparse.Namespace, start: Callable[[argparse.Namespace], int
 
 def _why(options: argparse.Namespace) -> int:
     followed = follow_in(_session(options), options.phrase)
-    print(json.dumps(followed.values(), ensure_ascii=False, indent=2) if options.json else trail_text(followed))
+    print(json.dumps(followed.values(), ensure_ascii=False, indent=2) if options.json else followed_text(followed))
     return 0 if followed.trail.reached else 1
 
 

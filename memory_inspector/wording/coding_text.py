@@ -5,8 +5,8 @@ from itertools import takewhile
 from typing import Any
 
 from memory_core.coding.listing import Overview
-from memory_core.coding.session_answers import Followed, TrailStage, trail_stages
-from memory_core.coding.statement_fates import Trail, has_summary
+from memory_core.coding.session_answers import Followed, PhraseStage, phrase_stages
+from memory_core.coding.statement_fates import PhraseTrail, has_summary
 from memory_core.coding.transcript import quotable
 from memory_core.text import listed
 from memory_core.tracing.values import MARKS
@@ -29,10 +29,10 @@ SOURCES = {
 TRIGGERS = {"auto": "automatic", "manual": "asked for"}
 
 
-def trail_text(followed: Followed) -> str:
+def followed_text(followed: Followed) -> str:
     """Return a followed phrase for a terminal: conclusion, session, a line for each stage, kind of evidence."""
     one, trail, nearest = followed.overview, followed.trail, followed.nearest
-    stages = [(MARKS[stage.verdict], stage_name(stage), stage_text(stage)) for stage in trail_stages(trail)]
+    stages = [(MARKS[stage.verdict], stage_name(stage), stage_text(stage)) for stage in phrase_stages(trail)]
     width = max(len(name) for _, name, _ in stages)
     counts = f"{count(one.calls, 'call')}, {count(one.compactions, 'compaction')}"
     place = f"{one.program}, {printable(one.project)}, {quote(one.title)}: {counts}."
@@ -44,29 +44,29 @@ def trail_text(followed: Followed) -> str:
     return "\n".join([*lines, "", OBSERVED])
 
 
-def conclusion(trail: Trail) -> str:
+def conclusion(trail: PhraseTrail) -> str:
     """Return in one sentence whether the last prompt has a phrase, or what lost it."""
-    if not trail.sightings:
+    if not trail.occurrences:
         return "Never said in this branch."
     if trail.reached:
         return "In the last prompt."
-    if trail.sightings[-1].call is None:
+    if trail.occurrences[-1].call is None:
         return "Not in the last prompt, but said after it."
     # The first of the compactions since which it is gone; if there is none, a result of a tool was cleared.
-    gone = list(takewhile(lambda crossing: crossing.fate in ("gone", "subagent"), reversed(trail.crossings)))
+    gone = list(takewhile(lambda compaction: compaction.fate in ("gone", "subagent"), reversed(trail.fates)))
     if not gone:
         return "Not in the last prompt: the result with it was cleared."
     how = "lost" if has_summary(gone[-1].window) else "perhaps lost"
     return f"Not in the last prompt: {how} at compaction {gone[-1].window.number}."
 
 
-def stage_name(stage: TrailStage) -> str:
+def stage_name(stage: PhraseStage) -> str:
     """Return a stage's name: `Compaction 2`, `Last call`."""
     number = f" {stage.values['number']}" if stage.name == "compaction" else ""
     return stage.name.replace("_", " ").capitalize() + number
 
 
-def stage_text(stage: TrailStage) -> str:
+def stage_text(stage: PhraseStage) -> str:
     """Return what happened at a stage as a sentence."""
     values = stage.values
     match stage.name:

@@ -122,8 +122,8 @@ def judged():
         session = CodingSession(shared(f"claude-code/{name}.jsonl"), ClaudeCodeReader)
         session.follow()
         for phrase in judge.phrases(PHRASES, SEED):
-            (crossing,) = follow_phrase(session, phrase).crossings
-            result.append((phrase, crossing.fate, judge.fate(phrase), judge.in_one_sentence(phrase)))
+            (compaction,) = follow_phrase(session, phrase).fates
+            result.append((phrase, compaction.fate, judge.fate(phrase), judge.in_one_sentence(phrase)))
     return result
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.statement_fates import SplitText, Wanted, follow_phrase, statements_at
+from memory_core.coding.statement_fates import SearchedPhrase, SplitText, follow_phrase, statements_at
 from memory_core.text import words
 
 RULE = "Never push to the main branch."
@@ -28,8 +28,8 @@ def session_of(lines, tmp_path) -> CodingSession:
 
 
 def fate(session, phrase=RULE):
-    (crossing,) = follow_phrase(session, phrase).crossings
-    return crossing.fate
+    (compaction,) = follow_phrase(session, phrase).fates
+    return compaction.fate
 
 
 def statement(session, kinds=("user",), number=0):
@@ -116,14 +116,14 @@ def test_the_sentence_of_the_summary_is_quoted(tmp_path):
     reworded(lines, None)
     session = session_of(lines, tmp_path)
     sentence = "The main branch is one that the agent must never be pushing to."
-    assert statement(session).quote == follow_phrase(session, RULE).crossings[0].quote == sentence
+    assert statement(session).quote == follow_phrase(session, RULE).fates[0].quote == sentence
 
 
 def test_of_what_is_gone_the_nearest_sentence_is_quoted(tmp_path):
     lines = before()
     lines.compact("Tests pass. The main page is done. It has a branch of a tree.")
-    (crossing,) = follow_phrase(session_of(lines, tmp_path), RULE).crossings
-    assert (crossing.fate, crossing.quote, crossing.shared) == ("gone", "The main page is done.", 1)
+    (compaction,) = follow_phrase(session_of(lines, tmp_path), RULE).fates
+    assert (compaction.fate, compaction.quote, compaction.shared) == ("gone", "The main page is done.", 1)
 
 
 def test_half_of_a_statement_in_the_summary_does_not_keep_it(tmp_path):
@@ -166,7 +166,7 @@ def test_a_summary_in_another_language_keeps_nothing_word_for_word(tmp_path):
     ],
 )
 def test_case_punctuation_and_spelling_of_characters_make_no_difference(phrase, text, tmp_path):
-    assert Wanted(phrase).word_for_word(text)
+    assert SearchedPhrase(phrase).word_for_word(text)
     lines = before(phrase)
     lines.compact(SUMMARY)
     lines.user(text)
@@ -176,23 +176,23 @@ def test_case_punctuation_and_spelling_of_characters_make_no_difference(phrase, 
 
 @pytest.mark.parametrize(("phrase", "text"), [("push to main", "push to mainland"), ("a quay", "qua y")])
 def test_half_a_word_is_another_word(phrase, text):
-    assert not Wanted(phrase).word_for_word(text)
+    assert not SearchedPhrase(phrase).word_for_word(text)
 
 
 @given(st.text("ab ß'’_1,.-ſﬁİ港\n", max_size=8), st.text("abSß'’_1,.-ſﬁİ港 \n", max_size=24))
 def test_a_phrase_is_in_a_text_if_its_words_are(phrase, text):
     expected = f" {' '.join(words(phrase))} " in f" {' '.join(words(text))} " if words(phrase) else None
-    assert expected in (None, Wanted(phrase).word_for_word(text))
+    assert expected in (None, SearchedPhrase(phrase).word_for_word(text))
 
 
 def test_a_phrase_without_words_is_compared_as_it_is():
-    assert Wanted("=> {").word_for_word("x => { }")
-    assert not Wanted("=> {").word_for_word("x => }")
-    assert not Wanted("  ").word_for_word("anything")
+    assert SearchedPhrase("=> {").word_for_word("x => { }")
+    assert not SearchedPhrase("=> {").word_for_word("x => }")
+    assert not SearchedPhrase("  ").word_for_word("anything")
 
 
 def test_a_single_word_is_never_in_other_words():
-    assert not Wanted("pushing").in_other_words(SplitText("They push."))
+    assert not SearchedPhrase("pushing").in_other_words(SplitText("They push."))
 
 
 # -- where it stands ------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_phrase_is_in_the_prompts_that_were_sent_it(tmp_path):
     lines.answer("Noted.", prompt=1_000)
     trail = follow_phrase(session_of(lines, tmp_path), RULE)
     assert [(c.number, is_there) for c, is_there in trail.in_prompt] == [(1, False), (2, True), (3, False), (4, True)]
-    assert [sighting.call for sighting in trail.sightings] == [2, 4]
+    assert [occurrence.call for occurrence in trail.occurrences] == [2, 4]
     assert trail.reached
 
 
@@ -235,11 +235,11 @@ def test_a_phrase_of_another_branch_is_named_with_it(tmp_path):
     lines.compact(SUMMARY)
     session = session_of(lines, tmp_path)
     trail = follow_phrase(session, RULE)
-    assert (trail.sightings, trail.crossings) == ((), ())
-    ((number, sighting),) = trail.other_branches
-    assert (number, sighting.item.text) == (2, RULE)
+    assert (trail.occurrences, trail.fates) == ((), ())
+    ((number, occurrence),) = trail.other_branches
+    assert (number, occurrence.item.text) == (2, RULE)
     own = follow_phrase(session, RULE, session.main.branches[1])
-    assert (len(own.sightings), own.other_branches) == (1, ())
+    assert (len(own.occurrences), own.other_branches) == (1, ())
 
 
 def test_two_compactions_are_two_crossings(tmp_path):
@@ -250,15 +250,15 @@ def test_two_compactions_are_two_crossings(tmp_path):
     lines.user("Go on.")
     lines.compact(f"{SUMMARY} {RULE}")
     trail = follow_phrase(session_of(lines, tmp_path), RULE)
-    assert [crossing.fate for crossing in trail.crossings] == ["kept", "gone", "kept"]
-    assert [crossing.window.number for crossing in trail.crossings] == [1, 2, 3]
+    assert [compaction.fate for compaction in trail.fates] == ["kept", "gone", "kept"]
+    assert [compaction.window.number for compaction in trail.fates] == [1, 2, 3]
 
 
 def test_what_was_first_said_after_a_compaction_did_not_cross_it(tmp_path):
     lines = before("Build it.")
     lines.compact(SUMMARY)
     lines.user(RULE)
-    assert follow_phrase(session_of(lines, tmp_path), RULE).crossings == ()
+    assert follow_phrase(session_of(lines, tmp_path), RULE).fates == ()
 
 
 @pytest.mark.parametrize("end", ["tail", "elsewhere"])
@@ -284,8 +284,8 @@ def test_what_a_replaced_history_repeats_is_kept(tmp_path):
     lines.user("Build a page.")
     lines.compacted(summary, [message("user", RULE), message("user", summary)])
     session = session_of(lines, tmp_path)
-    assert [crossing.fate for crossing in follow_phrase(session, RULE).crossings] == ["kept", "kept"]
-    assert [c.fate for c in follow_phrase(session, "Build a page.").crossings] == ["said_again", "gone"]
+    assert [compaction.fate for compaction in follow_phrase(session, RULE).fates] == ["kept", "kept"]
+    assert [c.fate for c in follow_phrase(session, "Build a page.").fates] == ["said_again", "gone"]
     assert [statement(session, number=number).fate for number in (0, 1)] == ["kept", "kept"]
 
 
@@ -303,7 +303,7 @@ def test_summaries_that_cannot_be_read_are_counted(tmp_path):
 
 def test_an_empty_session_has_no_trail(tmp_path):
     trail = follow_phrase(session_of(ClaudeCode(), tmp_path), RULE)
-    assert (trail.sightings, trail.crossings, trail.in_prompt, trail.reached) == ((), (), (), False)
+    assert (trail.occurrences, trail.fates, trail.in_prompt, trail.reached) == ((), (), (), False)
 
 
 # -- lists of statements --------------------------------------------------------------------------------

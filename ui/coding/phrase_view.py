@@ -3,7 +3,7 @@
 import streamlit as st
 
 from memory_core.coding.coding_session import Branch, CodingSession
-from memory_core.coding.session_answers import trail_stages
+from memory_core.coding.session_answers import phrase_stages
 from memory_core.coding.statement_fates import follow_phrase
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.figures.coding_figures import strip_figure
@@ -44,10 +44,10 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         return
     trail = opened.once(("phrase", branch.number, phrase), lambda: follow_phrase(session, phrase, branch))
     # What nobody said cannot be kept.
-    lost = bool(trail.sightings) and not trail.reached
+    lost = bool(trail.occurrences) and not trail.reached
     ended = conclusion(trail)
     heading(plain(f"{ended[0].upper()}{ended[1:]}"), level=3)
-    if trail.in_prompt and trail.sightings:
+    if trail.in_prompt and trail.occurrences:
         compactions = [window.calls[0].number for window in branch.compactions if window.calls]
         had = [(call.number, has) for call, has in trail.in_prompt]
         chart(
@@ -55,7 +55,7 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
             key="code__strip",
             alt=f"{count(sum(has for _, has in had), 'call')} of {len(had):,} were sent it",
         )
-    for number, stage in enumerate(trail_stages(trail)):
+    for number, stage in enumerate(phrase_stages(trail)):
         with st.container(horizontal=True, gap="small", key=f"code__stage_{number}_{stage.verdict}"):
             st.markdown(f":material/{ICONS[stage.verdict]}: **{plain(stage_name(stage))}**", width=170)
             st.markdown(plain(stage_text(stage)), width="stretch")
