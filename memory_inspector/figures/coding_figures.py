@@ -1,6 +1,7 @@
 """Figures of a coding agent's session: prompts by part, the largest items, and the calls that had a phrase. Pure."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -76,10 +77,16 @@ def prompts_figure(
         showlegend=True,
         legend={"orientation": "h", "y": -0.16, "x": 0, "traceorder": "normal"},
         margin={"l": 56, "r": 8, "t": 20, "b": 8},
-        xaxis={"tickformat": ",d", "nticks": 10, "range": [0.4, max(numbers, default=1) + 0.6]},
+        xaxis=_call_axis(max(numbers, default=1)),
         yaxis={"tickformat": ",d", "nticks": 5, "range": [0, top * 1.08]},
     )
     return figure
+
+
+def _call_axis(last: int) -> dict[str, Any]:
+    """Return the axis of the calls from 1 to `last`; a few of them are numbered one by one."""
+    ticks = {"tickmode": "linear", "dtick": 1, "tick0": 1} if last < 20 else {"nticks": 10}
+    return {**ticks, "tickformat": ",d", "range": [0.4, last + 0.6]}
 
 
 def _level(figure: go.Figure, height: int, label: str, mode: Mode) -> None:
@@ -167,7 +174,7 @@ def strip_figure(in_prompt: Sequence[tuple[int, bool]], compactions: Sequence[in
         barmode="stack",
         bargap=0.08,
         margin={"l": 8, "r": 8, "t": 18, "b": 20},
-        xaxis={"tickformat": ",d", "nticks": 10, "range": [0.4, last + 0.6]},
+        xaxis=_call_axis(last),
         yaxis={"visible": False, "range": [0, 1]},
     )
     return figure

@@ -154,6 +154,6 @@ def test_the_session_that_the_command_names_is_opened_first(home, monkeypatch):
     app = opened()
     assert not app.exception
     assert f"**{RULE} {TASK}**" in joined(app)
-    button(app, "All sessions").click().run()
+    button(app, "Back to the list").click().run()
     assert not app.exception
     assert app.dataframe

@@ -64,7 +64,7 @@ def _named_by_the_command() -> str | None:
 
 
 def _back() -> None:
-    st.button("All sessions", icon=":material/arrow_back:", key="code__back", type="tertiary", on_click=_to_list)
+    st.button("Back to the list", icon=":material/arrow_back:", key="code__back", type="tertiary", on_click=_to_list)
 
 
 def _to_list() -> None:

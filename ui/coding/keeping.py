@@ -46,7 +46,10 @@ def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
 
 
 def _cost(line: Suggestion) -> str:
-    dollars = "" if line.dollars is None else f", some ${line.dollars:,.4f} from the cache"
+    dollars = ""
+    if line.dollars is not None:
+        price = f"some ${line.dollars:,.2f}" if line.dollars >= 0.01 else "less than $0.01"
+        dollars = f", {price} from the cache"
     return (
         f"{count(line.tokens, 'token')} in every call: {tokens(line.tokens * line.calls)} in the "
         f"{count(line.calls, 'call')} of this session after it was said{plain(dollars)}."

@@ -26,7 +26,8 @@ def draw_records(opened: OpenSession, session: CodingSession, branch: Branch) ->
         f"{count(lane.records, 'record')} in {size(lane.file.size)}: {tokens(lane.shown)} shown, "
         f"{tokens(lane.records - lane.shown)} left out"
     )
-    st.dataframe(list(_left_out(session)), hide_index=True, key="code__left_out")
+    if left_out := list(_left_out(session)):
+        st.dataframe(left_out, hide_index=True, key="code__left_out")
     for bad in lane.bad_lines[:MAX_BAD_LINES]:
         st.warning(f"Line {bad.line:,} {plain(bad.problem)}.")
     # Happens in files that were cut, or copied from a running session.
