@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import streamlit as st
 
-from memory_core.access import acting_person
-from memory_core.errors import AccessError
 from memory_inspector.reading.coding_homes import offered
 from memory_inspector.wording.formatting import short, tokens
 from ui.tab import state
@@ -81,12 +79,12 @@ def icon(page: str) -> str:
 
 
 def reads_coding_agents() -> bool:
-    """Return whether this visitor sees sessions of coding agents: where people sign in, only owners without a tenant.
-
-    The sessions are those of whoever runs the server.
-    """
+    """Return whether this visitor sees coding sessions: where people sign in, only owners without a tenant."""
     if not offered():
         return False
+    from memory_core.access import acting_person  # here, as the server answers before the engine is loaded
+    from memory_core.errors import AccessError
+
     try:
         person = acting_person()
     except AccessError:
