@@ -34,7 +34,7 @@ def lost_statements(session: CodingSession, branch: Branch) -> list[tuple[Statem
         if has(branch.windows[-1], wanted):
             continue
         after = [window for window in branch.windows[first.number :] if has_summary(window)]
-        gone = first if statement.fate == "gone" and first in after else None
+        gone = first if statement.fate in ("gone", "subagent") and first in after else None
         if lost := gone or next((window for window in after if not has(window, wanted)), None):
             losses.append((statement, lost))
     return sorted(losses, key=lambda loss: (not loss[0].is_rule, loss[0].item.line))

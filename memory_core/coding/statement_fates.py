@@ -8,8 +8,8 @@ What is gone may come back: somebody says it again, or a tool reads it from a fi
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from typing import Literal
 
 from memory_core.coding.coding_session import Branch, Call, CodingSession, Lane, Window
@@ -192,12 +192,7 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
     wanted = SearchedPhrase(phrase)
     by_window = [_occurrences(window, wanted, lane) for window in branch.windows]
     subagents = tuple(
-        Occurrence(item, None)
-        for other in session.lanes.values()
-        # The agent by which Claude Code compacts answers with the summary, which the session has.
-        if not other.name.startswith("acompact-")
-        for item in session.items(other, "user", "assistant", "tool_call", "tool_result", "injected")
-        if wanted.word_for_word(_searched(other, item))
+        Occurrence(item, None) for other, item in _of_subagents(session) if wanted.word_for_word(_searched(other, item))
     )
     in_prompt = [
         (call, any(call.sends(place) for place in seen))
@@ -220,6 +215,20 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
         tuple(elsewhere),
         sum(not has_summary(window) for window in branch.compactions),
     )
+
+
+def _of_subagents(session: CodingSession) -> Iterator[tuple[Lane, Item]]:
+    """Yield what was said to and by subagents, and what they read, each with its lane."""
+    for lane in session.lanes.values():
+        # The agent by which Claude Code compacts answers with the summary, which the session has.
+        if not lane.name.startswith("acompact-"):
+            for item in session.items(lane, "user", "assistant", "tool_call", "tool_result", "injected"):
+                yield lane, item
+
+
+def _is_after(item: Item, window: Window) -> bool:
+    """Return whether a subagent's item is from after a compaction: one started earlier may still work on it."""
+    return window.boundary is not None and (item.at or 0) >= (window.boundary.at or 0)
 
 
 def _occurrences(window: Window, wanted: SearchedPhrase, lane: Lane) -> dict[int, Occurrence]:
@@ -260,10 +269,7 @@ def _fates(
         elif again:
             fate = "read_again"
         else:
-            # A subagent that was started earlier may still work on it.
-            after = window.boundary.at or 0
-            later = any((s.item.at or 0) >= after for s in subagents)
-            fate = "subagent" if later else "gone"
+            fate = "subagent" if any(_is_after(s.item, window) for s in subagents) else "gone"
         yield CompactionFate(window, fate, quote, shared, again)
 
 
@@ -292,6 +298,11 @@ def statements_at(
     summary = _summary(lane, window)
     places = [place for place, item in enumerate(window.items) if item.kind != "summary"]
     texts = _Texts([_searched(lane, window.items[place]) for place in places])
+
+    @cache  # only where a statement is gone from the session: its subagents may have read much
+    def of_subagents() -> _Texts:
+        return _Texts([_searched(other, item) for other, item in _of_subagents(session) if _is_after(item, window)])
+
     statements: dict[str, Statement] = {}
     for item in branch.windows[window.number - 1].items:
         if item.kind not in kinds:
@@ -302,9 +313,11 @@ def statements_at(
                 wanted = SearchedPhrase(sentence)
                 # Items after the compaction in their order: the first that has it decides.
                 first = texts.first(wanted)
-                statements[key] = _statement(
-                    sentence, wanted, item, summary, window, None if first is None else places[first]
-                )
+                place = None if first is None else places[first]
+                statement = _statement(sentence, wanted, item, summary, window, place)
+                if statement.fate == "gone" and of_subagents().first(wanted) is not None:
+                    statement = replace(statement, fate="subagent")
+                statements[key] = statement
     return sorted(
         statements.values(), key=lambda one: (not one.is_rule, one.fate in ("kept", "reworded"), one.item.line)
     )

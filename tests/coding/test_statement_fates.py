@@ -106,9 +106,7 @@ def test_a_statement_has_the_fate_that_the_file_shows(after, expected, tmp_path)
     lines = before()
     after(lines, tmp_path / "session.jsonl")
     session = session_of(lines, tmp_path)
-    assert fate(session) == expected
-    # A list of statements does not look into subagents.
-    assert statement(session).fate == ("gone" if expected == "subagent" else expected)
+    assert fate(session) == statement(session).fate == expected
 
 
 def test_the_sentence_of_the_summary_is_quoted(tmp_path):
