@@ -3,7 +3,7 @@
 The planner decides (`planning.flush`); here its decision is applied and recorded.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection
 
@@ -104,7 +104,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     queue = w.session.queue(config.accounting)
     # Counting turns takes a query, which only a limit of turns needs.
     turns = queued_turns(w.connection, session.id) if config.queue_turns is not None else 0
-    plan = plan_under(config, queue, oldest_queued(w.connection, session.id, config.accounting), turns, trigger)
+    plan = plan_under(config, queue, _oldest(session, w), turns, trigger)
     if not plan:
         return plan
     w.session.flushes += 1
@@ -131,6 +131,11 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
         if attached.learns and attached.deliver_on == "flush":
             _queue_flushed(session, w, attached, seqs)
     return plan
+
+
+def _oldest(session: Session, w: Writing) -> Iterator[SizedMessage]:
+    # A generator, as most puts need no flush: the connection is then not used, and the message is stored with the rest.
+    yield from oldest_queued(w.connection, session.id, session.config.accounting)
 
 
 def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: Sequence[int]) -> None:

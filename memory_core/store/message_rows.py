@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 from unicodedata import normalize
 
-from sqlalchemy import Connection, LargeBinary, and_, bindparam, cast, func, insert, or_, select, true, update
+from sqlalchemy import Connection, LargeBinary, and_, bindparam, cast, func, or_, select, true, update
 
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
@@ -23,7 +23,6 @@ from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_to
 
 _m = message_table.c
 # Built once, as the others below: making a statement costs as much as running it.
-_INSERT = insert(message_table)
 _KNOWN = select(_m.id, _m.seq).where(_m.session_id == bindparam("session"), _m.id.in_(bindparam("ids", expanding=True)))
 
 PAGE = 64
@@ -158,8 +157,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
         if new.stripped:
             w.record(MemoryStripped(seq=seq))
         seqs.append(seq)
-    if rows:
-        w.connection.execute(_INSERT, rows)
+    w.add_messages(rows)
     return seqs
 
 

@@ -6,11 +6,13 @@ makes them.
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, Update, bindparam, insert, select, update
 
 from memory_core.access import acting_person, require
 from memory_core.errors import NotFoundError
@@ -20,7 +22,7 @@ from memory_core.planning.flush import Queue
 from memory_core.store.database import Database, chunks
 from memory_core.store.leases import note_agent
 from memory_core.store.postgresql.notifications import DELIVERIES
-from memory_core.store.tables import content_table, event_table, session_table
+from memory_core.store.tables import content_table, event_table, message_table, session_table
 from memory_core.tokens import Accounting, total_tokens
 
 Clock = Callable[[], float]
@@ -95,15 +97,40 @@ _SELECT = select(*_COLUMNS)
 # Built once: making a statement costs as much as running it.
 _BY_ID = _SELECT.where(session_table.c.id == bindparam("id"))
 _LOCKED = _BY_ID.with_for_update()
-_SAVE = (
-    update(session_table)
-    .where(session_table.c.id == bindparam("key"))
-    .values({name: bindparam(name) for name in _FIELDS if name != "id"})
-)
+_values_of = attrgetter(*_FIELDS)
+_INSERT_MESSAGES = insert(message_table)
 _INSERT_EVENTS = insert(event_table).inline()  # nobody waits for the ids
 _CONTENTS = select(content_table.c.hash, content_table.c.data).where(
     content_table.c.scope == bindparam("scope"), content_table.c.hash.in_(bindparam("hashes", expanding=True))
 )
+
+
+@lru_cache(maxsize=256)
+def _update_session(fields: tuple[str, ...]) -> Update:
+    """Return a statement that saves these fields of a session's row; the parameter `key` is its id."""
+    statement = update(session_table).where(session_table.c.id == bindparam("key"))
+    return statement.values({name: bindparam(name) for name in fields})
+
+
+@lru_cache(maxsize=256)
+def _store_message(fields: tuple[str, ...], columns: tuple[tuple[str, ...], ...]) -> Update:
+    """Return one statement for PostgreSQL that stores a text, a message and an event, and saves the session's row.
+
+    `columns` are those of the first three tables; their parameters have the table's name before that of the column.
+    """
+    from sqlalchemy.dialects.postgresql import insert  # takes 30 ms, needed on PostgreSQL only
+
+    whole = _update_session(fields)
+    for table, names in zip(_STORED_TOGETHER, columns, strict=True):
+        statement = insert(table).values({name: bindparam(f"{table.name}_{name}") for name in names}).inline()
+        if table is content_table:
+            # The text already stored under a hash is the same text.
+            statement = statement.on_conflict_do_nothing()
+        whole = whole.add_cte(statement.cte(f"new_{table.name}"))
+    return whole
+
+
+_STORED_TOGETHER = (content_table, message_table, event_table)
 
 
 def session_scope(session_id: str) -> str:
@@ -117,10 +144,21 @@ def user_scope(user_id: str) -> str:
 class Writing:
     """An open transaction: collects events and texts, and writes them at its end."""
 
-    def __init__(self, database: Database, connection: Connection, session: SessionState, now: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        connection: Connection,
+        session: SessionState,
+        now: float,
+        *,
+        stored: Sequence[object] | None = None,
+    ) -> None:
+        """`stored`: values of the session's row, of which only those that change are saved; None: all are saved."""
         self.database = database
-        self.connection = connection
+        self._connection = connection
         self.session = session
+        self._stored = stored or [object()] * len(_FIELDS)
+        self._messages: list[dict[str, object]] = []
         self.now = now
         self.due = False
         """True once deliveries were queued."""
@@ -133,6 +171,18 @@ class Writing:
         """Person on whose behalf the transaction runs, as recorded with its events."""
         # By scope and hash: a text that several events name is written once.
         self._contents: dict[tuple[str, str], str] = {}
+
+    @property
+    def connection(self) -> Connection:
+        """The transaction's connection, for statements that see all messages added so far."""
+        if self._messages:
+            rows, self._messages = self._messages, []
+            self._connection.execute(_INSERT_MESSAGES, rows)
+        return self._connection
+
+    def add_messages(self, rows: Iterable[dict[str, object]]) -> None:
+        """Add rows to the messages; they are inserted when the transaction's connection is used, or at its end."""
+        self._messages += rows
 
     def record(self, *events: Event, actor: Actor = "engine") -> None:
         """Add events to the session's log, in order.
@@ -164,29 +214,49 @@ class Writing:
 
     def flush_contents(self) -> None:
         """Write collected texts now, for readers within the same transaction."""
+        self.database.insert_if_new(self.connection, content_table, self._content_rows())
+        self._contents = {}
+
+    def _content_rows(self) -> list[dict[str, object]]:
+        # Sorted by scope and hash: a user's texts are shared by sessions, whose transactions would otherwise wait for
+        # each other's rows in a circle.
         # PostgreSQL cannot store a NUL, and it carries no meaning.
-        rows = [
+        return [
             {"scope": scope, "hash": key, "data": data.replace("\x00", "\ufffd")}
             for (scope, key), data in sorted(self._contents.items())
         ]
-        # The text already stored under a hash is the same text.
-        self.database.insert_if_new(self.connection, content_table, rows)
-        self._contents = {}
 
     def save(self) -> None:
         """Write the collected rows and events, then the session's row."""
-        # 1. Texts before the events that name them. Sorted by scope and hash (`flush_contents`): a user's texts are
-        #    shared by sessions, whose transactions would otherwise wait for each other's rows in a circle.
-        self.flush_contents()
-        # 2. Events in the order they were recorded. Their ids are positions of the log, given under the session's lock,
-        #    so that no other transaction's events of this session come in between.
-        if self._events:
-            self.connection.execute(_INSERT_EVENTS, self._events)
-        # 3. The row last: its totals are right only after everything else is written.
         self.session.updated_at = self.now
-        values = {name: getattr(self.session, name) for name in _FIELDS if name != "id"}
-        self.connection.execute(_SAVE, {"key": self.session.id, **values})
-        self._events = []
+        current = _values_of(self.session)
+        fields = zip(_FIELDS, current, self._stored, strict=True)
+        values = {name: value for name, value, old in fields if value != old and name != "id"}
+        # Nearly every put adds one message only. SQLite has no statement that inserts into several tables.
+        together = self._content_rows(), self._messages, self._events
+        if not self.database.is_sqlite and all(len(rows) == 1 for rows in together):
+            self._save_message([rows[0] for rows in together], values)
+        else:
+            # 1. Texts before the events that name them.
+            self.flush_contents()
+            # 2. Events in the order they were recorded. Their ids are positions of the log, given under the session's
+            #    lock, so that no other transaction's events of this session come in between.
+            if self._events:
+                self.connection.execute(_INSERT_EVENTS, self._events)
+            # 3. The row last: its totals are right only after everything else is written.
+            if values:
+                self.connection.execute(_update_session(tuple(values)), {"key": self.session.id, **values})
+        self._stored, self._messages, self._events, self._contents = current, [], [], {}
+
+    def _save_message(self, rows: Sequence[dict[str, object]], values: dict[str, object]) -> None:
+        """Write one message with its text, its event and the session's row, in one statement."""
+        statement = _store_message(tuple(values), tuple(tuple(row) for row in rows))
+        parameters = {
+            f"{table.name}_{name}": value
+            for table, row in zip(_STORED_TOGETHER, rows, strict=True)
+            for name, value in row.items()
+        }
+        self._connection.execute(statement, {"key": self.session.id, **values, **parameters})
 
 
 @contextmanager
@@ -217,7 +287,7 @@ def writing(
         if session is None or session.deleted_at is not None:
             raise NotFoundError("This session does not exist any more. Nothing was stored.")
         # 3. Read the time once the lock is held, so that times follow the order of the log.
-        transaction = Writing(database, connection, session, clock())
+        transaction = Writing(database, connection, session, clock(), stored=_values_of(session))
         yield transaction
         transaction.save()
         # 4. Last, as this process remembers it: after a failure above it must not count as stored.
