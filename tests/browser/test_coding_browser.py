@@ -4,7 +4,7 @@ import time
 
 import pytest
 from app_server import AppServer, healthy, idle, running
-from coding_sessions import RULE, ClaudeSession, session_that_lost_a_rule
+from coding_kit import RULE, ClaudeCode, session_that_lost_a_rule
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -45,11 +45,14 @@ def test_two_clicks_lead_from_the_list_to_the_sentence_to_add(coding, visitor, w
 
 def test_what_the_agent_writes_appears_without_a_reload(coding, visitor, projects):
     name = f"live-{time.time_ns()}"  # another one if the test is tried again
-    path = projects / "-srv-parser" / f"{name}.jsonl"
-    session = ClaudeSession(path).user("Always run the linter.").answer("I will.", prompt=5_000)
+    lines = ClaudeCode().user("Always run the linter.").answer("I will.", prompt=5_000)
+    path = lines.write(projects / "-srv-parser" / f"{name}.jsonl")
     tab = visitor.open(f"{coding.url}/?code=Claude%20Code/-srv-parser/{name}")
     expect(tab.get_by_text("No compaction so far.")).to_be_visible()
-    session.compaction("A summary of nothing.").answer("I go on.", prompt=4_000)
+    written = len(lines.data)
+    lines.compact("A summary of nothing.").answer("I go on.", prompt=4_000)
+    with path.open("ab") as file:
+        file.write(lines.data[written:])
     lost = tab.locator('[class*="st-key-code__statement_0"]')
     expect(lost).to_contain_text("Always run the linter.")
     expect(lost).to_contain_text("gone")

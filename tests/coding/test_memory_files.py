@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from coding_kit import START, ClaudeCode, Codex, call, message
 from dulwich import porcelain
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,8 @@ from memory_core.coding.coding_session import Branch
 from memory_core.coding.memory_files import contradictions, memory_files, suggestion
 from memory_core.interop.notes import MAX_NOTE_BYTES
 from memory_core.text import words
-from tests.coding.written_sessions import BEGIN, ClaudeSession, codex_session
+
+BEGIN = int(START.timestamp())
 
 
 def count(text):
@@ -50,13 +52,17 @@ def commit(folder, at, message="Change"):
     porcelain.commit(folder, message=message, author=who, committer=who, commit_timestamp=at, author_timestamp=at)
 
 
-def session_in(folder, home):
-    return ClaudeSession(home / "claude" / "projects" / "p" / "s.jsonl", folder)
+def session_of(lines, home):
+    return lines.session(home / "claude" / "projects" / "p" / "s.jsonl")
 
 
-def files_of(session, home):
+def files_below(home, session):
     """The memory files below the test's own folder: what stands above it is the machine's."""
     return [file for file in memory_files(session, count) if file.path.is_relative_to(home)]
+
+
+def files_of(lines, home):
+    return files_below(home, session_of(lines, home))
 
 
 def fingerprint(folder):
@@ -83,8 +89,7 @@ def test_claude_code_loads_the_files_of_the_folder_and_its_parents_the_users_and
     put(project / "AGENTS.md", "Of another program.")
     put(home / "claude" / "CLAUDE.md", "The user's.")
     put(home / "claude" / "projects" / "p" / "memory" / "MEMORY.md", "What the program wrote itself.")
-    session = session_in(project / "shop" / "api", home).user("Hello there.").followed()
-    files = files_of(session, home)
+    files = files_of(ClaudeCode(folder=project / "shop" / "api").user("Hello there."), home)
     assert [(file.name if file.owner == "project" else file.text, file.owner) for file in files] == [
         ("shop/api/CLAUDE.md", "project"),
         ("shop/.claude/rules/style.md", "project"),
@@ -101,24 +106,26 @@ def test_claude_code_loads_the_files_of_the_folder_and_its_parents_the_users_and
 
 def test_files_of_a_folder_below_count_once_the_agent_works_in_it(home, project):
     below = put(project / "db" / "CLAUDE.md", "Never drop a table.")
-    assert files_of(session_in(project, home).user("Hello there.").followed(), home) == []
-    (file,) = files_of(session_in(project, home).calls_tool(project / "db" / "x" / "a.sql").followed(), home)
+    assert files_of(ClaudeCode(folder=project).user("Hello there."), home) == []
+    (file,) = files_of(ClaudeCode(folder=project).answer(call("t1", file_path=project / "db" / "x" / "a.sql")), home)
     assert (file.path, file.when, file.loaded) == (below, "reading", "observed")
-    (file,) = files_of(session_in(project, home).loads(below, "Never drop a table.").followed(), home)
+    (file,) = files_of(ClaudeCode(folder=project).memory_file(below, "Never drop a table."), home)
     assert (file.when, file.loaded, [item.line for item in file.items]) == ("reading", "reported", [1])
 
 
 def test_what_an_attachment_names_is_read_only_as_markdown_inside_of_the_project(home, project):
     secret = put(home / "secret.md", "The key.")
     env = put(project / ".env", "KEY=1")
-    session = session_in(project, home).loads(secret, "x").loads(env, "x").loads(f"{project}/../../secret.md", "x")
-    assert files_of(session.followed(), home) == []
+    lines = ClaudeCode(folder=project)
+    for path in (secret, env, f"{project}/../../secret.md"):
+        lines.memory_file(path, "x")
+    assert files_of(lines, home) == []
 
 
 def test_rules_that_name_files_are_loaded_with_these(home, project):
     put(project / ".claude" / "rules" / "all.md", "---\ndescription: x\n---\nA rule.\npaths:\n")
     put(project / ".claude" / "rules" / "db" / "sql.md", "---\ndescription: x\npaths:\n  - '*.sql'\n---\nAnother.")
-    files = files_of(session_in(project, home).user("Hello there.").followed(), home)
+    files = files_of(ClaudeCode(folder=project).user("Hello there."), home)
     assert [(file.path.name, file.when) for file in files] == [("all.md", "start"), ("sql.md", "reading")]
 
 
@@ -128,7 +135,7 @@ def test_imports_are_loaded_with_their_file_but_for_those_in_code_and_outside_of
     put(project / "docs" / "b.md", "Not loaded.")
     put(home / "outside.md", "The key.")
     put(project / "CLAUDE.md", "@AGENTS.md\n```\n@docs/b.md\n```\nMail ann@docs/b.md, `@docs/b.md`, @docs, @nowhere.md")
-    files = files_of(session_in(project, home).user("Hello there.").followed(), home)
+    files = files_of(ClaudeCode(folder=project).user("Hello there."), home)
     assert [(file.path.name, file.text != "") for file in files] == [
         ("CLAUDE.md", True),
         ("AGENTS.md", True),
@@ -148,8 +155,8 @@ def test_codex_loads_one_file_a_folder_from_the_top_of_the_repository_down(home,
     put(home / "codex" / "AGENTS.override.md", " \n")
     put(home / "codex" / "AGENTS.md", "The user's.")
     told = "# AGENTS.md instructions for x\n\n<INSTRUCTIONS>\nOf the project, in some words.\n</INSTRUCTIONS>"
-    session = codex_session(home / "codex" / "sessions" / "rollout-1.jsonl", project / "api", told, "Hello there.")
-    files = files_of(session, home)
+    lines = Codex(folder=project / "api").line("response_item", message("user", told)).user("Hello there.")
+    files = files_below(home, lines.session(home / "codex" / "sessions" / "rollout-1.jsonl"))
     assert [(file.text, file.loaded) for file in files] == [
         ("Nearest. @more.md", "observed"),
         ("Of the project, in some words.", "reported"),
@@ -160,14 +167,14 @@ def test_codex_loads_one_file_a_folder_from_the_top_of_the_repository_down(home,
 def test_the_folder_is_that_of_the_beginning_although_the_shell_went_elsewhere(home, project):
     put(project / "CLAUDE.md", "At the top.")
     put(project / "sub" / "CLAUDE.md", "Below.")
-    written = session_in(project, home).user("Hello there.")
-    written.folder = str(project / "sub")
-    assert [file.text for file in files_of(written.answer().followed(), home)] == ["At the top."]
+    written = ClaudeCode(folder=project).user("Hello there.")
+    written.folder = project / "sub"
+    assert [file.text for file in files_of(written.answer(), home)] == ["At the top."]
 
 
 def test_of_the_programs_own_index_the_first_lines_are_loaded(home, project):
     put(home / "claude" / "projects" / "p" / "memory" / "MEMORY.md", "one line\n" * 300)
-    (file,) = files_of(session_in(project, home).user("Hello there.").followed(), home)
+    (file,) = files_of(ClaudeCode(folder=project).user("Hello there."), home)
     assert file.tokens == 400
 
 
@@ -179,7 +186,7 @@ def test_versions_come_from_git_with_the_one_that_was_valid_when_the_session_beg
         put(project / "CLAUDE.md", text)
         commit(project, at)
     put(project / "CLAUDE.md", "Use bun.")
-    (file,) = files_of(session_in(project, home).user("Hello there.").followed(), home)
+    (file,) = files_of(ClaudeCode(folder=project).user("Hello there."), home)
     assert [version.text for version in file.versions] == ["Use npm.", "Use yarn.", "Use pnpm.", "Use bun."]
     assert file.versions[-1].written.note == "not committed"
     assert file.at_start.text == "Use yarn."
@@ -187,11 +194,11 @@ def test_versions_come_from_git_with_the_one_that_was_valid_when_the_session_beg
 
 def test_a_file_without_history_has_its_present_version_which_may_be_newer_than_the_session(home):
     path = put(home / "work" / "CLAUDE.md", "Use npm.")
-    session = session_in(path.parent, home).user("Hello there.").followed()
-    (file,) = files_of(session, home)
+    session = session_of(ClaudeCode(folder=path.parent).user("Hello there."), home)
+    (file,) = files_below(home, session)
     assert ([version.text for version in file.versions], file.at_start) == (["Use npm."], None)
     os.utime(path, (BEGIN - 1, BEGIN - 1))
-    assert files_of(session, home)[0].at_start.text == "Use npm."
+    assert files_below(home, session)[0].at_start.text == "Use npm."
 
 
 def test_a_file_counts_as_reported_if_the_session_has_the_version_of_its_beginning(home, project):
@@ -199,8 +206,8 @@ def test_a_file_counts_as_reported_if_the_session_has_the_version_of_its_beginni
     commit(project, BEGIN - 100)
     put(project / "db" / "CLAUDE.md", "Drop tables as you like, all of them.")
     reminder = "<system-reminder>Contents: Never drop a table of the shop.</system-reminder>"
-    written = session_in(project, home).calls_tool(project / "db" / "a.sql").user(reminder)
-    (file,) = files_of(written.followed(), home)
+    written = ClaudeCode(folder=project).answer(call("t1", file_path=project / "db" / "a.sql")).user(reminder)
+    (file,) = files_of(written, home)
     assert (file.loaded, len(file.items)) == ("reported", 1)
 
 
@@ -211,7 +218,7 @@ def test_a_history_that_cannot_be_read_is_said(home, project):
         if path.is_file():
             path.chmod(0o644)
             path.write_bytes(b"rubbish")
-    (file,) = files_of(session_in(project, home).user("Hello there.").followed(), home)
+    (file,) = files_of(ClaudeCode(folder=project).user("Hello there."), home)
     assert [version.text for version in file.versions] == ["Use npm."]
     assert "cannot be read" in file.note
 
@@ -246,8 +253,8 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason_and_costs_no_other(
     make, reason = HOSTILE[kind]
     make(project / "CLAUDE.md", monkeypatch)
     put(project / "CLAUDE.local.md", "Use npm.")
-    session = session_in(project, home).user("Use npm.").answer().followed()
-    bad, good = files_of(session, home)
+    session = session_of(ClaudeCode(folder=project).user("Use npm.").answer(), home)
+    bad, good = files_below(home, session)
     assert bad.problem.startswith("CLAUDE.md ")
     assert reason in bad.problem
     assert (bad.text, bad.tokens, bad.versions, good.text) == ("", 0, (), "Use npm.")
@@ -267,7 +274,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason_and_costs_no_other(
 )
 def test_what_loads_nothing_is_no_memory_file(make, home, project):
     make(project / "CLAUDE.md")
-    assert files_of(session_in(project, home).user("Hello there.").followed(), home) == []
+    assert files_of(ClaudeCode(folder=project).user("Hello there."), home) == []
 
 
 def test_a_link_inside_of_the_project_is_followed_and_counts_once(home, project):
@@ -275,7 +282,7 @@ def test_a_link_inside_of_the_project_is_followed_and_counts_once(home, project)
     commit(project, BEGIN - 100)
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
     (project / "CLAUDE.local.md").symlink_to("AGENTS.md")
-    (file,) = files_of(session_in(project, home).user("Hello there.").followed(), home)
+    (file,) = files_of(ClaudeCode(folder=project).user("Hello there."), home)
     assert (file.name, file.text, file.at_start.text) == ("CLAUDE.md", "Use npm.", "Use npm.")
 
 
@@ -283,8 +290,8 @@ def test_a_link_inside_of_the_project_is_followed_and_counts_once(home, project)
 def test_a_folder_that_is_gone_or_none_at_all_has_no_files_but_the_users(folder, home):
     put(home / "claude" / "CLAUDE.md", "The user's.")
     path = put(home / "file", "x")
-    session = session_in(folder.replace("{file}", str(path)), home).calls_tool("a/b.py").loads("a/c.md", "x").followed()
-    assert [file.text for file in files_of(session, home)] == ["The user's."]
+    lines = ClaudeCode(folder=folder.replace("{file}", str(path))).answer(call("t1", file_path="a/b.py"))
+    assert [file.text for file in files_of(lines.memory_file("a/c.md", "x"), home)] == ["The user's."]
 
 
 def test_a_folder_that_may_not_be_entered_has_no_files(home, project, monkeypatch):
@@ -296,7 +303,7 @@ def test_a_folder_that_may_not_be_entered_has_no_files(home, project, monkeypatc
         return stat(self, **kwargs)
 
     monkeypatch.setattr(Path, "stat", refuse)
-    assert files_of(session_in(project, home).user("Hello there.").followed(), home) == []
+    assert files_of(ClaudeCode(folder=project).user("Hello there."), home) == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -307,19 +314,19 @@ def test_whatever_paths_a_session_names_only_files_of_the_project_are_read(tmp_p
     put(project / "CLAUDE.md", "Use npm.")
     put(home / "secret.md", "The key.")
     (project / "link.md").symlink_to(home / "secret.md")
-    written = ClaudeSession(home / "p" / "s.jsonl", project).user("Hello there.")
+    lines = ClaudeCode(folder=project).user("Hello there.")
     for path in paths:
-        written.calls_tool(path).loads(path, "x")
-    assert {file.text for file in files_of(written.followed(), home)} <= {"Use npm.", ""}
+        lines.answer(call("t1", file_path=path)).memory_file(path, "x")
+    assert {file.text for file in files_of(lines, home)} <= {"Use npm.", ""}
 
 
 def test_nothing_is_ever_written(home, project):
     put(project / "CLAUDE.md", "Use npm.")
     commit(project, BEGIN - 100)
     put(project / "CLAUDE.md", "Use yarn.")
-    session = session_in(project, home).user("Use pnpm, not npm.").answer().followed()
+    session = session_of(ClaudeCode(folder=project).user("Use pnpm, not npm.").answer(), home)
     before = fingerprint(home)
-    files = files_of(session, home)
+    files = files_below(home, session)
     contradictions(files, session)
     suggestion("Use pnpm, not npm.", files, session.main.branches[0], count)
     assert fingerprint(home) == before
@@ -366,8 +373,8 @@ AGREEING = [
 def found(text, statement, home):
     folder = home / "work"
     put(folder / "CLAUDE.md", text)
-    session = session_in(folder, home).user(statement).answer().followed()
-    return contradictions(files_of(session, home), session)
+    session = session_of(ClaudeCode(folder=folder).user(statement).answer(), home)
+    return contradictions(files_below(home, session), session)
 
 
 @pytest.mark.parametrize(("text", "statement"), CONTRADICTING)
@@ -384,24 +391,24 @@ def test_a_sentence_about_something_else_or_with_the_same_meaning_is_none(text, 
 def test_only_what_the_user_said_counts(home):
     put(home / "work" / "CLAUDE.md", "Always use npm.")
     opposite = "Never use npm."
-    written = session_in(home / "work", home).user("Hello there.").answer(opposite)
+    written = ClaudeCode(folder=home / "work").user("Hello there.").answer(opposite)
     written.user(opposite, isSidechain=True).user(f"<system-reminder>{opposite}</system-reminder>")
-    session = written.compacts(opposite).followed()
-    assert contradictions(files_of(session, home), session) == []
+    session = session_of(written.compact(opposite), home)
+    assert contradictions(files_below(home, session), session) == []
 
 
 # -- what to add -----------------------------------------------------------------------------------
 
 
 def suggested(statement, written, home, **more):
-    session = written.followed()
-    return suggestion(statement, files_of(session, home), session.main.branches[0], count, **more)
+    session = session_of(written, home)
+    return suggestion(statement, files_below(home, session), session.main.branches[0], count, **more)
 
 
 def test_the_line_is_what_the_user_said_with_its_cost_in_every_call_after_it(home, project):
     put(project / "CLAUDE.md", "Use tabs.")
-    written = session_in(project, home).user("Hello there.").answer().user("Also: never\n touch  the schema!").answer()
-    written.compacts("We talked.").answer().answer()
+    written = ClaudeCode(folder=project).user("Hello there.").answer().user("Also: never\n touch  the schema!").answer()
+    written.compact("We talked.").answer().answer()
     line = suggested("never touch the schema!", written, home)
     assert (line.line, line.name, line.tokens, line.calls) == ("- never touch the schema!", "CLAUDE.md", 5, 3)
     assert line.dollars == pytest.approx(3 * 5 * 0.5 / 1e6)
@@ -409,7 +416,7 @@ def test_the_line_is_what_the_user_said_with_its_cost_in_every_call_after_it(hom
 
 
 def test_the_cost_is_unknown_for_an_unknown_model_and_of_no_call(home, project):
-    written = session_in(project, home).user("Never touch it.").answer(model="none-1")
+    written = ClaudeCode(folder=project).user("Never touch it.").answer(model="none-1")
     assert suggested("Never touch it.", written, home).dollars is None
     nothing = suggested("It was never said at all.", written, home)
     assert (nothing.calls, nothing.dollars) == (0, None)
@@ -429,7 +436,7 @@ def test_it_goes_to_the_nearest_file_of_the_project_else_to_the_usual_one(presen
     for path in present:
         put(project / path, "Use tabs.")
     put(home / "claude" / "CLAUDE.md", "The user's.")
-    written = session_in(project / "api", home).user("Never touch it.").answer()
+    written = ClaudeCode(folder=project / "api").user("Never touch it.").answer()
     assert suggested("Never touch it.", written, home, program=program).name == name
 
 
@@ -447,13 +454,13 @@ def test_it_goes_to_the_nearest_file_of_the_project_else_to_the_usual_one(presen
 )
 def test_a_file_that_says_it_already_is_named_with_its_sentence(text, quote, home, project):
     put(project / "CLAUDE.md", text)
-    already = suggested("Never touch the schema.", session_in(project, home).user("Hello there."), home).already
+    already = suggested("Never touch the schema.", ClaudeCode(folder=project).user("Hello there."), home).already
     assert (already and already[1]) == quote
 
 
 def test_a_sentence_with_all_its_words_that_forbids_it_does_not_say_it(home, project):
     put(project / "CLAUDE.md", "Never touch the schema.")
-    session = session_in(project, home).user("Hello there.")
+    session = ClaudeCode(folder=project).user("Hello there.")
     assert suggested("Touch the schema.", session, home).already is None
     put(project / "CLAUDE.md", "Never touch the schema. Touch the schema, please.")
     assert suggested("Touch the schema.", session, home).already[1] == "Touch the schema, please."
@@ -463,7 +470,7 @@ def test_the_version_is_the_first_since_which_the_file_says_it(home, project):
     for at, text in enumerate(("Never touch it.", "Use tabs.", "Use tabs. Never touch it.", "Never touch it!")):
         put(project / "CLAUDE.md", text)
         commit(project, BEGIN + at)
-    _, quote, version = suggested("Never touch it.", session_in(project, home).user("Hello there."), home).already
+    _, quote, version = suggested("Never touch it.", ClaudeCode(folder=project).user("Hello there."), home).already
     assert (quote, version.written.at) == ("Never touch it!", BEGIN + 2)
 
 

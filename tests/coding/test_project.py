@@ -6,6 +6,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from coding_kit import ClaudeCode, call
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,10 +15,11 @@ from memory_core.coding.coding_session import CodingSession
 from memory_core.coding.listing import Home, Listing, Overview
 from memory_core.coding.project import by_project_and_day, lost_instructions
 from memory_core.coding.transcript import Usage
-from tests.coding.written_sessions import ClaudeSession
 
 RULE = "Never touch the schema of the shop."
 TASK = "Then mend the page of orders."
+COUNTS = {"prompt": 100, "output": 5, "cached": False}
+"""Tokens of an answer."""
 
 
 @pytest.fixture
@@ -34,8 +36,8 @@ def listed(folder):
 
 
 def written(folder, name, *, works_in="/srv/shop", at=None):
-    session = ClaudeSession(folder / "p" / f"{name}.jsonl", works_in).user(f"{RULE} {TASK}").answer()
-    path = session.write()
+    lines = ClaudeCode(folder=works_in).user(f"{RULE} {TASK}").answer(**COUNTS)
+    path = lines.write(folder / "p" / f"{name}.jsonl")
     if at is not None:
         os.utime(path, (at, at))
     return path
@@ -55,8 +57,8 @@ def test_a_session_counts_on_the_local_day_of_its_last_write(tmp_path, in_tokyo)
 
 def test_tokens_cost_and_compactions_add_up_in_each_project(tmp_path, in_tokyo):
     paths = [written(tmp_path, name, works_in=f"/srv/{name}/shop", at=0) for name in ("a", "b")]
-    session = ClaudeSession(paths[0], "/srv/a/shop").user(RULE).answer(prompt=1000).compacts("Shop.").answer()
-    session.write()
+    lines = ClaudeCode(folder="/srv/a/shop").user(RULE).answer(**COUNTS | {"prompt": 1_000})
+    lines.compact("Shop.").answer(**COUNTS).write(paths[0])
     os.utime(paths[0], (0, 0))
     first, second = by_project_and_day(listed(tmp_path))
     assert [(row.folder, row.project, row.tokens) for row in (first, second)] == [
@@ -68,9 +70,9 @@ def test_tokens_cost_and_compactions_add_up_in_each_project(tmp_path, in_tokyo):
 
 
 def test_what_is_unknown_is_counted_and_adds_nothing(tmp_path, in_tokyo):
-    (tmp_path / "p").mkdir()
     for name, model in (("a", "claude-opus-4-6"), ("b", "none-1")):
-        ClaudeSession(tmp_path / "p" / f"{name}.jsonl", "/srv/shop").user(RULE).answer(model=model).write()
+        lines = ClaudeCode(folder="/srv/shop").user(RULE).answer(model=model, **COUNTS)
+        lines.write(tmp_path / "p" / f"{name}.jsonl")
     overviews = listed(tmp_path)
     gone = Overview(tmp_path / "p" / "gone.jsonl", ClaudeCodeReader, "x", overviews[0].changed, 10, folder="/srv/shop")
     gone.follow()
@@ -115,14 +117,16 @@ def opened(path):
 
 
 def test_each_sentence_has_its_fates_over_all_compactions_of_all_sessions(tmp_path):
-    first = ClaudeSession(tmp_path / "p" / "a.jsonl", "/srv/shop").user(f"{RULE} {TASK}").answer()
-    first.compacts(f"The user said: {RULE}").answer().answer().user(f"{RULE} {TASK}").answer()
-    first.compacts("We talked.").answer().answer().answer().user(RULE.upper()).answer()
-    second = ClaudeSession(tmp_path / "p" / "b.jsonl", "/srv/shop").user(RULE).answer()
-    second.compacts("Hello there.").answer().calls_tool("notes.md").gives_result(RULE).answer()
-    third = ClaudeSession(tmp_path / "p" / "c.jsonl", "/srv/shop").user(RULE).answer()
-    third.compacts("The schema of the shop must never be touched.").answer()
-    rows, notes = lost_instructions([opened(session.write()) for session in (first, second, third)])
+    first = ClaudeCode().user(f"{RULE} {TASK}").answer()
+    first.compact(f"The user said: {RULE}").answer().answer().user(f"{RULE} {TASK}").answer()
+    first.compact("We talked.").answer().answer().answer().user(RULE.upper()).answer()
+    second = ClaudeCode().user(RULE).answer()
+    second.compact("Hello there.").answer(call("t1", file_path="notes.md")).result("t1", RULE).answer()
+    third = ClaudeCode().user(RULE).answer()
+    third.compact("The schema of the shop must never be touched.").answer()
+    rows, notes = lost_instructions(
+        [opened(lines.write(tmp_path / f"{n}.jsonl")) for n, lines in enumerate((first, second, third))]
+    )
     by_text = {row.text: row for row in rows}
     rule, task = by_text[RULE], by_text[TASK]
     assert rule.fates == {"kept": 1, "said_again": 1, "read_again": 1, "reworded": 1}
@@ -135,10 +139,10 @@ def test_each_sentence_has_its_fates_over_all_compactions_of_all_sessions(tmp_pa
 
 
 def test_what_is_lost_most_often_comes_first_and_of_equals_what_the_user_had_to_repeat(tmp_path):
-    session = ClaudeSession(tmp_path / "p" / "a.jsonl", "/srv/shop")
-    session.user("Never use mocks in tests. Always sign your commits. Mend the page of orders.").answer()
-    session.compacts("Never use mocks in tests.").user("Mend the page of orders!").answer()
-    rows, _ = lost_instructions([opened(session.write())])
+    lines = ClaudeCode()
+    lines.user("Never use mocks in tests. Always sign your commits. Mend the page of orders.").answer()
+    lines.compact("Never use mocks in tests.").user("Mend the page of orders!").answer()
+    rows, _ = lost_instructions([opened(lines.write(tmp_path / "a.jsonl"))])
     assert [row.text for row in rows] == [
         "Mend the page of orders.",
         "Always sign your commits.",
@@ -150,13 +154,11 @@ def test_what_is_lost_most_often_comes_first_and_of_equals_what_the_user_had_to_
 
 
 def test_a_compaction_before_a_fork_counts_once(tmp_path):
-    session = ClaudeSession(tmp_path / "p" / "a.jsonl", "/srv/shop").user(RULE).answer()
-    session.compacts("We talked.").answer()
-    fork = session.last
-    session.user("Go on with orders.").answer()
-    session.last = fork
-    session.user("Go on with customers.").answer()
-    followed = session.followed()
+    lines = ClaudeCode().user(RULE).answer().compact("We talked.").answer()
+    fork = lines.last
+    lines.user("Go on with orders.").answer()
+    lines.last = fork
+    followed = lines.user("Go on with customers.").answer().session(tmp_path / "a.jsonl")
     assert len(followed.main.branches) == 2
     (rule,), _ = lost_instructions([followed])
     assert rule.fates == {"gone": 1}
@@ -171,11 +173,10 @@ def test_older_sessions_are_left_out_unread_and_said(tmp_path):
 
 
 def test_a_session_that_cannot_be_read_costs_no_other(tmp_path):
-    good = ClaudeSession(tmp_path / "p" / "a.jsonl", "/srv/shop").user(RULE).answer().compacts("Hello there.").answer()
-    rubbish = tmp_path / "p" / "b.jsonl"
-    good.write()
+    lines = ClaudeCode().user(RULE).answer().compact("Hello there.").answer()
+    good, rubbish = lines.write(tmp_path / "a.jsonl"), tmp_path / "b.jsonl"
     rubbish.write_bytes(b"\x00\xff\nnot json\n[]\n")
-    rows, notes = lost_instructions([opened(tmp_path / "gone.jsonl"), opened(rubbish), opened(good.path)])
+    rows, notes = lost_instructions([opened(tmp_path / "gone.jsonl"), opened(rubbish), opened(good)])
     assert [row.text for row in rows] == [RULE]
     (note,) = notes
     assert note.startswith("gone.jsonl cannot be read")
@@ -192,7 +193,7 @@ def test_the_order_of_sessions_changes_no_number(tmp_path_factory, order):
     summaries = ("We talked.", f"The user said: {RULE}", "Then mend the page of orders.")
     sessions = []
     for number, summary in enumerate(summaries):
-        session = ClaudeSession(folder / f"{number}.jsonl", "/srv/shop").user(f"{RULE} {TASK}").answer()
-        sessions.append(session.compacts(summary).answer().write())
+        lines = ClaudeCode().user(f"{RULE} {TASK}").answer().compact(summary).answer()
+        sessions.append(lines.write(folder / f"{number}.jsonl"))
     rows, _ = lost_instructions([opened(sessions[number]) for number in order])
     assert {row.text: (row.lost, row.fates.total()) for row in rows} == {RULE: (2, 3), TASK: (2, 3)}

@@ -34,9 +34,9 @@ def test_a_session_without_a_rewind_is_one_branch(main):
 
 def test_a_rewind_begins_a_branch_and_the_one_written_last_comes_first(main):
     lines = ClaudeCode()
-    first = lines.user("Build it.")
+    first = lines.user("Build it.").last
     lines.answer("Built.", prompt=2_000)
-    end = lines.user("In red.")
+    end = lines.user("In red.").last
     lines.last = first
     lines.answer("Built in wood.", prompt=2_100)
     lines.user("Fine.")
@@ -101,7 +101,7 @@ def test_what_the_program_adds_to_a_result_is_no_branch(main):
 def test_what_the_program_adds_after_a_whole_answer_is_a_step_of_its_own(main):
     lines = ClaudeCode()
     lines.user("Look.")
-    answer = lines.answer("Seen.", prompt=2_000)
+    answer = lines.answer("Seen.", prompt=2_000).last
     lines.user("<command-name>/model</command-name>")
     lines.last = answer
     lines.user("Go on.")
@@ -112,7 +112,7 @@ def test_what_the_program_adds_after_a_whole_answer_is_a_step_of_its_own(main):
 def test_a_subagent_in_the_session_s_own_file_is_a_branch_after_all_others(main):
     lines = ClaudeCode()
     lines.user("Look.")
-    last = lines.answer(call("t1", "Task"), prompt=2_000)
+    last = lines.answer(call("t1", "Task"), prompt=2_000).last
     lines.record("user", parent=None, isSidechain=True, message={"role": "user", "content": "Look for piers."})
     lines.answer("Two.", prompt=900, isSidechain=True)
     lines.last = last
@@ -126,10 +126,10 @@ def test_a_subagent_in_the_session_s_own_file_is_a_branch_after_all_others(main)
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=12))
 def test_every_message_stands_in_a_branch_and_no_branch_ends_inside_another(tmp_path_factory, parents):
     lines = ClaudeCode()
-    ids = [lines.user("m0.")]
+    ids = [lines.user("m0.").last]
     for number, parent in enumerate(parents, 1):
         lines.last = ids[parent % len(ids)]
-        ids.append(lines.user(f"m{number}."))
+        ids.append(lines.user(f"m{number}.").last)
     branches = lines.session(tmp_path_factory.mktemp("tree") / "s.jsonl").main.branches
     ways = [[step.id for step in branch.steps] for branch in branches]
     assert {id for way in ways for id in way} == set(ids)
@@ -186,7 +186,7 @@ def test_a_boundary_without_a_summary_begins_a_window_without_one(main):
 def test_a_fork_at_a_boundary_has_the_compaction_in_one_branch_only(main):
     lines = ClaudeCode()
     lines.user("One.")
-    before = lines.answer("Done.", prompt=2_000)
+    before = lines.answer("Done.", prompt=2_000).last
     lines.compact("First.")
     lines.user("Two.")
     lines.last = before
@@ -216,9 +216,9 @@ def test_a_file_that_begins_with_a_boundary_has_an_empty_window_before_it(main):
 def test_what_a_compaction_preserves_stays_in_the_prompt(ids, main):
     lines = ClaudeCode()
     lines.user("One.")
-    first = lines.user("Two.")
+    first = lines.user("Two.").last
     lines.answer(call("t1"), prompt=2_000)
-    result = lines.result("t1", "seen")
+    result = lines.result("t1", "seen").last
     uuids = [line["uuid"] for line in lines.lines[1:]]
     about = {
         "segment": {"preservedSegment": {"headUuid": first, "anchorUuid": "x", "tailUuid": result}},

@@ -1,7 +1,7 @@
 """The page Coding agents, drawn and clicked in this process, on small sessions of our own."""
 
 import pytest
-from coding_sessions import RULE, TASK, ClaudeSession, session_that_lost_a_rule
+from coding_kit import RULE, TASK, ClaudeCode, call, session_that_lost_a_rule
 from pages_driver import button, joined, opened
 
 from memory_core.access import Person, acting_as
@@ -80,14 +80,13 @@ def test_the_parts_of_the_chosen_call_add_up(home):
 
 @pytest.mark.parametrize("view", ["compactions", "prompts", "follow", "memory", "records"])
 def test_no_view_fails_on_a_session_without_a_message(home, view):
-    path = ClaudeSession(home / "-srv-parser" / "empty.jsonl").record("progress", data={"type": "x"}).path
+    path = ClaudeCode().progress("x").write(home / "-srv-parser" / "empty.jsonl")
     assert "Nothing was said yet" in joined(page(path, view=view))
 
 
 def test_words_of_a_session_are_never_markup(home):
-    path = home / "-srv-parser" / "nasty.jsonl"
-    ClaudeSession(path).user(NASTY).answer("Yes.", prompt=900).compaction("Nothing.").answer("Go on.", prompt=800)
-    app = page(path)
+    lines = ClaudeCode().user(NASTY).answer("Yes.", prompt=900).compact("Nothing.").answer("Go on.", prompt=800)
+    app = page(lines.write(home / "-srv-parser" / "nasty.jsonl"))
     assert not [each for each in app.markdown if "<img" in each.value.replace("\\<", "")]
 
 
@@ -100,10 +99,10 @@ def drawn(app):
 @pytest.mark.parametrize("view", ["compactions", "prompts", "records", "follow"])
 def test_keys_in_a_session_are_masked(home, view):
     key = "sk-proj-abc123def456ghi789jkl"
-    path = home / "-srv-parser" / "secret.jsonl"
-    session = ClaudeSession(path).user(f"Always use the key {key} here.")
-    session.tool("Bash", {"command": f"curl -H {key}"}, f"The key is {key} again.", prompt=900)
-    session.answer("Yes.", prompt=1_000).compaction(f"It goes on with {key}.").answer("Go on.", prompt=900)
+    lines = ClaudeCode().user(f"Always use the key {key} here.")
+    lines.answer(call("t1", "Bash", command=f"curl -H {key}"), prompt=900).result("t1", f"The key is {key} again.")
+    lines.answer("Yes.", prompt=1_000).compact(f"It goes on with {key}.").answer("Go on.", prompt=900)
+    path = lines.write(home / "-srv-parser" / "secret.jsonl")
     words = {"words": "Always use the key"} if view == "follow" else {}
     text = drawn(page(path, view=view, **words))
     assert key[:14] not in text
@@ -114,14 +113,15 @@ def test_a_key_at_the_end_of_a_title_is_masked_before_it_is_cut(home):
     start = (
         "Read all of the long introduction and then go through every file of this project with the following secret: "
     )
-    ClaudeSession(home / "-srv-parser" / "title.jsonl").user(f"{start} sk-proj-abc123def456ghi789jkl")
+    lines = ClaudeCode().user(f"{start} sk-proj-abc123def456ghi789jkl")
+    lines.write(home / "-srv-parser" / "title.jsonl")
     assert "sk-proj" not in drawn(opened())
 
 
 def test_a_statement_with_a_key_is_not_put_into_the_address(home):
-    path = home / "-srv-parser" / "secret.jsonl"
-    session = ClaudeSession(path).user("Always use sk-proj-abc123def456ghi789jkl here.")
-    app = page(session.answer("Yes.", prompt=900).compaction("It goes on.").answer("Go on.", prompt=800).path)
+    lines = ClaudeCode().user("Always use sk-proj-abc123def456ghi789jkl here.").answer("Yes.", prompt=900)
+    lines.compact("It goes on.").answer("Go on.", prompt=800)
+    app = page(lines.write(home / "-srv-parser" / "secret.jsonl"))
     assert [each.label for each in app.button if each.label in ("Follow", "Keep it")] == ["Keep it"]
     button(app, "Keep it").click().run()
     assert "sk-proj" not in str([each.value for each in app.code])

@@ -10,24 +10,32 @@ from memory_core.coding.coding_session import CodingSession
 
 START = datetime(2026, 2, 12, 16, 0, tzinfo=UTC)
 MODEL = "claude-opus-4-6"
+FOLDER = "/srv/ana/boats"
+
+RULE = "Never touch the lockfile."
+TASK = "Add a test for the parser."
+SUMMARY = "This session is being continued from a previous conversation.\n- Add a test for the parser."
 
 
 class Lines:
-    """The lines of a file, a second apart."""
+    """The lines of a file, a second apart. Methods that write some return the object, so that others can follow."""
 
     reader: type
 
-    def __init__(self, start=START):
-        self.lines = []
+    def __init__(self, start=START, folder=FOLDER):
+        self.lines, self.folder = [], folder
         self._at = start
 
-    def add(self, record):
-        self._at += timedelta(seconds=1)
-        self.lines.append({"timestamp": self._at.isoformat().replace("+00:00", "Z"), **record})
+    def add(self, record, *, timed=True):
+        if timed:
+            self._at += timedelta(seconds=1)
+            record = {"timestamp": self._at.isoformat().replace("+00:00", "Z"), **record}
+        self.lines.append(record)
+        return self
 
     @property
     def data(self) -> bytes:
-        return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in self.lines)
+        return b"".join(json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n" for line in self.lines)
 
     def write(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,32 +62,29 @@ class ClaudeCode(Lines):
 
     reader = ClaudeCodeReader
 
-    def __init__(self, start=START, *, side=False, ids="u"):
-        super().__init__(start)
+    def __init__(self, start=START, folder=FOLDER, *, side=False):
+        super().__init__(start, folder)
         self.last = None
-        self._side, self._ids = side, ids
-        self._caller = {}
+        self._side, self._caller = side, {}
 
     def record(self, type, *, parent=..., **fields):
-        """Write a record that has a place in the tree; its id."""
-        id = f"{self._ids}{len(self.lines) + 1}"
+        """Write a record that has a place in the tree."""
         parent = self.last if parent is ... else parent
-        about = {"isSidechain": self._side, "cwd": "/srv/ana/boats", "version": "2.1.39", "gitBranch": "main"}
-        self.add({"parentUuid": parent, **about, "type": type, **fields, "uuid": id})
-        self.last = id
-        return id
+        self.last = f"u{len(self.lines) + 1}"
+        about = {"isSidechain": self._side, "cwd": self.folder, "version": "2.1.39", "gitBranch": "main"}
+        return self.add({"parentUuid": parent, **about, "type": type, **fields, "uuid": self.last})
 
     def user(self, text, **fields):
         return self.record("user", message={"role": "user", "content": text}, **fields)
 
-    def answer(self, *parts, prompt=1_000, output=10, model=MODEL, id=None, **fields):
-        """Write an answer as it is streamed, a record a part; the id of the last."""
-        id = id or f"msg_{self._ids}{len(self.lines) + 1}"
-        usage = {
-            "input_tokens": 3,
-            "cache_read_input_tokens": prompt // 2,
-            "cache_creation_input_tokens": prompt - prompt // 2 - 3,
-        }
+    def answer(self, *parts, prompt=1_000, output=10, cached=True, model=MODEL, id=None, **fields):
+        """Write an answer as it is streamed, a record a part."""
+        id = id or f"msg_{len(self.lines) + 1}"
+        usage = {"input_tokens": 3 if cached else prompt}
+        if cached:
+            usage["cache_read_input_tokens"] = prompt // 2
+            usage["cache_creation_input_tokens"] = prompt - prompt // 2 - 3
+        parts = parts or ("Done.",)
         for number, part in enumerate(parts, 1):
             part = {"type": "text", "text": part} if isinstance(part, str) else part
             message = {"role": "assistant", "id": id, "model": model, "content": [part]}
@@ -87,7 +92,7 @@ class ClaudeCode(Lines):
             self.record("assistant", message=message, **fields)
             if part["type"] == "tool_use":
                 self._caller[part["id"]] = self.last
-        return self.last
+        return self
 
     def result(self, tool_id, content, **fields):
         """Write a tool's result, which follows its call and not what was written last."""
@@ -99,18 +104,19 @@ class ClaudeCode(Lines):
     def attachment(self, type, **fields):
         return self.record("attachment", attachment={"type": type, **fields})
 
+    def memory_file(self, path, text):
+        return self.attachment("nested_memory", path=path, content={"path": path, "content": text})
+
     def progress(self, type="hook_progress", *, tool="", **data):
         return self.record("progress", data={"type": type, **data}, parentToolUseID=tool)
 
     def compact(self, summary="The work so far.", *, before=..., trigger="auto", tokens=170_000, **about):
-        """Write a compaction, and its summary if it has one; the id of its boundary."""
+        """Write a compaction, and its summary if it has one."""
         before = self.last if before is ... else before
         metadata = {"trigger": trigger, "preTokens": tokens, **about}
         fields = {"subtype": "compact_boundary", "content": "Conversation compacted", "compactMetadata": metadata}
-        boundary = self.record("system", parent=None, logicalParentUuid=before, **fields)
-        if summary is not None:
-            self.user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
-        return boundary
+        self.record("system", parent=None, logicalParentUuid=before, **fields)
+        return self if summary is None else self.user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
 
     def clear(self, *tool_ids):
         """Write a microcompaction that takes out results of tools."""
@@ -118,13 +124,13 @@ class ClaudeCode(Lines):
         return self.record("system", subtype="microcompact_boundary", microcompactMetadata=metadata)
 
     def snapshot(self):
-        self.lines.append({"type": "file-history-snapshot", "messageId": self.last, "snapshot": {}})
+        return self.add({"type": "file-history-snapshot", "messageId": self.last, "snapshot": {}}, timed=False)
 
     def queue(self, text):
-        self.add({"type": "queue-operation", "operation": "enqueue", "content": text})
+        return self.add({"type": "queue-operation", "operation": "enqueue", "content": text})
 
     def title(self, text):
-        self.lines.append({"type": "custom-title", "customTitle": text, "sessionId": "s"})
+        return self.add({"type": "custom-title", "customTitle": text, "sessionId": "s"}, timed=False)
 
     def subagent(self, path, name) -> Path:
         """Write these lines as a subagent's of the session at a path."""
@@ -140,45 +146,45 @@ class Codex(Lines):
 
     reader = CodexReader
 
-    def __init__(self, start=START):
-        super().__init__(start)
+    def __init__(self, start=START, folder=FOLDER):
+        super().__init__(start, folder)
         self._total = 0
-        meta = {"id": "c", "cwd": "/srv/ana/boats", "cli_version": "0.98.0", "git": {"branch": "main"}}
+        meta = {"id": "c", "cwd": self.folder, "cli_version": "0.98.0", "git": {"branch": "main"}}
         self.line("session_meta", {**meta, "base_instructions": {"text": "You are Codex."}})
         self.turn()
 
     def line(self, type, payload):
-        self.add({"type": type, "payload": payload})
+        return self.add({"type": type, "payload": payload})
 
     def event(self, type, **fields):
-        self.line("event_msg", {"type": type, **fields})
+        return self.line("event_msg", {"type": type, **fields})
 
     def item(self, type, **fields):
-        self.line("response_item", {"type": type, **fields})
+        return self.line("response_item", {"type": type, **fields})
 
     def turn(self, model="gpt-5.2-codex"):
-        self.line("turn_context", {"cwd": "/srv/ana/boats", "model": model, "approval_policy": "never"})
+        return self.line("turn_context", {"cwd": self.folder, "model": model, "approval_policy": "never"})
 
     def user(self, text):
         self.line("response_item", message("user", text))
-        self.event("user_message", message=text)
+        return self.event("user_message", message=text)
 
     def developer(self, text):
-        self.line("response_item", message("developer", text))
+        return self.line("response_item", message("developer", text))
 
     def answer(self, text):
         self.line("response_item", message("assistant", text, "output_text"))
-        self.event("agent_message", message=text)
+        return self.event("agent_message", message=text)
 
     def reasoning(self, summary="", encrypted="gAAAA"):
         texts = [{"type": "summary_text", "text": summary}] if summary else []
-        self.item("reasoning", summary=texts, encrypted_content=encrypted)
+        return self.item("reasoning", summary=texts, encrypted_content=encrypted)
 
     def call(self, call_id, name="exec_command", **arguments):
-        self.item("function_call", name=name, arguments=json.dumps(arguments), call_id=call_id)
+        return self.item("function_call", name=name, arguments=json.dumps(arguments), call_id=call_id)
 
     def output(self, call_id, output):
-        self.item("function_call_output", call_id=call_id, output=output)
+        return self.item("function_call_output", call_id=call_id, output=output)
 
     def tokens(self, prompt, cached=0, output=10, again=False):
         """Write the count of an answer's tokens, with which it ends."""
@@ -187,12 +193,12 @@ class Codex(Lines):
         last |= {"reasoning_output_tokens": 0, "total_tokens": prompt + output}
         total = {**last, "total_tokens": self._total}
         info = {"total_token_usage": total, "last_token_usage": last, "model_context_window": 272_000}
-        self.event("token_count", info=info, rate_limits=None)
+        return self.event("token_count", info=info, rate_limits=None)
 
     def compacted(self, message, history=None):
         more = {} if history is None else {"replacement_history": history}
         self.line("compacted", {"message": message, **more})
-        self.event("context_compacted")
+        return self.event("context_compacted")
 
 
 def texts(items):
@@ -207,7 +213,7 @@ def work() -> ClaudeCode:
     """A session that has some of everything: streamed pieces, tools at once, a subagent, compactions, a rewind."""
     lines = ClaudeCode()
     lines.snapshot()
-    first = lines.user("Never push to main. Build the harbour page.")
+    first = lines.user("Never push to main. Build the harbour page.").last
     lines.progress()
     lines.answer(
         thinking("I read both files."),
@@ -223,7 +229,7 @@ def work() -> ClaudeCode:
     lines.answer("Both are short.", call("t3", "Task", prompt="Look for other piers"), prompt=13_000)
     lines.progress("agent_progress", agentId="a1", tool="t3")
     lines.result("t3", "Two piers.", toolUseResult={"agentId": "a1"})
-    end = lines.answer("There are two piers.", prompt=13_500)
+    end = lines.answer("There are two piers.", prompt=13_500).last
     lines.queue("And the lighthouse?")
     lines.clear("t1", "t2")
     lines.user("Draw it.")
@@ -271,3 +277,14 @@ def rollout() -> Codex:
     lines.answer("Yes.")
     lines.tokens(3_000)
     return lines
+
+
+def session_that_lost_a_rule(home) -> Path:
+    """Write a session whose compaction keeps the task and loses the rule; return its file."""
+    lines = ClaudeCode(folder="/srv/parser").user(f"{RULE} {TASK}")
+    lines.answer("I read the parser first.", prompt=20_100, output=20)
+    lines.answer(call("t1", file_path="/srv/parser/parser.py"), prompt=20_200, output=20)
+    lines.result("t1", "def parse_everything(text): return text")
+    lines.answer("Now I write the test.", prompt=21_000, output=20)
+    lines.compact(SUMMARY).answer("I go on with the test.", prompt=20_900, output=20)
+    return lines.write(home / "-srv-parser" / "11111111-2222-3333-4444-555555555555.jsonl")
