@@ -7,11 +7,15 @@ import pandas  # noqa: F401
 import plotly.graph_objects as go
 
 from memory_inspector.palette import PALETTES, Mode, colour
+from memory_inspector.wording.formatting import plain
 
 CONFIG: dict[str, Any] = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False}
 """Configuration for `st.plotly_chart(config=)`: no buttons over the figure, no zooming, no tips."""
 
 FONT = "Inter, sans-serif"
+
+BETWEEN = "\N{EM SPACE}"
+"""Separator of legend entries: Markdown collapses several spaces into one."""
 
 
 def blank(mode: Mode, height: int) -> go.Figure:
@@ -63,3 +67,9 @@ def shown(words: str, most: int = 60) -> str:
     line = line if len(line) <= most else line[: most - 1].rstrip() + "…"
     # Plotly renders a subset of HTML, and LaTeX between dollar signs: both would change a user's words.
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
+
+
+def legend_entry(name: str, paint: str) -> str:
+    """A coloured square and its label, as Markdown; several wrap on a phone, where Plotly's legend would scroll."""
+    label = plain(name).replace(" ", "\N{NO-BREAK SPACE}")
+    return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{label}'

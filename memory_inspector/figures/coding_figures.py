@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from memory_core.coding.context_parts import UNSEEN, CallParts, SizedItem
 from memory_core.coding.transcript import quotable
-from memory_inspector.figures.chart_style import blank, hatch, shown
+from memory_inspector.figures.chart_style import BETWEEN, blank, hatch, legend_entry, shown
 from memory_inspector.palette import PALETTES, Mode, colour
 from memory_inspector.wording.formatting import tokens
 
@@ -52,16 +52,12 @@ def prompts_figure(
     figure = blank(mode, PROMPTS_PIXELS)
     numbers = [parts.call.number for parts in calls]
     for group, (title, name) in GROUPS.items():
-        sizes = [sum(n for part, n in parts.parts.items() if group_of(part) == group) for parts in calls]
-        # Groups that no prompt has would only fill the legend.
-        if any(sizes):
-            figure.add_bar(
-                x=numbers,
-                y=sizes,
-                name=title,
-                marker={"color": colour(name, mode), "line": {"width": 0}},
-                hovertemplate=f"call %{{x:,}}<br>{title}: %{{y:,}} tokens<extra></extra>",
-            )
+        figure.add_bar(
+            x=numbers,
+            y=[sum(n for part, n in parts.parts.items() if group_of(part) == group) for parts in calls],
+            marker={"color": colour(name, mode), "line": {"width": 0}},
+            hovertemplate=f"call %{{x:,}}<br>{title}: %{{y:,}} tokens<extra></extra>",
+        )
     # Prompts above the limit are drawn in full, too.
     top = max((parts.call.usage.prompt for parts in calls), default=1)
     # The limit belongs into the picture, also where no prompt came near it.
@@ -74,13 +70,19 @@ def prompts_figure(
     figure.update_layout(
         barmode="stack",
         bargap=0.08,
-        showlegend=True,
-        legend={"orientation": "h", "y": -0.16, "x": 0, "traceorder": "normal"},
-        margin={"l": 56, "r": 8, "t": 20, "b": 8},
+        margin={"l": 56, "r": 8, "t": 20, "b": 24},
         xaxis=_call_axis(max(numbers, default=1)),
         yaxis={"tickformat": ",d", "nticks": 5, "range": [0, top * 1.08]},
     )
     return figure
+
+
+def prompts_legend(calls: Sequence[CallParts], mode: Mode) -> str:
+    """Legend of the groups that the prompts have, as Markdown."""
+    drawn = {group_of(part) for parts in calls for part, size in parts.parts.items() if size}
+    return BETWEEN.join(
+        legend_entry(title, colour(name, mode)) for group, (title, name) in GROUPS.items() if group in drawn
+    )
 
 
 def _call_axis(last: int) -> dict[str, Any]:

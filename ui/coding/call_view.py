@@ -4,7 +4,7 @@ import streamlit as st
 
 from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.context_parts import CallParts, SizedItem, model_limit, parts_over_calls, sized_items
-from memory_inspector.figures.coding_figures import item_name, largest_figure, prompts_figure
+from memory_inspector.figures.coding_figures import item_name, largest_figure, prompts_figure, prompts_legend
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import count, tokens
 from ui.parts.components import chart, empty, heading, numbers_table
@@ -31,6 +31,7 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         alt=f"Prompts of {count(len(calls), 'call')} by part, the largest with "
         f"{tokens(max(call.usage.prompt for call in branch.calls))} tokens",
     )
+    st.markdown(f":small[{prompts_legend(calls, appearance.mode())}]")
     parts, largest = st.columns([2, 3], gap="large")
     with parts:
         _parts(calls[chosen - 1])

@@ -5,12 +5,13 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
+from memory_inspector.figures.chart_style import BETWEEN, legend_entry
 from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
 from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
 from memory_inspector.palette import Mode, block_colour, colour
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.reading.token_series import Course, course, course_rows, describe
-from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.formatting import short, tokens
 from ui.parts.components import chart, heading, numbers_table
 from ui.tab.appearance import mode
 from ui.tab.view import View
@@ -25,9 +26,6 @@ OUTCOME = (
     "Where each message is, oldest first. Flushed ones are in the archive; recalled: brought back into a prompt; "
     "learned from: at least one fact came from it; gone: replaced or forgotten."
 )
-
-_BETWEEN = "\N{EM SPACE}"
-"""Separator of legend entries: Markdown collapses several spaces into one."""
 
 
 def draw_tokens(view: View, timeline: Timeline) -> None:
@@ -46,9 +44,9 @@ def draw_tokens(view: View, timeline: Timeline) -> None:
             heading("Tokens by turn", width="content", help=ABOUT)
             cut = SCISSORS if drawn.bars else "❘"
             scissors = f':color[{cut}]{{foreground="{colour("cut", appearance)}"}}'
-            empty = f"○\N{NO-BREAK SPACE}no\N{NO-BREAK SPACE}prompt{_BETWEEN}" if drawn.without_prompt else ""
+            empty = f"○\N{NO-BREAK SPACE}no\N{NO-BREAK SPACE}prompt{BETWEEN}" if drawn.without_prompt else ""
             st.markdown(
-                f":small[{empty}▼\N{NO-BREAK SPACE}flush{_BETWEEN}{scissors}\N{NO-BREAK SPACE}cut: click one]",
+                f":small[{empty}▼\N{NO-BREAK SPACE}flush{BETWEEN}{scissors}\N{NO-BREAK SPACE}cut: click one]",
                 width="content",
             )
         key = figure_key()
@@ -58,15 +56,9 @@ def draw_tokens(view: View, timeline: Timeline) -> None:
 
 
 def _legend(drawn: Course, appearance: Mode) -> str:
-    entries = [_entry(short(layer.label), block_colour(layer.kind, appearance)) for layer in drawn.layers]
+    entries = [legend_entry(short(layer.label), block_colour(layer.kind, appearance)) for layer in drawn.layers]
     line = "┄ flush line: counts the queue only".replace(" ", "\N{NO-BREAK SPACE}")
-    return _BETWEEN.join([*entries, *([line] if drawn.flush_line else [])])
-
-
-def _entry(name: str, paint: str) -> str:
-    """A coloured square and its label, with non-breaking spaces."""
-    label = plain(name).replace(" ", "\N{NO-BREAK SPACE}")
-    return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{label}'
+    return BETWEEN.join([*entries, *([line] if drawn.flush_line else [])])
 
 
 def draw_outcomes(view: View, timeline: Timeline) -> None:
@@ -81,12 +73,12 @@ def draw_outcomes(view: View, timeline: Timeline) -> None:
     with st.container(border=True, gap="xsmall"):
         at = f" at the end of turn {tokens(view.shown_turn)}" if view.past else ""
         entries = [
-            _entry(f"{tokens(number)} {OUTCOMES[kind][0]}", colour(OUTCOMES[kind][1], appearance))
+            legend_entry(f"{tokens(number)} {OUTCOMES[kind][0]}", colour(OUTCOMES[kind][1], appearance))
             for kind, number in outcomes.counts.items()
             if number
         ]
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             heading("What became of the messages", at, width="content", help=OUTCOME)
-            st.markdown(f":small[{_BETWEEN.join(entries)}]", width="content")
+            st.markdown(f":small[{BETWEEN.join(entries)}]", width="content")
         chart(strip_figure(shown, appearance), "timeline__fates", "What became of the messages, oldest first")
         numbers_table(lambda: outcome_rows(shown), key="timeline__fate_numbers")
