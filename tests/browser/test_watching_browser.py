@@ -29,7 +29,7 @@ ON_SCREEN = """() => {
         budget: number(text(".st-key-chat__budget"), /of turn (\\d+)/),
         story: number(text(".st-key-chat__story"), /in turn (\\d+)/),
         conversation: number(lines.at(-1) ?? "", /Turn (\\d+)/),
-        played: number(text(".st-key-chat__player"), /(\\d+) of 36/),
+        played: number(text(".st-key-chat__player"), /(\\d+) of \\d+/),
         said: document.querySelectorAll('.st-key-chat__box [data-testid="stChatMessage"]').length,
         running: [...document.querySelectorAll('[data-testid="stStatusWidget"]')].some((each) => each.offsetParent),
     };
@@ -72,23 +72,24 @@ def one_turn(screen):
 
 @pytest.mark.quiet
 def test_while_a_conversation_plays_at_4_times_all_numbers_belong_to_one_turn(served, visitor):
-    memory = recorded_session(behind(served), MESSAGES, title="Watched")
+    messages = MESSAGES[:20]
+    memory = recorded_session(behind(served), messages, title="Watched")
     tab = visitor.open(chat(served, memory.session_id))
     idle(tab)
     tab.get_by_role("button", name="Next message").click()
-    expect(tab.get_by_text("2 of 36")).to_be_visible()
+    expect(tab.get_by_text("2 of 20")).to_be_visible()
     tab.locator(".st-key-chat__speed").click()
     tab.get_by_role("option", name="4 ×").click()
     idle(tab)
     tab.get_by_role("button", name="Play", exact=True).click()
-    screens = watched(tab, lambda screen: screen["header"] == 18 and "Play again" in tab.inner_text("body"))
+    screens = watched(tab, lambda screen: screen["header"] == 10 and "Play again" in tab.inner_text("body"))
     turns = [one_turn(screen) for screen in screens]
     assert turns == sorted(turns)
-    assert len({*turns} - {turns[0], 18}) >= 2  # it went there; a busy machine shows fewer of the turns between
+    assert len({*turns} - {turns[0], 10}) >= 2  # it went there; a busy machine shows fewer of the turns between
     assert not any(screen["running"] for screen in screens)
     expect(tab.get_by_text("End of recording")).to_be_visible()
     healthy(tab)
-    assert [words for _, words in said(served, memory.session_id)] == [message.content for message in MESSAGES]
+    assert [words for _, words in said(served, memory.session_id)] == [message.content for message in messages]
 
 
 def test_to_the_end_plays_without_pausing_and_the_pause_button_goes_with_it(served, visitor):
