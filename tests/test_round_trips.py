@@ -12,7 +12,7 @@ import pytest
 from engine_fakes import assistant, blocks, check_whole, note, open_memory, user
 from postgres_kit import free_port, unprivileged
 from postgres_proxy import Proxy
-from sqlalchemy import create_engine, delete, insert, text, update
+from sqlalchemy import create_engine, delete, event, insert, text, update
 
 from memory_core.errors import MessageError, StoreError
 from memory_core.memory import Memory
@@ -47,6 +47,22 @@ def test_a_put_takes_two_round_trips(proxy):
     messages = [user("one"), assistant("two"), user("three")]
     assert requests(proxy, lambda: memory.put_messages(messages)) == 2
     assert len(memory.get_all()) == 12
+
+
+def test_a_put_is_one_statement_that_leaves_the_sessions_settings_alone(url):
+    memory = open_memory(database_uri=url, token_limit=10_000)
+    memory.put(note(0))  # notes that this process works in the session, too
+    statements = []
+    event.listen(memory.session.database.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    memory.put(note(1))
+    reading, storing = statements
+    assert reading.startswith("SELECT")
+    assert [f"INSERT INTO {table}" in storing for table in ("mi_content", "mi_message", "mi_event")] == [True] * 3
+    saved = storing.partition("UPDATE mi_session SET ")[2]
+    assert "queue_messages" in saved
+    assert "config" not in saved
+    assert [message.content for message in memory.get_all()] == [note(number).content for number in range(2)]
+    assert memory.session.status().turns == 2
 
 
 def test_a_put_with_a_setting_for_each_transaction_takes_two_round_trips(proxy):
