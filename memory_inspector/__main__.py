@@ -12,27 +12,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from socket import socket
 
-from memory_core import Database
-from memory_core.adapters.inspecting import CodingTools, InspectingTools, ReadingTools
-from memory_core.config import Settings
-from memory_core.errors import ConfigError, FormatError
-from memory_core.services import Services
-from memory_core.verification.fingerprints import wanted
-from memory_core.verification.receipts import read_receipt, receipt_of
-from memory_inspector.commands import (
-    code_command,
-    database_commands,
-    maintain_command,
-    probe_commands,
-    token_command,
-    value_command,
-)
-from memory_inspector.commands.database_commands import DATABASE, created_url, database_url
-from memory_inspector.reading.coding_homes import listing_of_environment
+from memory_inspector.commands.command_line import DATABASE, run
 
 HERE = Path(__file__).resolve().parent
 # An installed package contains the app's files; in the repository they are one folder above.
@@ -40,8 +25,20 @@ FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 """Folder that contains the app's `serve.py`."""
 
 
+COMMANDS = {
+    "probe_commands": ("check", "bisect"),
+    "value_command": ("value",),
+    "database_commands": ("upgrade", "tenants"),
+    "maintain_command": ("maintain", "backup", "restore"),
+    "token_command": ("token",),
+    "code_command": ("code", "why"),
+}
+"""Commands by module of `memory_inspector.commands`."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
     )
@@ -52,12 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=8501, help="port of the app, on this machine only (8501)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     parser.set_defaults(run=_app)
-    commands = probe_commands.add_commands(parser, required=False)
-    value_command.add_command(commands)
-    database_commands.add_commands(commands)
-    maintain_command.add_commands(commands)
-    token_command.add_command(commands)
-    code_command.add_commands(commands, start=_app)
+    commands = parser.add_subparsers(metavar="command")
+    # Most modules load the engine, which takes a second: with a command that is named, only its own is loaded, and
+    # none to start the app, which answers before the engine is loaded.
+    named = [module for module, names in COMMANDS.items() if not {*names}.isdisjoint(arguments)]
+    for module in named or (COMMANDS if arguments else ()):
+        options = {"start": _app} if module == "code_command" else {}
+        import_module(f"memory_inspector.commands.{module}").add_commands(commands, **options)
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
     serving.add_argument("--database", metavar="URL", help=f"{DATABASE}; without it, coding agents' sessions alone")
     serving.set_defaults(run=_mcp)
@@ -86,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verifying.set_defaults(run=_verify)
     teaching = commands.add_parser("skill", help="print the skill file that tells a coding agent how to ask a memory")
     teaching.set_defaults(run=_skill)
-    return probe_commands.main(arguments, parser=parser)
+    return run(parser, arguments)
 
 
 def _skill(arguments: argparse.Namespace) -> int:
@@ -96,8 +94,12 @@ def _skill(arguments: argparse.Namespace) -> int:
 
 def _app(arguments: argparse.Namespace) -> int:
     if find_spec("streamlit") is None:
+        from memory_core.errors import ConfigError
+
         raise ConfigError("The app is not installed. Run: pip install 'memory-inspector[app]'")
     if arguments.database is not None:
+        from memory_inspector.commands.database_commands import database_url
+
         os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
     if arguments.upstream is not None:
         # Passed in the environment, as Streamlit runs the app's script without these arguments.
@@ -111,7 +113,9 @@ def _app(arguments: argparse.Namespace) -> int:
 
 
 def _open(arguments: argparse.Namespace) -> int:
+    from memory_core import Database, Services, Settings
     from memory_core.interop.in_place import open_store
+    from memory_inspector.commands.database_commands import database_url
 
     if arguments.database is not None:
         os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
@@ -132,6 +136,11 @@ def _open(arguments: argparse.Namespace) -> int:
 
 
 def _mcp(arguments: argparse.Namespace) -> int:
+    from memory_core import Database, Services
+    from memory_core.adapters.inspecting import CodingTools, InspectingTools, ReadingTools
+    from memory_inspector.commands.database_commands import database_url
+    from memory_inspector.reading.coding_homes import listing_of_environment
+
     tools: list[ReadingTools] = [CodingTools(listing_of_environment())]
     if arguments.database is not None:
         tools.insert(0, InspectingTools(Database.open(database_url(arguments.database)), Services()))
@@ -145,6 +154,7 @@ def _mcp_memory(arguments: argparse.Namespace) -> int:
     from memory_core.adapters.graph_tools import GraphTools
     from memory_core.adapters.mcp_server import graph_server, serve
     from memory_core.systems.knowledge_graph import KnowledgeGraph
+    from memory_inspector.commands.database_commands import created_url
 
     tools = GraphTools(KnowledgeGraph(arguments.session, database_uri=created_url(arguments.database)))
     if arguments.bring is not None:
@@ -155,6 +165,11 @@ def _mcp_memory(arguments: argparse.Namespace) -> int:
 
 def _verify(arguments: argparse.Namespace) -> int:
     """Search for forgotten words; return 1 if any were found, or something could not be searched."""
+    from memory_core import Settings
+    from memory_core.errors import ConfigError
+    from memory_core.verification.fingerprints import wanted
+    from memory_core.verification.receipts import read_receipt, receipt_of
+
     if (arguments.receipt is None) == (arguments.words is None):
         raise ConfigError("Give a receipt, or the words: --words FILE, or --words - to type them.")
     if arguments.receipt is not None:
@@ -178,6 +193,8 @@ def _content(file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
+        from memory_core.errors import FormatError
+
         raise FormatError(f"{Path(file).name} cannot be read: {error.strerror or error}.") from error
 
 
@@ -188,6 +205,8 @@ def upstream_url(text: str) -> str:
         ConfigError: it does not start with http:// or https://.
     """
     if not text.startswith(("http://", "https://")):
+        from memory_core.errors import ConfigError
+
         raise ConfigError(f"--upstream must be a URL with http:// or https://, not {text}.")
     return text
 

@@ -37,7 +37,7 @@ def loaded_by(program, names, home):
         text=True,
         check=True,
     )
-    return told.stdout.split()
+    return told.stdout.splitlines()[-1].split()
 
 
 @pytest.mark.slow
@@ -55,6 +55,19 @@ assert not app.exception and app.title[0].value == "Chat"
 
 def test_the_server_answers_before_the_engine_is_loaded(tmp_path):
     assert loaded_by("import serve", (*BEFORE_IT_ANSWERS, *LATER), tmp_path) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["code"], ["code", "session.jsonl"]])
+def test_the_command_starts_the_app_before_the_engine_is_loaded(arguments, tmp_path):
+    session = tmp_path / "session.jsonl"
+    session.touch()
+    given = [str(session) if argument == session.name else argument for argument in arguments]
+    program = f"""
+import memory_inspector.__main__ as program
+program._app = lambda options: 0
+assert program.main({given!r}) == 0
+"""
+    assert loaded_by(program, (*BEFORE_IT_ANSWERS, *LATER), tmp_path) == []
 
 
 def test_what_streamlit_does_for_others_at_its_start_is_left_out(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 from memory_core import ConfigError
 from memory_inspector import __main__ as command
+from memory_inspector.commands.database_commands import database_url
 
 ROOT = Path(__file__).resolve().parent.parent
 APP = ("app.py", "serve.py", "ui", "pages", "static", ".streamlit/config.toml")
@@ -44,10 +45,10 @@ def test_the_engine_alone_brings_no_app_and_no_vendor():
 def test_the_app_looks_at_a_database_that_is_there_and_makes_none(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("agent.db").touch()
-    assert command.database_url("agent.db") == command.database_url(f"sqlite:///{tmp_path}/agent.db")
-    assert command.database_url("postgresql://ada:pw@host/x").endswith("://ada:pw@host/x")
+    assert database_url("agent.db") == database_url(f"sqlite:///{tmp_path}/agent.db")
+    assert database_url("postgresql://ada:pw@host/x").endswith("://ada:pw@host/x")
     with pytest.raises(ConfigError, match="SQLite or PostgreSQL"):
-        command.database_url("mysql://host/x")
+        database_url("mysql://host/x")
     assert command.main(["--database", "missing.db"]) == 2
     assert capsys.readouterr().err.startswith("memory-inspector: There is no database missing.db")
     assert not Path("missing.db").exists()

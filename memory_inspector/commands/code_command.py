@@ -11,13 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_core.coding.listing import Listing, Overview, home_of_file, homes
-from memory_core.coding.session_answers import follow_in
-from memory_core.errors import ConfigError
 from memory_inspector.reading.coding_homes import CLAUDE, CODEX, FILE, OFFERED
-from memory_inspector.wording.coding_text import followed_text, sessions_table
+
+if TYPE_CHECKING:
+    from memory_core.coding.listing import Listing, Overview
 
 SESSION = "latest, a .jsonl file, or the beginning of a session's id"
 
@@ -40,6 +39,8 @@ def add_commands(commands: Any, *, start: Callable[[argparse.Namespace], int]) -
 
 def _code(options: argparse.Namespace, start: Callable[[argparse.Namespace], int]) -> int:
     if options.list:
+        from memory_inspector.wording.coding_text import sessions_table
+
         listing = _listing(options)
         listing.find()  # if there is none, its error names the folders
         print(sessions_table(listing.look(math.inf), time.time()))
@@ -48,30 +49,45 @@ def _code(options: argparse.Namespace, start: Callable[[argparse.Namespace], int
     # Passed in the environment, as Streamlit runs the app's script without these arguments.
     variables = {OFFERED: "1", CLAUDE: _folder(options.claude), CODEX: _folder(options.codex)}
     # The file of the session, as visitors of the app name none.
-    variables[FILE] = _session(options).path.absolute() if options.session else None
+    variables[FILE] = _file(options) if options.session else None
     os.environ.update({name: str(value) for name, value in variables.items() if value is not None})
     print(f"The app starts at http://127.0.0.1:{options.port}/code")
     return start(options)
 
 
 def _why(options: argparse.Namespace) -> int:
+    from memory_core.coding.session_answers import follow_in
+    from memory_inspector.wording.coding_text import followed_text
+
     followed = follow_in(_session(options), options.phrase)
     print(json.dumps(followed.values(), ensure_ascii=False, indent=2) if options.json else followed_text(followed))
     return 0 if followed.trail.reached else 1
 
 
-def _session(options: argparse.Namespace) -> Overview:
+def _file(options: argparse.Namespace) -> Path:
+    # A file that is there need not be looked for, which loads the engine: the app answers before it is loaded.
+    named = Path(options.session)
+    return named.absolute() if named.suffix == ".jsonl" and named.is_file() else _session(options).path.absolute()
+
+
+def _session(options: argparse.Namespace) -> "Overview":
+    from memory_core.coding.listing import Listing, home_of_file
+
     if options.session.endswith(".jsonl"):
         return Listing([home_of_file(Path(options.session))]).find()
     return _listing(options).find(options.session)
 
 
-def _listing(options: argparse.Namespace) -> Listing:
+def _listing(options: argparse.Namespace) -> "Listing":
+    from memory_core.coding.listing import Listing, homes
+
     return Listing(homes(_folder(options.claude), _folder(options.codex)))
 
 
 def _folder(text: str | None) -> Path | None:
     if text is not None and not Path(text).is_dir():
+        from memory_core.errors import ConfigError
+
         raise ConfigError(f"There is no folder {text}.")
     # Absolute, as the app may run in another folder.
     return Path(text).absolute() if text is not None else None

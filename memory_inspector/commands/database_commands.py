@@ -11,8 +11,7 @@ from memory_core.errors import ConfigError
 from memory_core.sessions.overview import delete_tenant
 from memory_core.sessions.upkeep import schema_of
 from memory_core.store.database import parse_url
-
-DATABASE = "an agent's database: a URL or an SQLite file"
+from memory_inspector.commands.command_line import DATABASE
 
 
 def add_commands(commands: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from memory_core.errors import FormatError, MemoryInspectorError
+from memory_core.errors import FormatError
 from memory_core.lab.bisecting import first_bad_turn, responsible_changes
 from memory_core.lab.checking import (
     Checked,
@@ -29,6 +29,7 @@ from memory_core.lab.probe_files import find_probe_files, is_probe_file
 from memory_core.lab.probes import Probe
 from memory_core.lab.variants import Variant
 from memory_core.services import Services
+from memory_inspector.commands.command_line import run
 from memory_inspector.wording.check_report import FileReport, html_report, markdown_comment, totals
 
 _FILES = "a session's bundle, or messages in any format that can be imported"
@@ -37,18 +38,11 @@ MAX_CAUSES = 5
 """Maximum number of failed probes per file whose cause is searched for; each search replays the conversation."""
 
 
-def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentParser | None = None) -> int:
-    """Run the command; return its exit status. `parser` may hold other commands as well."""
-    if parser is None:
-        parser = argparse.ArgumentParser(prog="memory-inspector")
-        add_commands(parser, required=True)
-    options = parser.parse_args(arguments)
-    try:
-        return int(options.run(options))
-    # Errors of the user's files and settings are usage errors; anything else keeps its traceback.
-    except MemoryInspectorError as error:
-        print(f"memory-inspector: {error}", file=sys.stderr)
-        return 2
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `check` or `bisect`; return the exit status."""
+    parser = argparse.ArgumentParser(prog="memory-inspector")
+    add_commands(parser.add_subparsers(required=True, metavar="command"))
+    return run(parser, arguments)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -155,9 +149,8 @@ def _write(path: str, text: str) -> None:
         raise FormatError(f"{Path(path).name} cannot be written: {error.strerror or error}.") from error
 
 
-def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
-    """Add the commands to a parser; return the subparsers action. If not `required`, callers set a default `run`."""
-    commands = parser.add_subparsers(required=required, metavar="command")
+def add_commands(commands: Any) -> None:
+    """Add the commands to the subparsers of a parser."""
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
     checking.add_argument("conversation", help=f"a probe file or a folder of them; or {_FILES}")
     checking.add_argument("--config", help="a configuration (default: the session's own)")
@@ -180,7 +173,6 @@ def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
     bisecting.add_argument("--held", type=int, metavar="TURN", help="a turn in which the probe held")
     bisecting.add_argument("--failed", type=int, metavar="TURN", help="a turn in which the probe failed")
     bisecting.set_defaults(run=_bisect)
-    return commands
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from memory_core.sessions.agent_tokens import new_token, revoke, seconds_of, tok
 from memory_inspector.commands.database_commands import database_url
 
 
-def add_command(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     """Add the command to the subparsers of a parser."""
     parser = commands.add_parser("token", help="make, list and revoke the tokens of agents on other machines")
     parser.set_defaults(run=_run)

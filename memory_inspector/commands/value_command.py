@@ -16,7 +16,7 @@ from memory_core.models.protocols import ChatModel
 from memory_core.services import Services
 
 
-def add_command(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
     """Add the command to the subparsers of a parser."""
     valuing = commands.add_parser("value", help="compare a memory with no memory, and with each of its blocks alone")
     valuing.add_argument("conversation", help="a session's bundle, or messages in any format that can be imported")
