@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import random
 import resource
 import sqlite3
@@ -28,7 +29,7 @@ from memory_core.interop.stores.reference_memory import read_reference_memory
 
 pytestmark = pytest.mark.slow
 
-MUTATIONS = 2_000
+MUTATIONS = int(os.environ.get("MEMORY_INSPECTOR_MUTATIONS", "2000"))
 """Of each kind of input; half of them in a database or an archive, which take longer to write than to read."""
 
 MAX_GROWTH_BYTES = 200 * 2**20

@@ -1,5 +1,6 @@
 """No page offers a curator or a viewer an enabled control whose action their role refuses."""
 
+import os
 import re
 
 import pytest
@@ -27,6 +28,9 @@ from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from ui.sessions.health import MAINTENANCE
 from ui.tab import people, services
+
+PRESSES = int(os.environ.get("MEMORY_INSPECTOR_PRESSES", "3"))
+"""Maximum length of a way."""
 
 PEOPLE = [Person("ben@acme.test", "Ben", "curator"), Person("vera@acme.test", "Vera", "viewer")]
 
@@ -178,7 +182,7 @@ def start(place):
 
 
 def refused_paths(page, refusals):
-    """The ways, of up to three presses, that end in a refusal: at all places of a page, each control once."""
+    """The ways, of up to `PRESSES`, that end in a refusal: at all places of a page, each control once."""
     refused, seen = [], {"button sign_out None"}
     for place in (place for place in PLACES if page_of(place) == page):
         first = controls(start(place))
@@ -196,7 +200,7 @@ def refused_paths(page, refusals):
             if refusals:
                 refused.append((place, way, refusals[0]))
                 refusals.clear()
-            if len(way) < 3:
+            if len(way) < PRESSES:
                 ways += [(*way, control) for control in offered if control not in first]
     assert len(seen) > 2
     return refused
