@@ -276,7 +276,7 @@ class Tenant:
         return str(self.memory(session).facts.search(question)).replace(question, "")
 
     def timeline(self, session, _):
-        """What the Timeline page says of every event."""
+        """Return the words of the Timeline page for every event."""
         memory = self.memory(session)
         history, timeline = memory.log.history(), remembered(memory)
         timeline.catch_up(memory, history)
@@ -346,7 +346,7 @@ class Tenant:
         return answer, self._recorded(conversation or "shop 00000000")
 
     def _recorded(self, session):
-        """What is seen of a recorded session, which is deleted after some calls."""
+        """Return messages, Timeline and last prompt of a recorded session, which is deleted after some calls."""
         if session not in {status.session_id for status in list_sessions(self.database)}:
             return ""  # it was deleted, and its receiver notices with the first request after that
         memory = Memory.open(session, self.database, services=SERVICES)

@@ -60,7 +60,7 @@ def test_the_server_answers_before_the_engine_is_loaded(tmp_path):
 @pytest.mark.parametrize("arguments", [[], ["code"], ["code", "session.jsonl"]])
 def test_the_command_starts_the_app_before_the_engine_is_loaded(arguments, tmp_path):
     session = tmp_path / "session.jsonl"
-    session.touch()
+    session.write_text('{"type": "user"}\n', encoding="utf-8")
     given = [str(session) if argument == session.name else argument for argument in arguments]
     program = f"""
 import memory_inspector.__main__ as program

@@ -65,9 +65,13 @@ def _why(options: argparse.Namespace) -> int:
 
 
 def _file(options: argparse.Namespace) -> Path:
-    # A file that is there need not be looked for, which loads the engine: the app answers before it is loaded.
     named = Path(options.session)
-    return named.absolute() if named.suffix == ".jsonl" and named.is_file() else _session(options).path.absolute()
+    # A file with typed records is shown as it is: to look closer loads the engine, before which the app answers.
+    if named.suffix == ".jsonl" and os.access(named, os.R_OK) and named.is_file():
+        with named.open("rb") as file:
+            if b'"type"' in file.read(4_096):
+                return named.absolute()
+    return _session(options).path.absolute()
 
 
 def _session(options: argparse.Namespace) -> "Overview":
