@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from coding_kit import ClaudeCode
 
 ROOT = Path(__file__).resolve().parent.parent
 LATER = (
@@ -87,5 +88,21 @@ import json
     assert loaded_by(program, ("json",), tmp_path) == ["json"]
 
 
-def test_what_is_loaded_is_noticed(tmp_path):
-    assert loaded_by("import memory_core", ("memory_core", "numpy", "no_such"), tmp_path) == ["memory_core", "numpy"]
+def test_the_package_loads_a_name_when_it_is_used(tmp_path):
+    names = ("memory_core", "memory_core.errors", "memory_core.memory", "numpy", "no_such")
+    assert loaded_by("import memory_core", names, tmp_path) == ["memory_core"]
+    assert loaded_by("from memory_core import StoreError", names, tmp_path) == ["memory_core", "memory_core.errors"]
+    assert loaded_by("from memory_core import Memory", names, tmp_path) == [*names[:-1]]
+
+
+@pytest.mark.parametrize("arguments", [["code", "--list"], ["why", "never push", "--session", "session.jsonl"]])
+def test_a_coding_agents_session_is_read_without_the_engine(arguments, tmp_path):
+    session = ClaudeCode()
+    session.user("Please never push to main.").answer("Understood.")
+    session.write(tmp_path / "project" / "session.jsonl")
+    given = [str(tmp_path / "project" / part) if part.endswith(".jsonl") else part for part in arguments]
+    program = f"""
+import memory_inspector.__main__ as program
+assert program.main({[*given, "--claude", str(tmp_path)]!r}) == 0
+"""
+    assert loaded_by(program, ("memory_core.memory", "sqlalchemy", "numpy", *LATER), tmp_path) == []

@@ -1,10 +1,16 @@
-"""Functions named as LlamaIndex's file blocks, each returning a `FilePart`: `AudioBlock(audio=data, format="wav")`."""
+"""LlamaIndex's names of our parts, and functions that return a `FilePart`: `AudioBlock(audio=data, format="wav")`."""
 
 import base64
 
 from memory_core.errors import MessageError
 from memory_core.formats.llamaindex_message import file_part
-from memory_core.messages import FilePart
+from memory_core.messages import FilePart, ImagePart, TextPart, ThinkingPart, ToolCallPart
+
+# The same values by LlamaIndex's names, so that code written for it only changes its imports.
+TextBlock = TextPart
+ImageBlock = ImagePart
+ThinkingBlock = ThinkingPart
+ToolCallBlock = ToolCallPart
 
 
 def AudioBlock(audio: bytes | None = None, *, url: str | None = None, format: str | None = None) -> FilePart:
