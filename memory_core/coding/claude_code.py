@@ -20,6 +20,7 @@ from memory_core.coding.transcript import (
     as_mapping,
     as_text,
     as_time,
+    by_name,
     item,
 )
 
@@ -30,36 +31,28 @@ _INJECTED = re.compile(
 )
 """Beginnings of texts that the program writes in the user's place."""
 
-_OF_THE_SESSION = {
-    "summary": "title of a session",
-    "ai-title": "title of a session",
-    "custom-title": "title of a session",
-    "last-prompt": "copy of a prompt",
-    "agent-name": "setting of the program",
-    "agent-color": "setting of the program",
-    "agent-setting": "setting of the program",
-    "mode": "setting of the program",
-    "permission-mode": "setting of the program",
-    "tag": "setting of the program",
-    "pr-link": "setting of the program",
-    "worktree-state": "setting of the program",
-    "file-history-snapshot": "copies of files, for undo",
-    "queue-operation": "message in the program's own queue",
-    "content-replacement": "tool result that the program stored elsewhere",
-    "attribution-snapshot": "count of who wrote which characters",
-    "task-summary": "summary for a list of running sessions",
-}
+_OF_THE_SESSION = by_name(
+    {
+        "title of a session": "summary ai-title custom-title",
+        "copy of a prompt": "last-prompt",
+        "setting of the program": "agent-name agent-color agent-setting mode permission-mode tag pr-link "
+        "worktree-state",
+        "copies of files, for undo": "file-history-snapshot",
+        "message in the program's own queue": "queue-operation",
+        "tool result that the program stored elsewhere": "content-replacement",
+        "count of who wrote which characters": "attribution-snapshot",
+        "summary for a list of running sessions": "task-summary",
+    }
+)
 """Reason why records of a type are not shown."""
 
-_PROGRESS = {
-    "hook_progress": "progress of a hook",
-    "bash_progress": "progress of a tool",
-    "mcp_progress": "progress of a tool",
-    "agent_progress": "copy of a subagent's message",
-    "waiting_for_task": "progress of a tool",
-    "query_update": "progress of a tool",
-    "search_results_received": "progress of a tool",
-}
+_PROGRESS = by_name(
+    {
+        "progress of a hook": "hook_progress",
+        "progress of a tool": "bash_progress mcp_progress waiting_for_task query_update search_results_received",
+        "copy of a subagent's message": "agent_progress",
+    }
+)
 
 _FOR_LIST = re.compile(rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title|text)"|"content": ?"')
 
@@ -189,16 +182,8 @@ def _content(value: Any) -> tuple[str, int]:
 
 
 _TEXTS = (
-    "content",
-    "file",
-    "text",
-    "snippet",
-    "prompt",
-    "planContent",
-    "skills",
-    "memories",
-    "addedLines",
-    "addedBlocks",
+    *("content", "file", "text", "snippet", "prompt"),
+    *("planContent", "skills", "memories", "addedLines", "addedBlocks"),
 )
 """Fields of attachments that have a text, or objects with one."""
 

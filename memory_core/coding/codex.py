@@ -23,6 +23,7 @@ from memory_core.coding.transcript import (
     as_mapping,
     as_text,
     as_time,
+    by_name,
     item,
 )
 
@@ -38,64 +39,35 @@ _INJECTED = re.compile(
 _SUMMARY = re.compile(r"\s*(?:<context_summary|Another language model started to solve this problem)")
 """Beginnings of the summary in a replaced history."""
 
-_EVENTS = {
-    **dict.fromkeys(
-        (
-            "task_started",
-            "task_complete",
-            "turn_started",
-            "turn_complete",
-            "turn_aborted",
-            "thread_rolled_back",
-            "thread_name_updated",
-            "thread_settings_applied",
-            "thread_goal_updated",
-            "context_compacted",
-            "entered_review_mode",
-            "exited_review_mode",
-            "undo_completed",
-            "error",
-            "warning",
-        ),
-        "note of the program",
-    ),
-    **dict.fromkeys(
-        (
-            "user_message",
-            "injected_message",
-            "agent_message",
-            "agent_reasoning",
-            "agent_reasoning_raw_content",
-            "item_completed",
-            "view_image_tool_call",
-            "dynamic_tool_call_request",
-            "dynamic_tool_call_response",
-            "sub_agent_activity",
-            "guardian_assessment",
-        ),
-        "copy of an item, for the screen",
-    ),
-}
+_EVENTS = by_name(
+    {
+        "note of the program": "task_started task_complete turn_started turn_complete turn_aborted thread_rolled_back "
+        "thread_name_updated thread_settings_applied thread_goal_updated context_compacted entered_review_mode "
+        "exited_review_mode undo_completed error warning",
+        "copy of an item, for the screen": "user_message injected_message agent_message agent_reasoning "
+        "agent_reasoning_raw_content item_completed view_image_tool_call dynamic_tool_call_request "
+        "dynamic_tool_call_response sub_agent_activity guardian_assessment",
+    }
+)
 """Reason why events are not shown; that of `…_begin` and `…_end` is that of a copy."""
 
-_OTHERS = {
-    "world_state": "state of the program",
-    "retained_context": "state of the program",
-    "security_risk_score": "state of the program",
-    "realtime_item": "state of the program",
-    "inter_agent_communication_metadata": "state of the program",
-    "token_usage_record": "repeated count of tokens",
-}
+_OTHERS = by_name(
+    {
+        "state of the program": "world_state retained_context security_risk_score realtime_item "
+        "inter_agent_communication_metadata",
+        "repeated count of tokens": "token_usage_record",
+    }
+)
 """Reason why records of other types are not shown."""
 
-_ITEMS = {
-    "message": "message without text",
-    "agent_message": "message without text",
-    "reasoning": "message without text",
-    "ghost_snapshot": "copies of files, for undo",
-    "additional_tools": "definitions of tools",
-    "compaction_trigger": "note of the program",
-}
+_ITEMS = by_name(
+    {
+        "message without text": "message agent_message reasoning",
+        "copies of files, for undo": "ghost_snapshot",
+        "definitions of tools": "additional_tools",
+        "note of the program": "compaction_trigger",
+    }
+)
 """Reason why items are not shown."""
 
 _TURNS = frozenset({"task_started", "turn_started", "turn_aborted", "user_message"})

@@ -148,6 +148,11 @@ class RecordReader(Protocol):
         ...
 
 
+def by_name(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason for each name, given the names for each reason, separated by spaces."""
+    return {name: reason for reason, several in names.items() for name in several.split()}
+
+
 def item(kind: ItemKind, text: str, **more: Any) -> Item:
     """Return an item with its whole text."""
     return Item(kind, text, len(text), **more)
