@@ -1,5 +1,6 @@
 """The page Coding agents: the list of sessions, or one of them in five views."""
 
+from collections.abc import Callable
 from time import time
 
 import streamlit as st
@@ -10,7 +11,7 @@ from memory_core.coding.prices import cost_of
 from memory_core.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
-from ui.coding import call_view, compaction_view, phrase_view, session_list, source_view
+from ui.coding import phrase_view, session_list
 from ui.coding.quoting import quoted
 from ui.parts.components import choose_view, empty, heading
 from ui.tab import appearance, live, nav, state
@@ -85,17 +86,26 @@ def _draw_session(opened: OpenSession, session: CodingSession) -> None:
         empty("Nothing was said yet.", "The file has no message so far. This page follows it.")
     else:
         branch = _branch(branches)
-        views = {
-            "compactions": compaction_view.draw,
-            "prompts": call_view.draw,
-            "follow": phrase_view.draw,
-            "memory": source_view.draw_memory_files,
-            "records": source_view.draw_records,
-        }
-        views[choose_view(VIEWS, VIEW)](opened, session, branch)
+        _view(choose_view(VIEWS, VIEW))(opened, session, branch)
     # A redraw would close a dialog.
     if not state.dialog_open():
         live.follow(opened.follow, seen)
+
+
+def _view(name: str) -> Callable[[OpenSession, CodingSession, Branch], None]:
+    """Return the function that draws a view. Each is loaded when it is shown: figures and git take half a second."""
+    match name:
+        case "prompts":
+            from ui.coding.call_view import draw
+        case "follow":
+            from ui.coding.phrase_view import draw
+        case "memory":
+            from ui.coding.source_view import draw_memory_files as draw
+        case "records":
+            from ui.coding.source_view import draw_records as draw
+        case _:
+            from ui.coding.compaction_view import draw
+    return draw
 
 
 def _facts(opened: OpenSession, session: CodingSession) -> None:

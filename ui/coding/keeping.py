@@ -1,11 +1,11 @@
 """The dialog with the sentence that would have kept a statement, to copy into a memory file. It writes nothing."""
 
 from time import time
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from memory_core.coding.coding_session import Branch
-from memory_core.coding.memory_files import MemoryFile, Suggestion, memory_files, suggestion
 from memory_core.tokens import default_counter
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.server.coding_sessions import OpenSession
@@ -14,9 +14,14 @@ from ui.coding.quoting import quoted
 from ui.parts.components import error_inside
 from ui.tab import appearance
 
+if TYPE_CHECKING:
+    from memory_core.coding.memory_files import MemoryFile, Suggestion
 
-def files_of(opened: OpenSession) -> list[MemoryFile]:
+
+def files_of(opened: OpenSession) -> "list[MemoryFile]":
     """Return the memory files of the session's project, read once while the page is open."""
+    from memory_core.coding.memory_files import memory_files  # loads git and the engine
+
     return opened.once("memory files", lambda: memory_files(opened.session, default_counter().text))
 
 
@@ -29,6 +34,8 @@ def draw_button(statement: str, key: str, opened: OpenSession, branch: Branch) -
 @st.dialog("What would have kept it", width=640, icon=":material/bookmark_add:", on_dismiss="rerun")
 @error_inside
 def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
+    from memory_core.coding.memory_files import suggestion
+
     # Reads the git history of the project, which takes seconds if it is long.
     with st.spinner("Reading the project's memory files …"), opened.held() as session:
         line = suggestion(statement, files_of(opened), branch, default_counter().text, session.program)
@@ -45,7 +52,7 @@ def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
     st.markdown(":small[:gray[Copy it: nothing is ever written into your project.]]")
 
 
-def _cost(line: Suggestion) -> str:
+def _cost(line: "Suggestion") -> str:
     dollars = ""
     if line.dollars is not None:
         price = f"some ${line.dollars:,.2f}" if line.dollars >= 0.01 else "less than $0.01"

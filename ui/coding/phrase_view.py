@@ -6,7 +6,6 @@ from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.session_answers import phrase_stages
 from memory_core.coding.statement_fates import follow_phrase
 from memory_core.tracing.showing.replacements import mask_keys
-from memory_inspector.figures.coding_figures import strip_figure
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import OBSERVED, conclusion, stage_name, stage_text
 from memory_inspector.wording.formatting import count, plain, short
@@ -48,6 +47,8 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
     ended = conclusion(trail)
     heading(plain(f"{ended[0].upper()}{ended[1:]}"), level=3)
     if trail.in_prompt and trail.occurrences:
+        from memory_inspector.figures.coding_figures import strip_figure  # loads slowly
+
         compactions = [window.calls[0].number for window in branch.compactions if window.calls]
         had = [(call.number, has) for call, has in trail.in_prompt]
         chart(

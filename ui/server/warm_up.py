@@ -8,6 +8,8 @@ import logging
 import sys
 import threading
 
+from memory_inspector.reading import coding_homes
+
 FIRST_PAGE_SECONDS = 10.0
 """Maximum seconds that the models wait for a first page; nobody may be coming."""
 
@@ -53,6 +55,9 @@ def warm_up() -> None:
 
 def _load_first_page() -> None:
     from memory_core import MemoryInspectorError
+
+    if coding_homes.offered():
+        _read_first_session()
     from memory_inspector.server.shipped_demo import ensure_demo
     from ui.chat import chat_page  # noqa: F401
     from ui.frame import header, sidebar  # noqa: F401  (all that a page imports)
@@ -62,6 +67,18 @@ def _load_first_page() -> None:
         ensure_demo(engine())
     except MemoryInspectorError as error:
         _log.warning("could not prepare for the first visitor: %s", error)
+
+
+def _read_first_session() -> None:
+    """Read the coding agent's session that the command named, which takes a second if it is large."""
+    from memory_core import MemoryInspectorError
+    from memory_inspector.server.coding_sessions import coding_sessions
+
+    try:
+        if (id := coding_sessions().first()) is not None:
+            coding_sessions().open(id)
+    except MemoryInspectorError as error:
+        _log.warning("could not read the first session: %s", error)
 
 
 def _load_models() -> None:
