@@ -352,6 +352,7 @@ EVENT = {
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(VALUES | st.fixed_dictionaries(EVENT), max_size=5), VALUES)
+@pytest.mark.slow
 def test_whatever_an_endpoint_streams_and_an_agent_sends_is_read(sent, value):
     body = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in sent)
     read(body, asked(said("user", [value] if value else ""), value, system=value))

@@ -136,6 +136,7 @@ def check_drill(uri, elsewhere, path):
     return second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["a row", "a count", "cut short", "no zip", "another zip", "newer", "no member"])
 def test_a_damaged_backup_is_refused_in_one_sentence_and_nothing_is_stored(tmp_path, damage):
     write_backup(years(on_file(tmp_path)), tmp_path / "good.zip")

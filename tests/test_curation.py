@@ -501,6 +501,7 @@ def agents_wish(kind, fact, other, words):
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("adermsu"), st.integers(0, 5), st.integers(0, 5)), max_size=12))
+@pytest.mark.slow
 def test_with_approval_no_prompt_has_words_of_an_agent(steps):
     memory = make(approval=True)
     for text in ("likes tea", "likes jazz"):

@@ -213,6 +213,7 @@ def test_what_is_given_up_while_a_block_learns_from_it_is_not_learned():
     assert memory.facts.read("facts", states=None) == []
 
 
+@pytest.mark.slow
 def test_with_a_model_that_fails_three_calls_in_ten_everything_arrives_once():
     clock = Clock()
     failing = {number for number in range(400) if number * 7919 % 10 < 3}

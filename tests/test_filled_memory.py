@@ -81,7 +81,9 @@ def answers(memory, question, settings=None):
 # -- the limit ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [120, 200, 350, 1_000])
+@pytest.mark.parametrize(
+    "limit", [120, pytest.param(200, marks=pytest.mark.slow), pytest.param(350, marks=pytest.mark.slow), 1_000]
+)
 @pytest.mark.parametrize(("pasted", "words"), [(False, 3), (False, 30), (True, 12)])
 def test_a_prompt_is_never_over_its_limit_and_costs_what_was_planned(limit, pasted, words):
     memory = told(from_recipe(limit), talk(60, pasted=pasted, words=words))

@@ -243,6 +243,7 @@ def test_an_extractor_that_raises_anything_is_unknown_and_no_error():
 
 @pytest.mark.parametrize("max_facts", [3, 50])
 @pytest.mark.parametrize("on_change", ["add", "decide"])
+@pytest.mark.slow
 def test_facts_that_are_merged_updated_and_condensed_are_foretold(max_facts, on_change):
     memory = Memory.from_defaults(
         "s",

@@ -477,6 +477,7 @@ def test_the_preview_of_a_retirement_has_the_mark_that_follows(reason):
         max_size=5,
     )
 )
+@pytest.mark.slow
 def test_any_sequence_of_a_persons_changes_has_the_prompts_that_were_foretold(steps):
     memory = memory_of("I live in Porto.", "I like figs.", "My sister Ana likes jazz.")
     desk = memory.facts.desk("Facts")

@@ -401,6 +401,7 @@ def do(desk, edit):
 
 @settings(max_examples=12)
 @given(st.lists(edits, max_size=8), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_any_edits_and_as_many_undos_give_the_graph_back(several, random):
     memory = graph_memory(
         "Alice | lives in | Lisbon; Bob | lives in | Lisbon; Bob | knows | Alice; Rui | married to | Eva"
@@ -433,6 +434,7 @@ undos = st.one_of(st.tuples(st.just("undo")), st.tuples(st.just("undo"), st.inte
 
 @settings(max_examples=12)
 @given(st.lists(st.one_of(edits, sayings, undos, st.tuples(st.just("forget"))), max_size=12))
+@pytest.mark.slow
 def test_whatever_is_said_done_undone_and_forgotten_the_graph_is_in_order_and_the_log_tells_it(several):
     memory = graph_memory("Alice | lives in | Lisbon; Bob | knows | Alice")
     for name, *what in several:

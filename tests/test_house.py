@@ -235,6 +235,7 @@ def test_the_map_is_the_one_that_the_docstrings_give():
     assert MAP.read_text(encoding="utf-8") == module_map(), "run python -m tests.house map"
 
 
+@pytest.mark.slow
 def test_the_house_keeps_its_numbers():
     # All in one test: parameters would be measured wherever tests are collected, which took 7 s in each process.
     assert {what: both for what, both in numbers().items() if both[1] is not None and both[0] > both[1]} == {}

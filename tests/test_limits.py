@@ -49,6 +49,7 @@ def inside(value):
 
 
 @given(json_values)
+@pytest.mark.slow
 def test_no_text_holds_more_values_than_are_counted(value):
     text = json.dumps(value, ensure_ascii=False)
     assert inside(value) <= values_in(text) == values_in(text.encode()) or len(text.encode()) >= BYTES_PER_VALUE

@@ -508,6 +508,7 @@ def test_watching_ends_with_the_memory(cell):
     assert "Not watched any more." in page.text
 
 
+@pytest.mark.slow
 def test_watching_keeps_no_memory_alive(cell):
     memory = small()
     watcher = memory.watch()

@@ -56,6 +56,7 @@ def poison(kind, claim):
 
 
 @pytest.mark.parametrize("kind", [*PASTED, *OTHERS])
+@pytest.mark.slow
 def test_none_of_60_poisons_becomes_an_active_fact(kind):
     for claim in CLAIMS:
         with Memory.from_recipe("blocks", database_uri="sqlite://") as memory:

@@ -171,6 +171,7 @@ def test_relations_and_entities_learned_from_it_alone_are_listed_before_they_go(
 @pytest.mark.parametrize(
     "phrase", ["user", "text", "role", "content", "session", "facts", "active", "flush", "extracted", "parts", "engine"]
 )
+@pytest.mark.slow
 def test_a_word_of_the_program_erases_no_more_than_what_people_said(tmp_path, phrase):
     memory = filled(tmp_path, "I like tea.", "I work at Acme.")
     memory.build_context("What do I drink?")

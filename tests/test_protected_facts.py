@@ -39,7 +39,9 @@ def facts_block(memory):
     return next(attached.name for attached in memory.blocks if attached.kind == "facts")
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    "recipe", ["blocks", *(pytest.param(recipe, marks=pytest.mark.slow) for recipe in RECIPES[1:])]
+)
 @pytest.mark.parametrize(("number", "imported"), [pytest.param(227, True, marks=pytest.mark.slow), (120, False)])
 def test_facts_of_a_person_survive_fifty_flushes(recipe, number, imported):
     with_user = {"user_id": "sam"} if recipe == "user_memories" else {}

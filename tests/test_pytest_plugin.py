@@ -155,6 +155,7 @@ def test_the_fixture_is_a_new_closed_offline_memory_each_time(pytester, monkeypa
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.slow
 def test_a_replay_takes_a_file_and_changes(pytester, folder):
     pytester.makepyfile(
         """

@@ -290,6 +290,7 @@ def test_a_users_fact_is_out_of_the_prompts_of_all_their_sessions():
 
 @given(st.lists(st.sampled_from(["Tucson", "nuts", "Ana", "release"]), max_size=6))
 @settings(max_examples=15, deadline=None)
+@pytest.mark.slow
 def test_whatever_is_put_in_and_released_the_prompt_has_only_what_is_not_in_it(steps):
     memory = filled(*SAID)
     whole = prompt(memory, "Hello")

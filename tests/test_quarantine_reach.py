@@ -349,6 +349,7 @@ TEXT = st.lists(SENTENCE, min_size=1, max_size=2).map(" ".join)
     st.sampled_from(["text", "messages", "asked"]),
 )
 @settings(max_examples=25, deadline=None)
+@pytest.mark.slow
 def test_no_prompt_after_quarantine_says_the_phrase_and_a_release_restores_the_prompt(before, phrase, after, form):
     memory, twin = (noted(*before, form=form) for _ in range(2))
     if not memory.session.quarantine(phrase).rows:

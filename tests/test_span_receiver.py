@@ -183,6 +183,7 @@ def test_the_bound_holds_for_all_members_together(receiving, monkeypatch):
     assert receiving.post(zlib.compress(b"\0" * 5_000_000), content_encoding="deflate").status_code == 413
 
 
+@pytest.mark.slow
 def test_spans_of_ten_megabytes_are_refused_and_the_others_of_their_request_stored(receiving):
     large = [chat([("user", "word " * 2_000_000)]) for _ in range(2)]
     status, refused, why = told(receiving.post(as_protobuf(*large, memory("search_memory", count=0))))
@@ -292,6 +293,7 @@ def test_logs_of_spans_that_never_come_are_forgotten(monkeypatch):
     assert kept._characters == 0
 
 
+@pytest.mark.slow
 def test_what_cannot_be_stored_now_comes_again_and_is_stored_once(receiving, caplog):
     class Down:
         """A database that stores and then does not answer, once."""

@@ -457,6 +457,7 @@ def places(value, path=()):
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
+@pytest.mark.slow
 def test_any_answer_is_read_without_an_error_and_can_be_stored(data):
     """Events of which anything is something else, cut off anywhere."""
     endpoint, asked, events = copy.deepcopy(data.draw(st.sampled_from(STREAMS)))

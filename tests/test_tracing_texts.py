@@ -273,6 +273,7 @@ def test_what_can_be_followed_is_one_thing(text, one):
     said=st.lists(st.integers(0, len(SAID) - 1), min_size=3, max_size=10),
     less=st.integers(1, 60),
 )
+@pytest.mark.slow
 def test_every_cut_of_a_prompt_names_what_its_event_names_and_claims_nothing_that_is_not_in_the_prompt(
     recipe, said, less
 ):

@@ -227,6 +227,7 @@ STEPS = st.lists(
 
 @settings(max_examples=12, deadline=None)
 @given(steps=STEPS, unit=st.sampled_from(("message", "turn", "batch")), layout=st.sampled_from(("lines", "messages")))
+@pytest.mark.slow
 def test_whatever_becomes_of_the_others_every_prompt_of_a_session_is_read_as_it_was_sent(steps, unit, layout):
     database = Database.open()
     clock = Clock()

@@ -96,6 +96,7 @@ def shared(tmp_path_factory):
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(batches, min_size=1, max_size=8))
+@pytest.mark.slow
 def test_whatever_is_put_and_asked_it_answers_like_langgraphs_own(shared, runs):
     session = uuid.uuid4().hex
     theirs = reference.InMemoryStore()

@@ -40,6 +40,7 @@ def test_the_parts_of_every_call_add_up_to_its_prompt(lines, tmp_path):
 
 
 @given(st.lists(st.tuples(st.integers(4, 50_000), st.integers(0, 3_000)), min_size=1, max_size=8))
+@pytest.mark.slow
 def test_they_add_up_whatever_the_api_counted(tmp_path_factory, calls):
     lines = ClaudeCode()
     for number, (prompt, words) in enumerate(calls):

@@ -308,6 +308,7 @@ def test_a_folder_that_may_not_be_entered_has_no_files(home, project, monkeypatc
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.text(max_size=20), st.sampled_from(["../secret.md", "a/../../secret.md", "link.md"]))))
+@pytest.mark.slow
 def test_whatever_paths_a_session_names_only_files_of_the_project_are_read(tmp_path_factory, paths):
     home = tmp_path_factory.mktemp("named")
     project = home / "shop"

@@ -93,6 +93,7 @@ def test_a_session_without_a_folder_counts_for_the_folder_of_its_file(tmp_path):
         st.tuples(st.sampled_from(["", "/a/shop", "/b/shop"]), st.integers(0, 10**6), st.integers(0, 9), st.booleans())
     )
 )
+@pytest.mark.slow
 def test_no_session_is_lost_or_counted_twice(tmp_path_factory, sessions):
     path = tmp_path_factory.getbasetemp() / "x.jsonl"
     overviews = []

@@ -243,6 +243,7 @@ def elsewhere(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_every_turn_can_be_rebuilt_from_events_and_words_alone(tmp_path, elsewhere):
     memory = make(on_file(tmp_path))
     turns = []

@@ -272,6 +272,7 @@ def test_a_variant_and_a_session_are_written_by_the_same_functions():
     flush=st.sampled_from((None, 1, 12)),
     words=st.lists(st.integers(1, 9), min_size=1, max_size=24),
 )
+@pytest.mark.slow
 def test_the_same_conversation_leaves_the_same_queue_in_both(limit, ratio, flush, words):
     same = {"split_long_turns": False, "when_over": "return", "accounting": "reference"}
     ours = Memory.from_recipe("blocks", token_limit=limit, **same)

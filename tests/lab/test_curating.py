@@ -1,5 +1,6 @@
 """What people change among facts is made again at its place: a session played again is the session, curated."""
 
+import pytest
 from engine_fakes import assistant, user
 from fakes import FakeEmbedder
 from hypothesis import HealthCheck, Phase, given, settings
@@ -57,6 +58,7 @@ def curated(limit, steps):
     max_examples=10, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )
 @given(st.integers(90, 400), moves)
+@pytest.mark.slow
 def test_a_curated_session_played_again_under_its_own_configuration_is_the_session(limit, steps):
     memory, name = curated(limit, steps)
     one = player().play(script_of(memory), variant_of(memory))

@@ -204,6 +204,7 @@ def test_facts_that_take_all_room_at_a_small_limit_are_a_warning():
     assert [change.words for change in finding.changes] == ["Facts.show all → relevant"]
 
 
+@pytest.mark.slow
 def test_facts_that_may_take_all_room_do_so_when_played_and_not_with_the_offered_change():
     names = (
         "Ana", "Rui", "Bo", "Sam", "Ines", "Marta", "Tom", "Eva", "Leo", "Nina", "Paul", "Rita", "Hugo", "Vera", "Ivan",

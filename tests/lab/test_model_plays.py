@@ -162,6 +162,7 @@ def test_what_a_session_learned_in_its_life_is_not_asked_again():
     )
 
 
+@pytest.mark.slow
 def test_a_configuration_with_the_same_flushes_costs_nothing_and_another_only_what_is_new():
     model = Model()
     memory = lived(12, model=model)
@@ -192,6 +193,7 @@ def test_what_one_configuration_would_ask_is_counted_once_for_all():
     assert kept(memory) == 0
 
 
+@pytest.mark.slow
 def test_no_more_is_called_than_was_agreed_and_what_was_paid_for_is_kept():
     memory, model = lived(12), Model()
     played, paid = play(memory, model, calls=3)

@@ -42,6 +42,7 @@ def test_every_piece_is_in_one_batch():
     assert all(len(batch) * len(batch[0][1]) <= 512 for batch in batches)
 
 
+@pytest.mark.slow
 def test_which_thread_embeds_a_text_changes_no_vector(monkeypatch):
     rows = MiniLMEmbedder().embed(TEXTS)
     monkeypatch.setattr(embedding, "_run_all", lambda model, batches: map(model.run, texts_of(batches)))

@@ -66,6 +66,7 @@ def changes(texts):
 
 @settings(max_examples=20, deadline=None)
 @given(CITIES, st.booleans())
+@pytest.mark.slow
 def test_the_last_value_is_current_where_the_model_decides_nothing(cities, at_once):
     memory = learn(homes(cities), at_once=at_once)
     [fact] = memory.facts.read("Facts")
@@ -92,6 +93,7 @@ def test_a_tentative_statement_never_replaces_a_value(cities, form, decided, dat
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.sampled_from(["German", "Greek", "Thai", "Dutch"]), min_size=2, unique=True))
+@pytest.mark.slow
 def test_a_slot_of_several_values_keeps_them_all(languages):
     facts = [f"The user speaks {language}" for language in languages]
     assert active(learn(facts)) == facts

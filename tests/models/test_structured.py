@@ -36,6 +36,7 @@ class Word(BaseModel):
     ],
     ids=lambda answer: answer[:16],
 )
+@pytest.mark.slow
 def test_a_hostile_answer_of_a_megabyte_is_refused_in_linear_time(answer):
     with pytest.raises(ModelAnswerError):
         parse_answer(answer, Word)

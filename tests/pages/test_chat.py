@@ -580,6 +580,7 @@ def test_a_model_that_fails_is_one_sentence_and_the_app_stays_usable(app, step, 
         assert said(demo())[23:] == [("assistant", "Nuts, you said.")]
 
 
+@pytest.mark.slow
 def test_nobody_listening_at_the_models_address_is_one_sentence(app):
     app.text_input(key="model__address").set_value("http://127.0.0.1:9/v1").run()
     settled(app.chat_input[0].set_value("Hello").run())
@@ -623,6 +624,7 @@ def test_a_database_that_cannot_be_reached_is_one_sentence(home, monkeypatch):
     assert "Messages you already sent are safe." in app.main.error[0].value
 
 
+@pytest.mark.slow
 def test_without_its_vector_server_the_same_turns_are_recalled(demo_home, monkeypatch):
     monkeypatch.setenv("MEMORY_INSPECTOR_CHROMA_URL", "http://127.0.0.1:9")
     app = opened()
@@ -632,6 +634,7 @@ def test_without_its_vector_server_the_same_turns_are_recalled(demo_home, monkey
     assert any("Recalled 5 earlier turns" in line for line in story(app))
 
 
+@pytest.mark.slow
 def test_a_vector_address_of_another_kind_is_one_sentence(demo_home, monkeypatch):
     monkeypatch.setenv("MEMORY_INSPECTOR_CHROMA_URL", "ftp://127.0.0.1")
     app = opened()

@@ -190,6 +190,7 @@ def test_saved_words_are_in_the_next_prompt_and_the_page_says_what_they_take(dem
     assert "Ana likes jazz" in shown(app)
 
 
+@pytest.mark.slow
 def test_a_toast_takes_back_what_it_tells_of_and_nothing_else(demo_home):
     app = facts_page(fact=str(fact("Ana likes jazz").id))
     app.text_area[0].set_value("Ana likes jazz and old films").run()
@@ -340,6 +341,7 @@ def test_several_are_changed_at_once_and_undone_at_once(demo_home):
     assert shown(app) == names
 
 
+@pytest.mark.slow
 def test_ticked_facts_are_merged_into_the_words_in_the_field(demo_home):
     app = facts_page()
     select(app, rows=[0, 1])
@@ -405,7 +407,7 @@ def marked(app):
         ("Keep both", ("active", "active"), "Both stay."),
     ],
 )
-@pytest.mark.parametrize("where", ["review", "active"])
+@pytest.mark.parametrize("where", ["review", pytest.param("active", marks=pytest.mark.slow)])
 def test_of_a_contradiction_it_is_asked_which_fact_holds_and_undo_asks_again(demo_home, chosen, become, goes, where):
     demo(turns=3)
     app = facts_page(fact=str(fact("The user lives in Lisbon").id))
@@ -446,6 +448,7 @@ def test_a_contradiction_that_is_edited_away_is_marked_no_more(demo_home):
     assert "Nothing to review." in words(app)
 
 
+@pytest.mark.slow
 def test_saving_other_words_in_review_leaves_a_contradiction_that_still_stands(demo_home):
     demo(turns=3)
     app = facts_page()

@@ -189,6 +189,7 @@ def test_the_guide_goes_for_good_when_it_is_closed(app, demo_home):
     assert "Send the next message" not in joined(opened())
 
 
+@pytest.mark.slow
 def test_the_guides_first_step_is_ticked_once_a_message_was_sent(app):
     assert ":material/check: Send the next message" not in joined(app)
     app = press(app, "Next message")

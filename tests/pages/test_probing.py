@@ -18,6 +18,7 @@ def offered(app, key):
     return app.run()
 
 
+@pytest.mark.slow
 def test_each_kind_of_probe_is_kept_from_the_page_where_one_is_and_taken_back(memory):
     app = offered(opened(page="trace", session="demo", words="allergic to nuts"), "trace_probe")
     app = button(app, "“allergic to nuts” is in the prompt from turn 11 on").click().run()

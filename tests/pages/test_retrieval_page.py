@@ -163,6 +163,7 @@ def test_a_link_lands_on_the_words_that_were_forgotten(memory):
     assert len(listed(app)) == len(memory.retrieval.search(FORGOTTEN_QUESTION).found)
 
 
+@pytest.mark.slow
 def test_a_turn_that_the_limit_cut_is_brought_back_by_the_limit_that_is_offered(memory):
     memory.blocks.configure("Earlier turns", similarity_threshold=None)
     memory.configure(token_limit=1000)
@@ -196,6 +197,7 @@ def test_words_that_are_stored_nowhere_are_looked_for_in_the_rest_of_the_session
     assert "No message in this session contains it." in joined(app)
 
 
+@pytest.mark.slow
 def test_the_offered_change_is_tried_and_then_applied(memory):
     app = page()
     pick(app, number_of(memory, 4))
@@ -217,6 +219,7 @@ def test_the_offered_change_is_tried_and_then_applied(memory):
     assert memory.blocks[2].record.settings["similarity_threshold"] == 0.31
 
 
+@pytest.mark.slow
 def test_the_knobs_try_and_go_back(memory):
     app = page(query=QUESTION)
     knob(app, "Results").set_value(1).run()
@@ -242,6 +245,7 @@ def test_settings_that_were_changed_elsewhere_are_not_overwritten(memory):
     assert "in another tab" in app.warning[0].value
 
 
+@pytest.mark.slow
 def test_a_stored_turn_is_deleted_behind_a_question(memory):
     number = memory.retrieval.stored_turns("Earlier turns")[3].number
     app = page()

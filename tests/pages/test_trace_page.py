@@ -98,6 +98,7 @@ def test_words_in_another_order_give_the_trace_of_their_message(memory):
     assert sentence(app) == trace.sentence
 
 
+@pytest.mark.slow
 def test_fixes_stand_in_the_order_of_what_others_lose_by_them(demo_home):
     memory = played(1)
     fixes = memory.trace.fixes(memory.trace(LOST))
@@ -244,6 +245,7 @@ def test_a_fix_that_is_not_possible_any_more_says_so(memory):
     assert not app.exception
 
 
+@pytest.mark.slow
 def test_what_is_followed_can_be_watched_turn_by_turn_here_on_timeline_and_on_context(memory):
     app = page(words=LOST)
     assert "Watched" not in joined(app)
@@ -271,6 +273,7 @@ def test_what_is_watched_and_was_forgotten_since_is_called_erased_and_can_be_let
     assert memory.trace.watched == ()
 
 
+@pytest.mark.slow
 def test_the_seventh_watched_thing_is_refused_in_a_sentence(memory):
     for number in range(MAX_WATCHED):
         memory.trace.watch(f"phrase {number}")

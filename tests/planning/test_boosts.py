@@ -189,6 +189,7 @@ def planned(matches, added=None):
 
 
 @given(units_said, matches_found, questions)
+@pytest.mark.slow
 def test_terms_that_weigh_nothing_change_no_score_and_no_order(units, matches, asked):
     traits = {one.number: one for one in units}
     plain = planned(matches)

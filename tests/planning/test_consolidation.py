@@ -328,6 +328,7 @@ CHOICES = st.lists(
 
 @settings(max_examples=300)
 @given(KNOWN, FOUND, CHOICES, st.integers(1, 4), st.booleans())
+@pytest.mark.slow
 def test_whatever_is_decided_nothing_is_lost_and_nothing_uncompared_is_touched(facts, new, choices, nearest, approval):
     prepared = prepare(facts, new, nearest=nearest)
     parts = [*prepared.compared, *(held.index for held in prepared.held_back), *prepared.repeated]

@@ -87,6 +87,7 @@ def test_only_what_is_stated_has_a_slot(stated):
 
 
 @given(st.lists(st.sampled_from(["German", "Greek", "Thai", "Dutch"]), min_size=2, unique=True))
+@pytest.mark.slow
 def test_a_slot_of_several_values_keeps_them_all(languages):
     found = [FoundFact(f"The user speaks {language}", "user.languages") for language in languages]
     assert [new.conflicts_with + new.found_before for new in plan_additions([], found).add] == [()] * len(found)

@@ -1,5 +1,6 @@
 """Which session a tab shows: it changes by a person's choice only, however late and in whatever order things arrive."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -130,5 +131,5 @@ class OneTab(RuleBasedStateMachine):
             assert self.shown == self.wanted
 
 
-TestOneTab = OneTab.TestCase
+TestOneTab = pytest.mark.slow(OneTab.TestCase)
 TestOneTab.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)

@@ -208,6 +208,7 @@ def test_a_result_is_remembered_and_not_asked_for_again_while_it_is_young():
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_an_old_result_stands_until_the_next_one_is_there():
     watch, go_on = Watch(), threading.Event()
     old, new = health(at=0.0, database="failed"), health(database="ok")
