@@ -240,6 +240,7 @@ def _usage(about: Mapping[str, Any]) -> Usage | None:
         as_count(about.get("cache_read_input_tokens")),
         as_count(about.get("cache_creation_input_tokens")),
         as_count(about.get("output_tokens")),
+        as_count(as_mapping(about.get("cache_creation")).get("ephemeral_1h_input_tokens")),
     )
     return usage if usage.prompt else None
 

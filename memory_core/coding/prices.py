@@ -1,7 +1,7 @@
 """List prices of coding agents' models, to estimate what a session cost. Pure.
 
 US dollars per million tokens, from the providers' public price lists of 2026-02. Models that are not in the list have
-no cost. Prompts above 200,000 tokens and caches of an hour cost more than is estimated here.
+no cost. Prompts above 200,000 tokens cost more than is estimated here.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,8 @@ def cost_of(usage: Mapping[str, Usage]) -> float | None:
         prices = next((PRICES[name] for name in sorted(PRICES, key=len, reverse=True) if model.startswith(name)), None)
         if prices is None:
             return None  # a sum without one of its models would be too low
-        numbers = used.input, used.cache_read, used.cache_write, used.output
-        total += sum(price * tokens for price, tokens in zip(prices, numbers, strict=True)) / 1e6
+        # What a cache keeps for an hour costs twice the price of input; that of a write for five minutes is in already.
+        by_number = (*prices, 2 * prices[0] - prices[2])
+        total += sum(price * tokens for price, tokens in zip(by_number, used.numbers, strict=True)) / 1e6
     # A session without a call has cost nothing, which is not what a reader would take 0 for.
     return total if usage else None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import add
 from typing import Any, Literal, Protocol
 
 from memory_core.text import shortened
@@ -67,27 +68,24 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
+    for_an_hour: int = 0
+    """Of `cache_write`, tokens that are kept for an hour and not for five minutes."""
 
     @property
     def prompt(self) -> int:
         return self.input + self.cache_read + self.cache_write
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The fields in their order."""
+        return self.input, self.cache_read, self.cache_write, self.output, self.for_an_hour
+
     def latest(self, other: "Usage") -> "Usage":
         """Return the larger of each number: pieces of a streamed answer repeat them, and output grows."""
-        return Usage(
-            max(self.input, other.input),
-            max(self.cache_read, other.cache_read),
-            max(self.cache_write, other.cache_write),
-            max(self.output, other.output),
-        )
+        return Usage(*map(max, self.numbers, other.numbers))
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input + other.input,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.output + other.output,
-        )
+        return Usage(*map(add, self.numbers, other.numbers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,6 +228,15 @@ def test_a_cost_is_estimated_where_all_prices_are_known(folders):
     assert unpriced.cost is None
 
 
+def test_what_a_cache_keeps_for_an_hour_costs_twice_the_price_of_input(folders):
+    lines = ClaudeCode()
+    lines.answer("Built.", prompt=1_003, output=0)
+    lines.lines[-1]["message"]["usage"]["cache_creation"] = {"ephemeral_1h_input_tokens": 400}
+    write(lines, folders[0] / "-b" / "1.jsonl", age=1)
+    (priced,) = listing_of(folders).look()
+    assert priced.cost == pytest.approx((3 * 5 + 501 * 0.5 + 99 * 6.25 + 400 * 10) / 1e6)
+
+
 # -- following ------------------------------------------------------------------------------------------
 
 
