@@ -30,6 +30,8 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Load what the first visitor will need, while the server starts to answer."""
     if only_this_machine() and not is_loopback(str(st.get_option("server.address"))):
         print(NO_SIGN_IN, file=sys.stderr, flush=True)
+    address, port = st.get_option("server.address"), st.get_option("server.port")
+    print(f"Memory Inspector runs at http://{address}:{port}", flush=True)
     # A daemon thread: a server that is stopped early does not wait for imports and models.
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     yield

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from coding_kit import ClaudeCode
+from streamlit import config
+from streamlit.web import skills
 
 ROOT = Path(__file__).resolve().parent.parent
 LATER = (
@@ -86,6 +88,14 @@ assert PagesManager.uses_pages_directory is False and delta_generator._use_warni
 import json
 """
     assert loaded_by(program, ("json",), tmp_path) == ["json"]
+
+
+def test_no_page_offers_to_install_streamlits_own_files(monkeypatch):
+    monkeypatch.setattr(skills, "agent_harness_present", lambda: True)
+    monkeypatch.setattr(
+        config, "get_option", lambda name, get=config.get_option: name != "server.headless" and get(name)
+    )
+    assert skills.nudge_suppression_reason(str(ROOT)) == "welcome_hidden"
 
 
 def test_the_package_loads_a_name_when_it_is_used(tmp_path):
