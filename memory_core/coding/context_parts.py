@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from memory_core.coding.coding_session import Branch, Call, Window
 from memory_core.coding.transcript import Item
 
-UNSEEN = "System, tools, and what the file does not hold"
+UNSEEN = "System, tools, other"
 """Part of a prompt that no item explains."""
 
 SUBAGENTS = frozenset({"Task", "Agent"})

@@ -16,7 +16,7 @@ MAX_ITEMS = 80
 """Items of the map; smaller ones would be too small to be seen."""
 
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "unseen": ("System, tools, not in the file", "unknown"),
+    "unseen": (UNSEEN, "unknown"),
     "memory": ("Memory files, added by the program", "facts"),
     "summary": ("Summary", "summary"),
     "user": ("User", "queue"),

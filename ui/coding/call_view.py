@@ -60,6 +60,7 @@ def _parts(parts: CallParts) -> None:
         hide_index=True,
         key="code__parts",
         column_config={
+            "Part": st.column_config.TextColumn(help="Other: what the session's file does not hold"),
             "Tokens": st.column_config.NumberColumn(format="localized", width="small"),
             "Share": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1, width="small"),
         },
