@@ -32,8 +32,8 @@ class Home:
 
     reader: type[RecordReader]
     folder: Path
-    names: str
-    """Names of sessions' files, as a pattern."""
+    names: tuple[str, ...]
+    """Names of sessions' files, as patterns."""
     depth: int | None = None
     """Folders between this one and a session's file; None for any number."""
 
@@ -42,9 +42,12 @@ def homes(claude: Path | None = None, codex: Path | None = None) -> list[Home]:
     """Return the folders of the programs on this machine, or others that are given."""
     config = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
     codex_home = Path(os.environ.get("CODEX_HOME") or "~/.codex").expanduser()
+    rollouts = ("rollout-*.jsonl", "rollout-*.jsonl.zst")  # Codex compresses them after some days
+    archived = [] if codex else [Home(CodexReader, codex_home / "archived_sessions", rollouts)]
     return [
-        Home(ClaudeCodeReader, claude or config / "projects", "*.jsonl", 1),
-        Home(CodexReader, codex or codex_home / "sessions", "rollout-*.jsonl"),
+        Home(ClaudeCodeReader, claude or config / "projects", ("*.jsonl",), 1),
+        Home(CodexReader, codex or codex_home / "sessions", rollouts),
+        *archived,
     ]
 
 
@@ -58,8 +61,13 @@ def home_of_file(path: Path) -> Home:
     for reader in (ClaudeCodeReader, CodexReader):
         read = [value for line, record in lines if isinstance(record, dict) for value in reader().read(record, line)]
         if not all(record.left_out.startswith("unknown") for record in read):
-            return Home(reader, path.absolute().parent, glob.escape(path.name), 0)
+            return Home(reader, path.absolute().parent, (glob.escape(path.name),), 0)
     raise FormatError(f"{path.name} is not a session of Claude Code or Codex.")
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a session's file without its endings, the same before and after it is compressed."""
+    return path.name.removesuffix(".zst").removesuffix(".jsonl")
 
 
 @dataclass(slots=True)
@@ -103,7 +111,7 @@ class Overview:
     @property
     def name(self) -> str:
         """Id that the program gave it."""
-        return self.path.stem[-36:]  # Codex writes the time before it
+        return stem_of(self.path)[-36:]  # Codex writes the time before it
 
     @property
     def read(self) -> bool:
@@ -179,7 +187,8 @@ class Listing:
             for path, size, changed in self._files(home):
                 overview = self._overviews.get(path) or present.get(path)
                 if overview is None:
-                    id = "/".join([home.reader.program, *path.relative_to(home.folder).with_suffix("").parts])
+                    named = path.with_name(stem_of(path)).relative_to(home.folder)
+                    id = "/".join([home.reader.program, *named.parts])
                     overview = Overview(path, home.reader, id, changed, size)
                 overview.changed, overview.size = changed, size
                 present[path] = overview
@@ -206,7 +215,7 @@ class Listing:
         sessions = self.look(0)
         # A whole id counts before the beginnings of others.
         matching = [one for one in sessions if name in (one.id, "latest")][:1] or [
-            one for one in sessions if any(text.startswith(name) for text in (one.id, one.path.stem, one.name))
+            one for one in sessions if any(text.startswith(name) for text in (one.id, stem_of(one.path), one.name))
         ]
         if len(matching) != 1:
             places = " or ".join(str(home.folder) for home in self.homes)
@@ -225,9 +234,9 @@ class Listing:
 
         for folder, _, names in os.walk(home.folder, onerror=denied):
             depth = len(Path(folder).relative_to(home.folder).parts)
-            for name in fnmatch.filter(names, home.names):
+            for name in (name for pattern in home.names for name in fnmatch.filter(names, pattern)):
                 # Subagents belong to their session, unless one was given by hand.
-                whole = not name.startswith("agent-") or home.names == glob.escape(name)
+                whole = not name.startswith("agent-") or home.names == (glob.escape(name),)
                 if not whole or home.depth not in (None, depth):
                     continue
                 path = Path(folder, name)

@@ -1,13 +1,15 @@
 """Follow a file of JSON Lines that another program writes: new lines only, and any line again on demand.
 
 The file is opened for reading only. A last line that is not complete yet waits for its rest. A file that became
-shorter, or was replaced by another, is read from its beginning again.
+shorter, or was replaced by another, is read from its beginning again. A file that was compressed by zstd (`.zst`) is
+unpacked as it is read; all its offsets are those of the unpacked bytes.
 """
 
 import json
 import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,9 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 READ_BYTES = 4 * 1024 * 1024
 """Bytes read from the file at once."""
+
+MAX_WINDOW_BYTES = 128 * 1024 * 1024
+"""Memory that unpacking a compressed file may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,21 @@ class RecordFile:
         self._end = 0  # of the last complete line
         self._beginning = b""
         self._file = (0, 0)
+        self._packed = 0  # bytes of a compressed file
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            with self.path.open("rb") as file:
+                if self.path.suffix == ".zst":
+                    with _unpacked(self.path, file) as unpacked:
+                        yield unpacked
+                else:
+                    yield file
+        except OSError as error:
+            raise FormatError(
+                f"{self.path.name} cannot be read: {os.strerror(error.errno) if error.errno else error}."
+            ) from error
 
     @property
     def size(self) -> int:
@@ -57,16 +77,15 @@ class RecordFile:
         Raises:
             FormatError: the file is gone, or may not be read.
         """
-        try:
+        with self._opened() as file:
             now = self.path.stat()
-            with self.path.open("rb") as file:
-                beginning = file.read(len(self._beginning))
-        except OSError as error:
-            raise _unreadable(self.path, error) from error
+            beginning = file.read(len(self._beginning))
         # A program that replaces a file may give the new one the same name and more bytes.
-        same = now.st_size >= self._end and beginning == self._beginning
+        long_enough = now.st_size == self._packed if self._packed else now.st_size >= self._end
+        same = long_enough and beginning == self._beginning
         if same and self._file in ((0, 0), (now.st_dev, now.st_ino)):
             self._file = now.st_dev, now.st_ino
+            self._packed = now.st_size if self.path.suffix == ".zst" else 0
             return False
         self._restart()
         self._file = now.st_dev, now.st_ino
@@ -82,12 +101,15 @@ class RecordFile:
         Raises:
             FormatError: the file is gone, or may not be read.
         """
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._end)
-                yield from self._lines(file, wanted or bytes.strip)
-        except OSError as error:
-            raise _unreadable(self.path, error) from error
+        # A compressed file does not grow: unpacking it again would only show its end again.
+        if self._packed and self._end:
+            return
+        with self._opened() as file:
+            file.seek(self._end)
+            yield from self._lines(file, wanted or bytes.strip)
+        if len(self._beginning) < 256 and self._end:
+            with self._opened() as file:
+                self._beginning = file.read(min(256, self._end))
 
     def _lines(self, file: Any, wanted: Callable[[bytes], object]) -> Iterator[tuple[int, Mapping[str, Any] | BadLine]]:
         rest, skipped = b"", 0
@@ -105,9 +127,6 @@ class RecordFile:
                     yield len(self._offsets), _parsed(line, len(self._offsets))
             if len(rest) > MAX_LINE_BYTES or skipped:
                 skipped, rest = skipped + len(rest), b""
-        if len(self._beginning) < 256 and self._end:
-            file.seek(0)
-            self._beginning = file.read(min(256, self._end))
 
     def record(self, line: int) -> Mapping[str, Any]:
         """Read one line again; an empty object if it cannot be read any more."""
@@ -115,10 +134,10 @@ class RecordFile:
             return {}
         end = self._offsets[line] if line < len(self._offsets) else self._end
         try:
-            with self.path.open("rb") as file:
+            with self._opened() as file:
                 file.seek(self._offsets[line - 1])
                 data = file.read(min(end - self._offsets[line - 1], MAX_LINE_BYTES))
-        except OSError:  # said when the file is next followed
+        except FormatError:  # said when the file is next followed
             return {}
         parsed = _parsed(data, line)
         return {} if isinstance(parsed, BadLine) else parsed
@@ -136,5 +155,15 @@ def _parsed(line: bytes, number: int) -> Mapping[str, Any] | BadLine:
     return value if isinstance(value, dict) else BadLine(number, "is not a JSON object")
 
 
-def _unreadable(path: Path, error: OSError) -> FormatError:
-    return FormatError(f"{path.name} cannot be read: {os.strerror(error.errno) if error.errno else error}.")
+@contextmanager
+def _unpacked(path: Path, file: Any) -> Iterator[Any]:
+    try:
+        import zstandard
+    except ImportError:
+        raise FormatError(f"{path.name} is compressed, which is read with the package zstandard.") from None
+    unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+    try:
+        with unpacker.stream_reader(file, read_across_frames=True) as unpacked:
+            yield unpacked
+    except zstandard.ZstdError as error:
+        raise FormatError(f"{path.name} cannot be read: it is not compressed by zstd, or damaged.") from error

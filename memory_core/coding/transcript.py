@@ -69,7 +69,7 @@ class Usage:
     cache_write: int = 0
     output: int = 0
     for_an_hour: int = 0
-    """Of `cache_write`, tokens that are kept for an hour and not for five minutes."""
+    """Tokens of `cache_write` that are kept for an hour and not for five minutes."""
 
     @property
     def prompt(self) -> int:

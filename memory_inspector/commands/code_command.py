@@ -77,7 +77,7 @@ def _file(options: argparse.Namespace) -> Path:
 def _session(options: argparse.Namespace) -> "Overview":
     from memory_core.coding.listing import Listing, home_of_file
 
-    if options.session.endswith(".jsonl"):
+    if options.session.endswith((".jsonl", ".jsonl.zst")):
         return Listing([home_of_file(Path(options.session))]).find()
     return _listing(options).find(options.session)
 

@@ -3,6 +3,7 @@
 A visitor names a session by its id in the listing, so no address can lead to another file.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -99,10 +100,11 @@ class CodingSessions:
         """
         with self._lock:
             opened = self._open.get(id)
-            if opened is None:
+            # A program may have compressed or archived the file: then the list has it in its new place.
+            if opened is None or not os.path.exists(opened.overview.path):
                 overview = self._listing.of(id)
                 # A link to a session that is newer than the last look at the list.
-                if overview is None:
+                if overview is None or not os.path.exists(overview.path):
                     self._listing.look(0)
                     overview = self._listing.of(id)
                 if overview is None:

@@ -32,7 +32,7 @@ def in_tokyo(monkeypatch):
 
 
 def listed(folder):
-    return Listing([Home(ClaudeCodeReader, folder, "*.jsonl", 1)]).look(seconds=10)
+    return Listing([Home(ClaudeCodeReader, folder, ("*.jsonl",), 1)]).look(seconds=10)
 
 
 def written(folder, name, *, works_in="/srv/shop", at=None):

@@ -3,13 +3,16 @@
 import os
 
 import pytest
+import zstandard
 from coding_kit import ClaudeCode, Codex, rollout, work
 from shared_data import shared
 
 from memory_core.coding.claude_code import ClaudeCodeReader
+from memory_core.coding.codex import CodexReader
 from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.listing import LIVE_SECONDS, Listing, homes
+from memory_core.coding.listing import LIVE_SECONDS, Listing, home_of_file, homes
 from memory_core.coding.transcript import Usage
+from memory_inspector.server.coding_sessions import CodingSessions
 
 NOW = 1_770_000_000
 
@@ -54,6 +57,60 @@ def test_sessions_of_both_programs_are_listed_newest_first(folders):
     ]
     assert [one.is_live(NOW) for one in sessions] == [True, True, False]
     assert [one.is_live(NOW + LIVE_SECONDS) for one in sessions] == [False, False, False]
+
+
+def counts(overview):
+    return overview.id, overview.title, overview.usage, overview.calls, overview.compactions, overview.problem
+
+
+def items_of(overview):
+    session = CodingSession(overview.path, overview.reader)
+    session.follow()
+    assert session.follow() == 0
+    return [session.main.whole(item) for step in session.main.steps.values() for item in step.items]
+
+
+def test_a_rollout_is_the_same_session_after_codex_compressed_it(folders):
+    lines = rollout()
+    lines.user("A long line. " * 5_000)
+    path = write(lines, folders[1] / "2026" / "02" / "12" / "rollout-2026-02-12T16-00-00-c.jsonl")
+    (before,) = listing_of(folders).look()
+    texts = items_of(before)
+    path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+    (after,) = listing_of(folders).look()
+    assert counts(after) == counts(before)
+    assert items_of(after) == texts
+    assert home_of_file(after.path).reader is CodexReader
+
+
+def test_an_open_session_is_found_in_its_new_place(folders):
+    path = write(rollout(), folders[1] / "rollout-c.jsonl")
+    sessions = CodingSessions(listing_of(folders))
+    (overview,), _ = sessions.look()
+    assert sessions.open(overview.id).overview.path == path
+    packed = path.with_name(f"{path.name}.zst")
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+    assert sessions.open(overview.id).overview.path == packed
+    packed.unlink()
+    assert sessions.open(overview.id) is None
+
+
+def test_a_file_that_only_has_the_name_of_a_compressed_one_costs_itself_alone(folders):
+    write(work(), folders[0] / "-boats" / "s.jsonl")
+    (folders[1] / "rollout-c.jsonl.zst").write_bytes(b"no zstd")
+    damaged, whole = sorted(listing_of(folders).look(), key=lambda one: one.program, reverse=True)
+    assert (damaged.calls, whole.problem) == (0, "")
+    assert whole.calls > 0
+    assert "rollout-c.jsonl.zst" in damaged.problem
+
+
+def test_archived_sessions_of_codex_are_listed(folders, monkeypatch):
+    monkeypatch.setenv("CODEX_HOME", str(folders[1]))
+    path = write(rollout(), folders[1] / "archived_sessions" / "rollout-c.jsonl")
+    assert [one.path for one in Listing(homes(folders[0])).look()] == [path]
+    assert Listing(homes(folders[0], folders[1] / "sessions")).look() == []
 
 
 def test_what_is_no_session_is_not_listed(folders):

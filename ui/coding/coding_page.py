@@ -7,6 +7,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.coding.coding_session import Branch, CodingSession
+from memory_core.coding.listing import stem_of
 from memory_core.coding.prices import cost_of
 from memory_core.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
@@ -80,7 +81,7 @@ def _draw_session(opened: OpenSession, session: CodingSession) -> None:
     branches = session.main.branches
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         _back()
-        heading(quoted(opened.overview.title or opened.overview.path.stem, 80))
+        heading(quoted(opened.overview.title or stem_of(opened.overview.path), 80))
     _facts(opened, session)
     if not branches:
         empty("Nothing was said yet.", "The file has no message so far. This page follows it.")

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import streamlit as st
 
-from memory_core.coding.listing import Overview
+from memory_core.coding.listing import Overview, stem_of
 from memory_core.coding.project import by_project_and_day
 from memory_core.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import coding_sessions
@@ -88,7 +88,7 @@ def _table(overviews: Sequence[Overview]) -> None:
 def _row(one: Overview) -> dict[str, Any]:
     now = time()
     return {
-        "Session": one.title or one.path.stem,
+        "Session": one.title or stem_of(one.path),
         "Project": one.project,
         "Compactions": one.compactions,
         # A part of the tokens would look like all of them.
