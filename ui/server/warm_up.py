@@ -47,6 +47,8 @@ def warm_up() -> None:
     if _page_is_out.wait(FIRST_PAGE_SECONDS):
         threading.Event().wait(PAINT_SECONDS)
     sys.setswitchinterval(before)
+    if coding_homes.offered():
+        _load_coding_views()
     _load_models()
     from memory_core.process import keep_loaded
 
@@ -79,6 +81,14 @@ def _read_first_session() -> None:
             coding_sessions().open(id)
     except MemoryInspectorError as error:
         _log.warning("could not read the first session: %s", error)
+
+
+def _load_coding_views() -> None:
+    """Load what the other views of a coding agent's session draw with, which is needed sooner than the models."""
+    from memory_core.tokens import default_counter
+    from ui.coding import call_view, source_view  # noqa: F401
+
+    default_counter().text("Hello")
 
 
 def _load_models() -> None:
