@@ -12,6 +12,8 @@ from memory_inspector.palette import PALETTES, Mode, colour
 from memory_inspector.wording.formatting import tokens
 
 PROMPTS_PIXELS, LARGEST_PIXELS, STRIP_PIXELS = 300, 380, 74
+MAX_BARS = 150
+"""Calls that are drawn as bars; a browser takes seconds to draw thousands of rectangles."""
 MAX_ITEMS = 80
 """Items of the map; smaller ones would be too small to be seen."""
 
@@ -52,11 +54,21 @@ def prompts_figure(
     figure = blank(mode, PROMPTS_PIXELS)
     numbers = [parts.call.number for parts in calls]
     for group, (title, name) in GROUPS.items():
-        figure.add_bar(
-            x=numbers,
-            y=[sum(n for part, n in parts.parts.items() if group_of(part) == group) for parts in calls],
-            marker={"color": colour(name, mode), "line": {"width": 0}},
-            hovertemplate=f"call %{{x:,}}<br>{title}: %{{y:,}} tokens<extra></extra>",
+        sizes = [sum(n for part, n in parts.parts.items() if group_of(part) == group) for parts in calls]
+        hover = f"call %{{customdata:,}}<br>{title}: %{{y:,}} tokens<extra></extra>"
+        fill = colour(name, mode)
+        if len(calls) <= MAX_BARS:
+            figure.add_bar(x=numbers, y=sizes, customdata=numbers, marker={"color": fill}, hovertemplate=hover)
+            continue
+        # One area in place of hundreds of bars, with the same edges: a point at the left and the right of each call.
+        figure.add_scatter(
+            x=[number + side for number in numbers for side in (-0.5, 0.5)],
+            y=[size for size in sizes for _ in range(2)],
+            customdata=[number for number in numbers for _ in range(2)],
+            stackgroup="parts",
+            mode="none",
+            fillcolor=fill,
+            hovertemplate=hover,
         )
     # Prompts above the limit are drawn in full, too.
     top = max((parts.call.usage.prompt for parts in calls), default=1)

@@ -1,5 +1,6 @@
 """Parts of each call's prompt: they add up to what the API counted, and tell what took how much."""
 
+from collections import defaultdict
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from memory_core.coding.claude_code import ClaudeCodeReader
 from memory_core.coding.coding_session import CodingSession
 from memory_core.coding.context_parts import FRAMES, MAX_COUNTED, UNSEEN, Sizes, parts_over_calls, sized_items
 from memory_core.tokens import default_counter
+from memory_inspector.figures import coding_figures
 
 
 def count(text):
@@ -37,6 +39,22 @@ def assert_adds_up(branch, over_calls):
 def test_the_parts_of_every_call_add_up_to_its_prompt(lines, tmp_path):
     for branch, over_calls in parts(lines.session(tmp_path / "s.jsonl").main):
         assert_adds_up(branch, over_calls)
+
+
+@pytest.mark.parametrize("bars", [1, 1_000], ids=["areas", "bars"])
+def test_drawn_over_each_call_the_parts_are_as_high_as_its_prompt(tmp_path, monkeypatch, bars):
+    monkeypatch.setattr(coding_figures, "MAX_BARS", bars)
+    branch, over_calls = max(parts(work().session(tmp_path / "s.jsonl").main), key=lambda one: len(one[1]))
+    assert len(over_calls) > 1
+    figure = coding_figures.prompts_figure(over_calls, "light", limit=None, chosen=1, compactions=())
+    heights = defaultdict(list)
+    for trace in figure.data:
+        for call_number, place, height in zip(trace.customdata, trace.x, trace.y, strict=True):
+            assert abs(place - call_number) <= 0.5
+            heights[call_number, place].append(height)
+    prompts = {each.number: each.usage.prompt for each in branch.calls}
+    assert {call_number for call_number, _ in heights} == prompts.keys()
+    assert {sum(drawn) == prompts[call_number] for (call_number, _), drawn in heights.items()} == {True}
 
 
 @given(st.lists(st.tuples(st.integers(4, 50_000), st.integers(0, 3_000)), min_size=1, max_size=8))
