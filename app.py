@@ -21,21 +21,39 @@ pages = nav.build_pages()
 page = st.navigation(pages, position="hidden")
 menu = Menu(pages, page)
 
-from ui.frame import header, keys  # noqa: E402
-from ui.frame.sidebar import draw_sidebar, select_session  # noqa: E402
 from ui.parts.components import draw_styles  # noqa: E402
-from ui.tab import drawing, state  # noqa: E402  (takes a second the first time; the frame is drawn by then)
+from ui.tab import drawing, selection, state  # noqa: E402
 
 draw_styles()
 state.begin_run()
-# The session is selected first, as `together` must know which session this run shows.
-sessions = select_session()
-with drawing.together((page.url_path, state.selected_session())):
-    with st.sidebar:
-        session = draw_sidebar(sessions)
-    header.draw_header(page)
-    menu.draw()
-    nav.name_tab(page.title, session if page.title not in header.WITHOUT_CLOCK else None)
-    keys.listen(page)
-    page.run()
+# Drawn before the sidebar, which loads the engine, a second the first time.
+if page.title == nav.title("code"):
+    from ui.frame.plain_header import draw_plain_header
+
+    with drawing.together((page.url_path, None)):
+        draw_plain_header(page.title)
+        page.run()
+        from ui.frame import keys
+        from ui.frame.sidebar import draw_sidebar, select_session
+
+        with st.sidebar:
+            draw_sidebar(select_session())
+        selection.write_link(page.url_path)
+        menu.draw()
+        nav.name_tab(page.title, None)
+        keys.listen(page)
+else:
+    from ui.frame import header, keys
+    from ui.frame.sidebar import draw_sidebar, select_session
+
+    # The session is selected first, as `together` must know which session this run shows.
+    sessions = select_session()
+    with drawing.together((page.url_path, state.selected_session())):
+        with st.sidebar:
+            session = draw_sidebar(sessions)
+        header.draw_header(page)
+        menu.draw()
+        nav.name_tab(page.title, session if page.title not in header.WITHOUT_CLOCK else None)
+        keys.listen(page)
+        page.run()
 warm_up.page_is_out()

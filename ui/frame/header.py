@@ -13,11 +13,11 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.events import ConfigurationChanged, SessionBranched
-from memory_core.sessions.overview import has_graph
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, tokens
 from ui.chat import guide
 from ui.frame import opening
+from ui.frame.plain_header import draw_notice, draw_toast
 from ui.frame.scrubber import draw_scrubber
 from ui.parts import facts_limit, flushing, forgetting, toasts, watching
 from ui.parts.components import empty, error_noticed
@@ -32,8 +32,8 @@ from ui.tab.view import View, memory_of, news, opened
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
 
-WITHOUT_CLOCK = (nav.title("sessions"), nav.title("code"))
-"""Titles of pages that do not show a single session at a single turn."""
+WITHOUT_CLOCK = (nav.title("sessions"),)
+"""Titles of pages below this header that do not show a single session at a single turn."""
 
 TAKEN_OVER = (
     "You took over a session in which an agent works: your changes are in its next prompt. The agent keeps running."
@@ -52,8 +52,6 @@ _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
 def draw_header(page: "Page") -> None:
     """Draw title, turn picker and settings, a banner in the past, and any notice."""
     session_id = state.selected_session()
-    # The menu asks for this when it is drawn again after the header.
-    state.saw_graph(_has_graph(session_id))
     clock = page.title not in WITHOUT_CLOCK
     view, being_read = _opened(session_id) if clock and session_id else (None, None)
     _being_read.set(being_read)
@@ -79,23 +77,13 @@ def draw_header(page: "Page") -> None:
     with st.container():
         if view is not None and latest:
             draw_scrubber(view)
-    with st.container():
-        if notice := state.take_notice():
-            {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
+    draw_notice()
     if view is not None:
         with st.container():
             flushing.look(view)
         watching.look(view)
         facts_limit.announce(view)
-    with st.container(key="toasts"):
-        toasts.draw()
-
-
-def _has_graph(session_id: str | None) -> bool:
-    try:
-        return session_id is not None and has_graph(engine().database, session_id)
-    except MemoryInspectorError:  # the page reports the error
-        return state.has_graph()
+    draw_toast()
 
 
 def page(draw: Callable[[View], None], *, follows: bool = False) -> None:

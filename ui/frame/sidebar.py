@@ -8,6 +8,7 @@ import streamlit as st
 from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, delete_session, list_sessions
 from memory_core.events import SessionImported, SessionRenamed, SessionReset
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
+from memory_core.sessions.overview import has_graph
 from memory_inspector.server.shipped_demo import DEMO_SESSION, ensure_demo
 from memory_inspector.wording.formatting import count, plain, session_name, short
 from ui.frame import model_test
@@ -36,7 +37,16 @@ def select_session() -> Mapping[str, Status] | None:
     # The demo first, then by the latest change.
     ids = sorted(sessions, key=lambda id: (id != DEMO_SESSION, -sessions[id].updated_at))
     selection.take(ids)
+    # The menu asks for this when it is drawn again.
+    state.saw_graph(_has_graph(state.selected_session()))
     return {id: sessions[id] for id in ids}
+
+
+def _has_graph(session_id: str | None) -> bool:
+    try:
+        return session_id is not None and has_graph(engine().database, session_id)
+    except MemoryInspectorError:  # the page reports the error
+        return state.has_graph()
 
 
 def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
-from memory_core.argument_checks import bounds
 from memory_inspector.wording.formatting import plain
 from ui.tab import state
 
@@ -229,6 +228,8 @@ def error_noticed(callback: Callable[Given, None]) -> Callable[Given, None]:
 
 def limits(model: type[BaseModel], setting: str, number: type[int] | type[float] = int) -> dict[str, Any]:
     """`min_value` and `max_value` of a number field: the bounds that the engine declares for the setting."""
+    from memory_core.argument_checks import bounds  # loads numpy
+
     within = bounds(model, setting)
     limits = {"min_value": within.least, "max_value": within.most}
     return {name: None if value is None else number(value) for name, value in limits.items()}
