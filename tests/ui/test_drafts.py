@@ -15,16 +15,27 @@ def session_state(monkeypatch):
 
 
 def test_a_drawer_that_was_left_still_takes_what_was_typed_last_and_begins_anew_when_it_is_opened_again():
-    draft("edit", "box", Draft(3))
+    draft("edit", Draft(3), "box")
     leave()
     assert open_draft("edit").revision == 3
-    assert draft("edit", "box", Draft(4)) == Draft(4)
+    assert draft("edit", Draft(4), "box") == Draft(4)
     assert open_draft("edit") == Draft(4)
+
+
+def test_what_a_discarded_edit_left_in_its_fields_is_not_in_the_next_one(session_state):
+    draft("edit", Draft(3), "box", "limit")
+    session_state |= {"box": "typed", "limit": 7, "other": 1}  # of a run that ended before Streamlit dropped them
+    assert draft("edit", Draft(3), "box", "limit") == Draft(3)
+    assert session_state["box"] == "typed"
+    forget("edit")
+    draft("edit", Draft(4), "box", "limit")
+    assert not {"box", "limit"} & session_state.keys()
+    assert session_state["other"] == 1
 
 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_one_that_was_saved_or_discarded_takes_nothing_more_whether_it_was_drawn_since_or_not(drawn):
-    draft("edit", "box", Draft(3))
+    draft("edit", Draft(3), "box")
     keep_draft("edit", Draft(3, saved=True))
     if drawn:
         forget("edit")

@@ -49,9 +49,9 @@ def edit_dialog(session_id: str, name: str) -> None:
     # Unsaved text outlives the dialog and the tab.
     unsaved = engine().unsaved.at(_place(session_id, name))
     if unsaved is None:
-        opened = draft(key, box, Draft(attached.record.revision))
+        opened = draft(key, Draft(attached.record.revision), box)
     else:
-        opened = draft(key, box, Draft(unsaved.began, since=unsaved.at))
+        opened = draft(key, Draft(unsaved.began, since=unsaved.at), box)
     if opened.saved:  # before its widgets are drawn again, which would keep their values
         forget(key)
         st.rerun()

@@ -37,7 +37,7 @@ def history_dialog(session_id: str, name: str) -> None:
         return
     revisions = memory.blocks.revisions(name)
     key = f"history_{session_id}_{name}"
-    opened = draft(key, _version_key(key), Draft(attached.record.revision))
+    opened = draft(key, Draft(attached.record.revision), _version_key(key))
     # A version was restored: the rerun closes the dialog, so that the page shows the restored text.
     if opened.message is not None:
         forget(key)

@@ -40,12 +40,18 @@ class Draft:
     """The user's unsaved text, while another one is shown in its place; otherwise None."""
 
 
-def draft(key: str, widget: str, begun: Draft) -> Draft:
-    """The draft of this key; `begun` if there is none, or its drawer was closed since (`widget` has no state)."""
+def draft(key: str, begun: Draft, *widgets: str) -> Draft:
+    """The draft of this key; `begun` if there is none, or its drawer was closed since (its first widget has no state).
+
+    `widgets`: keys of the drawer's fields. With a draft that begins they hold nothing yet.
+    """
     drafts = _drafts()
     # Streamlit drops a widget's key once a run does not draw it: without the key, the drawer was closed meanwhile.
-    if widget not in st.session_state or key not in drafts or drafts[key].abandoned:
+    if widgets[0] not in st.session_state or key not in drafts or drafts[key].abandoned:
         drafts[key] = begun
+        # A run that ends early drops no key: the drawer would show the text that was discarded.
+        for widget in widgets:
+            st.session_state.pop(widget, None)
     return drafts[key]
 
 

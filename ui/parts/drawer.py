@@ -51,13 +51,11 @@ class Drawer:
         self._fields: list[str] = []
         self._needed: set[str] = set()
         self._unsaved = engine().unsaved.at(place)
-        # One field stands for all: they are drawn and dropped together.
-        first = self.widget(next(iter(stored)))
         begun = Draft(values=stored)
         if self._unsaved is not None:
             # What was left is compared with the values it began from, so that saving finds a change made meanwhile.
             begun = Draft(values=self._unsaved.began, since=self._unsaved.at)
-        self._draft = draft(self._key, first, begun)
+        self._draft = draft(self._key, begun, *map(self.widget, stored))
         if self._draft.saved:  # before its widgets are drawn once more, which would keep their values
             forget(self._key)
             st.rerun()
