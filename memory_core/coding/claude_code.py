@@ -20,8 +20,8 @@ from memory_core.coding.transcript import (
     as_mapping,
     as_text,
     as_time,
-    by_name,
     item,
+    reasons_by_name,
 )
 
 _INJECTED = re.compile(
@@ -31,7 +31,7 @@ _INJECTED = re.compile(
 )
 """Beginnings of texts that the program writes in the user's place."""
 
-_OF_THE_SESSION = by_name(
+_OF_THE_SESSION = reasons_by_name(
     {
         "title of a session": "summary ai-title custom-title",
         "copy of a prompt": "last-prompt",
@@ -46,7 +46,7 @@ _OF_THE_SESSION = by_name(
 )
 """Reason why records of a type are not shown."""
 
-_PROGRESS = by_name(
+_PROGRESS = reasons_by_name(
     {
         "progress of a hook": "hook_progress",
         "progress of a tool": "bash_progress mcp_progress waiting_for_task query_update search_results_received",

@@ -23,8 +23,8 @@ from memory_core.coding.transcript import (
     as_mapping,
     as_text,
     as_time,
-    by_name,
     item,
+    reasons_by_name,
 )
 
 KEPT_BYTES = 80_000
@@ -39,7 +39,7 @@ _INJECTED = re.compile(
 _SUMMARY = re.compile(r"\s*(?:<context_summary|Another language model started to solve this problem)")
 """Beginnings of the summary in a replaced history."""
 
-_EVENTS = by_name(
+_EVENTS = reasons_by_name(
     {
         "note of the program": "task_started task_complete turn_started turn_complete turn_aborted thread_rolled_back "
         "thread_name_updated thread_settings_applied thread_goal_updated context_compacted entered_review_mode "
@@ -51,7 +51,7 @@ _EVENTS = by_name(
 )
 """Reason why events are not shown; that of `…_begin` and `…_end` is that of a copy."""
 
-_OTHERS = by_name(
+_OTHERS = reasons_by_name(
     {
         "state of the program": "world_state retained_context security_risk_score realtime_item "
         "inter_agent_communication_metadata",
@@ -60,7 +60,7 @@ _OTHERS = by_name(
 )
 """Reason why records of other types are not shown."""
 
-_ITEMS = by_name(
+_ITEMS = reasons_by_name(
     {
         "message without text": "message agent_message reasoning",
         "copies of files, for undo": "ghost_snapshot",

@@ -114,7 +114,7 @@ def memory_files(session: CodingSession, count: Count) -> list[MemoryFile]:
 
 def _places(session: CodingSession, folder: Path | None, project: Path) -> Iterator[tuple[Path, Owner, When]]:
     """Yield the paths that the program loads, if they exist. Of two that are one file, the first counts."""
-    claude, codex = (home.folder.parent for home in homes()[:2])
+    claude, codex, *_ = (home.folder.parent for home in homes())
     above = [folder, *folder.parents][:-1] if folder else []
     if session.program == CodexReader.program:
         yield from ((codex / name, "user", "start") for name in CODEX_NAMES[::-1])

@@ -31,7 +31,7 @@ def cost_of(usage: Mapping[str, Usage]) -> float | None:
         prices = next((PRICES[name] for name in sorted(PRICES, key=len, reverse=True) if model.startswith(name)), None)
         if prices is None:
             return None  # a sum without one of its models would be too low
-        # What a cache keeps for an hour costs twice the price of input; that of a write for five minutes is in already.
+        # A write for an hour costs twice the price of input; as part of `cache_write` it has a price already.
         by_number = (*prices, 2 * prices[0] - prices[2])
         total += sum(price * tokens for price, tokens in zip(by_number, used.numbers, strict=True)) / 1e6
     # A session without a call has cost nothing, which is not what a reader would take 0 for.

@@ -83,13 +83,12 @@ class RecordFile:
         # A program that replaces a file may give the new one the same name and more bytes.
         long_enough = now.st_size == self._packed if self._packed else now.st_size >= self._end
         same = long_enough and beginning == self._beginning
-        if same and self._file in ((0, 0), (now.st_dev, now.st_ino)):
-            self._file = now.st_dev, now.st_ino
-            self._packed = now.st_size if self.path.suffix == ".zst" else 0
-            return False
-        self._restart()
+        again = not same or self._file not in ((0, 0), (now.st_dev, now.st_ino))
+        if again:
+            self._restart()
         self._file = now.st_dev, now.st_ino
-        return True
+        self._packed = now.st_size if self.path.suffix == ".zst" else 0
+        return again
 
     def new_records(
         self, wanted: Callable[[bytes], bool] | None = None

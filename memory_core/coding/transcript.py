@@ -68,7 +68,7 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
-    for_an_hour: int = 0
+    cache_write_hour: int = 0
     """Tokens of `cache_write` that are kept for an hour and not for five minutes."""
 
     @property
@@ -78,7 +78,7 @@ class Usage:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The fields in their order."""
-        return self.input, self.cache_read, self.cache_write, self.output, self.for_an_hour
+        return self.input, self.cache_read, self.cache_write, self.output, self.cache_write_hour
 
     def latest(self, other: "Usage") -> "Usage":
         """Return the larger of each number: pieces of a streamed answer repeat them, and output grows."""
@@ -146,7 +146,7 @@ class RecordReader(Protocol):
         ...
 
 
-def by_name(names: Mapping[str, str]) -> dict[str, str]:
+def reasons_by_name(names: Mapping[str, str]) -> dict[str, str]:
     """Return the reason for each name, given the names for each reason, separated by spaces."""
     return {name: reason for reason, several in names.items() for name in several.split()}
 

@@ -66,7 +66,7 @@ def _why(options: argparse.Namespace) -> int:
 
 def _file(options: argparse.Namespace) -> Path:
     named = Path(options.session)
-    # A file with typed records is shown as it is: to look closer loads the engine, before which the app answers.
+    # A file with typed records is shown as it is: to look closer reads all of it, which the app does later.
     if named.suffix == ".jsonl" and os.access(named, os.R_OK) and named.is_file():
         with named.open("rb") as file:
             if b'"type"' in file.read(4_096):

@@ -13,7 +13,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int
     try:
         return int(options.run(options))
     except Exception as error:
-        from memory_core.errors import MemoryInspectorError  # here, as it loads the engine
+        from memory_core.errors import MemoryInspectorError  # here, as most commands end without an error
 
         # Errors of the user's files and settings are usage errors; anything else keeps its traceback.
         if not isinstance(error, MemoryInspectorError):

@@ -114,8 +114,9 @@ def _level(figure: go.Figure, height: int, label: str, mode: Mode) -> None:
 def _compactions(figure: go.Figure, calls: Sequence[int], mode: Mode) -> None:
     for place, number in enumerate(calls):
         figure.add_vline(number - 0.5, line={"color": PALETTES[mode].line, "width": 1.5, "dash": "4px,3px"})
-        # The others have their number alone: many are close together.
-        text = "compaction" * (place == 0) + f" {place + 1}" * (len(calls) > 1)
+        text = str(place + 1) if len(calls) > 1 else ""
+        if place == 0:  # the others have their number alone, as many are close together
+            text = f"compaction {text}".strip()
         figure.add_annotation(
             x=number - 0.5, y=1, yref="paper", yanchor="bottom", text=text, showarrow=False, font={"size": 11}
         )

@@ -84,6 +84,16 @@ def test_a_rollout_is_the_same_session_after_codex_compressed_it(folders):
     assert home_of_file(after.path).reader is CodexReader
 
 
+def test_a_compressed_file_that_was_replaced_is_read_again_once(folders):
+    path = folders[1] / "rollout-c.jsonl.zst"
+    path.write_bytes(zstandard.compress(rollout().data))
+    session = CodingSession(path, CodexReader)
+    assert session.follow() > 0
+    path.write_bytes(zstandard.compress(rollout().user("One more.").data))
+    assert session.follow() > 0
+    assert session.follow() == 0
+
+
 def test_an_open_session_is_found_in_its_new_place(folders):
     path = write(rollout(), folders[1] / "rollout-c.jsonl")
     sessions = CodingSessions(listing_of(folders))

@@ -99,7 +99,7 @@ def _view(name: str) -> Callable[[OpenSession, CodingSession, Branch], None]:
         case "prompts":
             from ui.coding.call_view import draw
         case "follow":
-            from ui.coding.phrase_view import draw
+            draw = phrase_view.draw
         case "memory":
             from ui.coding.source_view import draw_memory_files as draw
         case "records":

@@ -16,13 +16,13 @@ def draw_plain_header(title: str) -> None:
 
 
 def draw_notice() -> None:
-    """Draw the message that is to be shown once, in a place that is there without one, too."""
+    """Draw the message that is to be shown once, in a container that is always there: what follows keeps its place."""
     with st.container():
         if notice := state.take_notice():
             {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
 
 
 def draw_toast() -> None:
-    """Draw the newest toast, in a place that is there without one, too."""
+    """Draw the newest toast, in a container that is always there."""
     with st.container(key="toasts"):
         toasts.draw()

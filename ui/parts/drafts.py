@@ -43,7 +43,7 @@ class Draft:
 def draft(key: str, begun: Draft, *widgets: str) -> Draft:
     """The draft of this key; `begun` if there is none, or its drawer was closed since (its first widget has no state).
 
-    `widgets`: keys of the drawer's fields. With a draft that begins they hold nothing yet.
+    `widgets`: keys of the drawer's fields; emptied when a draft begins, so that they show its values.
     """
     drafts = _drafts()
     # Streamlit drops a widget's key once a run does not draw it: without the key, the drawer was closed meanwhile.
