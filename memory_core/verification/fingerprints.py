@@ -1,14 +1,21 @@
 """Fingerprints of texts, by which a text can be found without being stored.
 
 A fingerprint is the length of a text in bytes and its polynomial hash (Rabin and Karp, 1987) modulo two numbers, with
-random bases. All windows of the same length in other bytes can be compared with it at once. ASCII letters are
-compared without case. Anyone with the bases can confirm a guess of a text; nobody can recover the text from them.
+random bases. All windows of the same length in other bytes can be compared with it at once. Anyone with the bases can
+confirm a guess of a text; nobody can recover the text from them.
+
+Bytes are searched as they are, ASCII letters without case, and once more respelled (see `respelled`), in which Unicode
+forms, apostrophes, dashes, markup and the escapes of JSON and HTML make no difference.
 """
 
+import html
 import json
+import re
 import secrets
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +25,10 @@ MODULI = (2**64, 2**61 - 1)
 """Moduli of the two hashes: the first is what 64-bit overflow gives; the second, a prime, confirms matches."""
 CHUNK_BYTES = 1_048_576
 """Bytes hashed at a time, which takes some 24 MB of memory."""
+ESCAPED = 11
+"""Bytes by which escapes make one byte longer, at most: `\\ud83d\\ude00` has 12 for 4, and `&#x000e9;` has 9 for 2."""
+MAX_JOINED = 6
+"""Maximum words of a text of which each two are also looked for as one word: `lock file` and `lockfile`."""
 MIN_CHARACTERS, MAX_CHARACTERS = 4, 10_000
 """Limits of a text's length: a shorter one occurs in other words by chance; of a longer one, give a sentence."""
 
@@ -36,11 +47,13 @@ class Wanted:
 
     bases: tuple[int, int]
     texts: tuple[tuple[Fingerprint, ...], ...]
+    spellings: tuple[tuple[Fingerprint, ...], ...] = ()
+    """Fingerprints to compare with respelled bytes; none for a text of signs, and in receipts of version 1."""
 
     @property
     def longest(self) -> int:
         """Length of the longest form in bytes."""
-        return max(form.bytes for forms in self.texts for form in forms)
+        return max(form.bytes for forms in (*self.texts, *self.spellings) for form in forms)
 
 
 def wanted(texts: Iterable[str]) -> Wanted:
@@ -60,7 +73,11 @@ def wanted(texts: Iterable[str]) -> Wanted:
             )
     # The first base is odd, so that no power of it becomes 0 modulo 2**64.
     bases = secrets.randbits(63) * 2 + 1, secrets.randbelow(MODULI[1] - 1_000) + 500
-    return Wanted(bases, tuple(tuple(_fingerprint(form, bases) for form in forms(text)) for text in lines))
+    prints = [
+        tuple(tuple(_fingerprint(form, bases) for form in written(text)) for text in lines)
+        for written in (forms, spellings)
+    ]
+    return Wanted(bases, *prints)
 
 
 def forms(text: str) -> list[bytes]:
@@ -77,19 +94,84 @@ def forms(text: str) -> list[bytes]:
     return list(dict.fromkeys(form.lower() for form in encoded))
 
 
+def spellings(text: str) -> list[bytes]:
+    """Return the forms to look for in respelled bytes: both spellings, and each two words of a short text as one.
+
+    >>> spellings("Zoë's lock-file")
+    [b'zo\xc3\xab s lock file', b'zo\xc3\xabs lockfile']
+    """
+    apart, joined = (spelling.decode() for spelling in respelled(text.encode("utf-8", "replace")))
+    words = joined.split()
+    pairs = pairwise(words) if len(words) <= MAX_JOINED else ()
+    joins = (joined.replace(f"{one} {other}", one + other, 1) for one, other in pairs if min(len(one), len(other)) > 2)
+    return [one.encode() for one in dict.fromkeys([apart, joined, *joins]) if len(one) >= MIN_CHARACTERS]
+
+
+def respelled(data: bytes) -> tuple[bytes, bytes]:
+    """Return the letters and digits of bytes, casefolded, with one space for whatever is between them.
+
+    In the second form, signs that may stand within a word are dropped: apostrophes, hyphens and markup. Zero bytes,
+    which separate values, stay.
+    """
+    text = data.decode("utf-8", "replace")
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", text)
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if "&" in text:
+        text = html.unescape(text)
+    if "<" in text:
+        text = _TAG.sub("", text)
+    text = unicodedata.normalize("NFKC", text).casefold()
+    apart, joined = (" ".join(text.translate(table).split()).encode() for table in (_APART, _JOINED))
+    return apart, joined
+
+
+_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
+_TAG = re.compile(r"</?(?:b|i|em|strong|u|s|code|mark|span|p|br)/?>", re.IGNORECASE)
+
+
+class _Letters(dict[int, str | None]):
+    """Table for `str.translate` that keeps letters and digits, drops what is invisible, makes spaces of all else."""
+
+    def __init__(self, dropped: str) -> None:
+        super().__init__({ord(sign): None for sign in dropped} | {0: "\0", 0x307: None, 0x640: None})
+
+    def __missing__(self, code: int) -> str | None:
+        sign, kind = chr(code), unicodedata.category(chr(code))
+        # Vowel marks of Hebrew and Arabic are left out by most people; those of other scripts are letters.
+        optional = kind == "Cf" or 0x591 <= code <= 0x5C7 or 0x64B <= code <= 0x65F or 0xFE00 <= code <= 0xFE0F
+        self[code] = None if optional else sign if sign.isalnum() or kind[0] == "M" else " "
+        return self[code]
+
+
+_APART, _JOINED = _Letters(""), _Letters("'’‘‛ʼʹ´′`*~-‐‑‒–—―−")
+
+
 def count(chunks: Iterable[bytes], wanted: Wanted) -> list[int]:
     """Count the occurrences of each text in consecutive chunks of bytes, including those across two chunks."""
     totals = [0] * len(wanted.texts)
-    # A text that ends in the next chunk begins at most this many bytes before it.
-    overlap = wanted.longest - 1
-    before = b""
+    # A text that ends in the next chunk begins at most this many bytes before it; escapes make it longer.
+    overlap = wanted.longest - 1 + (ESCAPED * wanted.longest if any(wanted.spellings) else 0)
+    before, earlier = b"", [0] * len(wanted.texts)
     for chunk in _split(chunks):
-        window_sums = _WindowSums((before + chunk).lower(), wanted.bases)
-        for index, forms_of in enumerate(wanted.texts):
-            # Matches that end in the overlap were counted with the chunk before.
-            totals[index] += sum(end > len(before) for end in window_sums.ends(forms_of))
-        before = window_sums.data[-overlap:] if overlap else b""
+        data = before + chunk
+        window_sums = _WindowSums(data.lower(), wanted.bases)
+        # Matches that end in the overlap were counted with the chunk before.
+        as_is = [sum(end > len(before) for end in window_sums.ends(forms_of)) for forms_of in wanted.texts]
+        spelled = _spelled(data, wanted)
+        for index in range(len(totals)):
+            totals[index] += max(as_is[index], spelled[index] - earlier[index])
+        before = data[-overlap:] if overlap else b""
+        earlier = _spelled(before, wanted)
     return totals
+
+
+def _spelled(data: bytes, wanted: Wanted) -> list[int]:
+    """Count the occurrences of each text in respelled bytes."""
+    if not data or not any(wanted.spellings):
+        return [0] * len(wanted.texts)
+    sums = [_WindowSums(spelling, wanted.bases) for spelling in respelled(data)]
+    return [max(len(one.ends(forms_of)) for one in sums) for forms_of in wanted.spellings]
 
 
 def _split(chunks: Iterable[bytes]) -> Iterator[bytes]:

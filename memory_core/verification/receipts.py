@@ -16,7 +16,8 @@ from memory_core.verification.fingerprints import MODULI, Fingerprint, Wanted
 from memory_core.verification.searching import Searched, search
 from memory_core.verification.server_search import is_server, search_server
 
-VERSION = 1
+VERSION = 2
+"""Version 1 had no spellings: its search knows fewer forms of the same texts."""
 ELSEWHERE = (
     "backups and snapshots of the folder, and the free space of its disk",
     "bundles and reports that were exported to other folders",
@@ -72,6 +73,7 @@ class Receipt:
             "clean": self.clean,
             "bases": self.wanted.bases,
             "texts": [[[form.bytes, *form.hashes] for form in forms] for forms in self.wanted.texts],
+            "spellings": [[[form.bytes, *form.hashes] for form in forms] for forms in self.wanted.spellings],
             "searched": [asdict(part) for part in self.searched],
             "elsewhere": self.elsewhere,
         }
@@ -123,15 +125,18 @@ def read_receipt(text: str, name: str) -> Receipt:
     try:
         content: dict[str, Any] = json.loads(text)
         # Another version may compute hashes differently, and a clean result would prove nothing.
-        if content["receipt"] != VERSION:
-            raise FormatError(f"{name} is a receipt of version {content['receipt']}; this program reads {VERSION}.")
-        texts = tuple(tuple(_fingerprint(form) for form in forms) for forms in content["texts"])
+        if content["receipt"] not in (1, VERSION):
+            raise FormatError(f"{name} is a receipt of version {content['receipt']}; this program reads 1 and 2.")
+        texts, spellings = (
+            tuple(tuple(_fingerprint(form) for form in forms) for forms in of_texts)
+            for of_texts in (content["texts"], content["spellings"] if content["receipt"] == VERSION else ())
+        )
         bases = _pair(content["bases"])
         # A receipt without texts would search for nothing and then call every folder clean.
-        if not texts or not all(texts):
+        if not texts or not all(texts) or len(spellings) not in (0, len(texts)):
             raise ValueError("no texts")
         searched = tuple(Searched(**part) for part in content["searched"])
-        return Receipt(str(content["made"]), Wanted(bases, texts), searched)
+        return Receipt(str(content["made"]), Wanted(bases, texts, spellings), searched)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
