@@ -1,7 +1,10 @@
 """Search for forgotten words: found wherever they are, named nowhere, and repeated from the receipt."""
 
 import gzip
+import io
 import json
+import lzma
+import os
 import sqlite3
 import zipfile
 import zlib
@@ -115,6 +118,72 @@ def test_tables_free_pages_archives_and_compressed_values_are_searched(tmp_path)
     connection.commit()
     connection.close()
     assert ("a.db", "bytes") in found_in(tmp_path), "SQLite leaves deleted words in the page"
+
+
+def test_archives_in_archives_and_databases_in_them_are_searched(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "inner.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE notes (packed BLOB)")
+        connection.execute("INSERT INTO notes VALUES (?)", (zlib.compress(SECRET.encode() * 9),))
+        connection.commit()
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tmp_path / "inner.db", "memory.db")
+        archive.writestr("words.xz", lzma.compress(SECRET.encode() * 9))
+        archive.writestr("broken.zip", b"PK\x03\x04 no archive")
+    with zipfile.ZipFile(tmp_path / "outer.zip", "w") as archive:
+        archive.writestr("inner.zip", gzip.compress(inner.getvalue()))
+        archive.writestr("other.7z", b"7z\xbc\xaf\x27\x1c packed")
+    (tmp_path / "inner.db").unlink()
+    within = "inner.zip/unpacked/"
+    assert found_in(tmp_path) == {
+        ("outer.zip", f"{within}memory.db/notes.packed"),
+        ("outer.zip", f"{within}words.xz/unpacked"),
+    }
+    problems = {part.part for part in receipt_of(tmp_path, wanted([SECRET])).problems}
+    assert problems == {f"{within}broken.zip", "other.7z"}
+
+
+def test_an_archive_too_deep_in_others_is_named_as_not_searched(tmp_path):
+    data = SECRET.encode()
+    for _ in range(searching.MAX_NESTED + 2):
+        data = gzip.compress(data)
+    (tmp_path / "deep.gz").write_bytes(data)
+    (problem,) = receipt_of(tmp_path, wanted([SECRET])).problems
+    assert "more than 5 others" in problem.problem
+
+
+def test_a_linked_file_is_searched_and_a_linked_folder_is_named(tmp_path):
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    data.mkdir()
+    elsewhere.mkdir()
+    with closing(sqlite3.connect(elsewhere / "real.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE notes (words TEXT)")
+        connection.execute("INSERT INTO notes VALUES (?)", (SECRET,))
+        connection.commit()
+        (data / "memory.db").symlink_to(elsewhere / "real.db")
+        (data / "more").symlink_to(elsewhere)
+        (data / "same").symlink_to(data)
+        receipt = receipt_of(data, wanted([SECRET]))
+    found = {(part.file, part.part) for part in receipt.searched if part.hits}
+    assert {("memory.db", "notes.words"), ("memory.db-wal", "bytes")} <= found
+    assert [(part.file, part.problem) for part in receipt.problems] == [("more", "is a link to another folder")]
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_the_search_is_not_clean(tmp_path, monkeypatch):
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refusing(path):  # as for a user without the right to, which tests as root have
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    receipt = receipt_of(tmp_path, wanted([SECRET]))
+    assert [(part.file, part.problem) for part in receipt.problems] == [("closed", "cannot be read: Permission denied")]
+    assert not receipt.clean
 
 
 def test_a_file_that_cannot_be_read_is_named_and_the_search_is_not_clean(tmp_path):

@@ -1,19 +1,30 @@
 """Search a data folder: the bytes of every file, free pages included, and the contents of databases and archives."""
 
+import bz2
 import gzip
 import lzma
+import os
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from typing import IO, Any
 
 from memory_core.errors import NotFoundError
 from memory_core.verification.fingerprints import CHUNK_BYTES, Wanted, count
 
-_SQLITE, _ZIP, _GZIP = b"SQLite format 3\x00", b"PK\x03\x04", b"\x1f\x8b"
+_SQLITE, _ZIP = b"SQLite format 3\x00", b"PK\x03\x04"
+_PACKED: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open
+}  # fmt: skip
+_NOT_UNPACKED = {b"\x28\xb5\x2f\xfd": "Zstandard", b"7z\xbc\xaf\x27\x1c": "7-Zip", b"Rar!": "RAR"}
+"""Beginnings of compressed files that are only searched as they are."""
+MAX_NESTED = 5
+"""Maximum depth of archives in archives; what is deeper is reported as a problem."""
 _BESIDE = ("-wal", "-shm", "-journal")
 """Endings of SQLite's own files beside a database."""
 MAX_UNPACKED_BYTES = 268_435_456
@@ -36,20 +47,54 @@ class Searched:
 
 
 def search(place: Path, wanted: Wanted) -> list[Searched]:
-    """Search a folder with its subfolders, or one file with SQLite's files beside it. Links are not followed.
+    """Search a folder with its subfolders, or one file with SQLite's files beside it.
+
+    A link to a file elsewhere is followed. A link to a folder elsewhere, and an unreadable folder, are problems.
 
     Raises:
         NotFoundError: there is no such folder or file.
     """
     if place.is_dir():
-        # A link could lead outside of the folder, or around in a circle.
-        files = sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
-        return [part for file in files for part in _file(file, str(file.relative_to(place)), wanted)]
+        return list(_folder(place, wanted))
     if not place.is_file():
         raise NotFoundError(f"There is no folder or file {place.name}.")
+    return list(_with_beside(place, place.name, wanted))
+
+
+def _folder(place: Path, wanted: Wanted) -> Iterator[Searched]:
+    inside = place.resolve()
+    unread: list[OSError] = []
+    for folder, below, names in os.walk(place, onerror=unread.append):
+        below.sort()
+        for path in (Path(folder, name) for name in sorted({*below, *names})):
+            name, linked = str(path.relative_to(place)), path.is_symlink()
+            # A link to what is inside leads to what is searched anyway.
+            if linked and path.exists() and path.resolve().is_relative_to(inside):
+                continue
+            if linked and path.is_dir():
+                yield _not_searched(name, "is a link to another folder", wanted)
+            elif path.is_file():
+                yield from (_with_beside if linked else _file)(path, name, wanted)
+    for error in unread:
+        name = os.path.relpath(error.filename, place)
+        yield _not_searched(name, f"cannot be read: {error.strerror}", wanted)
+
+
+def _with_beside(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
+    """Search a file and SQLite's files beside it; beside the file itself where it is a link."""
+    yield from _file(file, name, wanted)
     # The write-ahead log still holds pages that were not yet copied into the database.
-    beside = [place.with_name(place.name + ending) for ending in _BESIDE]
-    return [part for file in (place, *beside) if file.is_file() for part in _file(file, file.name, wanted)]
+    real = file.resolve()
+    for ending in _BESIDE:
+        beside = real.with_name(real.name + ending)
+        if beside.is_file():
+            yield from _file(beside, name + ending, wanted)
+
+
+def _not_searched(name: str, problem: str, wanted: Wanted) -> Searched:
+    # The receipt must not contain the words, not even in a path.
+    hidden = "(a folder with the words in its name)" if _in_name(name, wanted) else name
+    return Searched(hidden, "contents", 0, 0, problem)
 
 
 def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
@@ -64,17 +109,22 @@ def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
         yield Searched(name, "bytes", file.stat().st_size, sum(count(_chunks(file), wanted)))
         # By content, not by ending: exports and backups are often renamed.
         if beginning == _SQLITE:
-            yield from _database(file, name, wanted)
-        elif beginning.startswith(_ZIP):
-            yield from _archive(file, name, wanted)
-        elif beginning.startswith(_GZIP):
-            with gzip.open(file) as stream:
-                # One byte above the limit distinguishes a truncated member from one that just fits.
-                yield _unpacked(name, "unpacked", stream.read(MAX_UNPACKED_BYTES + 1), wanted)
-    except (OSError, EOFError, zlib.error, sqlite3.Error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
-        # The text of an error may hold the file's name, and so the words.
-        why = getattr(error, "strerror", None) or type(error).__name__
-        yield Searched(name, "contents", 0, 0, f"cannot be read: {why}")
+            # Read only, and through SQLite, which also reads the changes that are still in its write-ahead log.
+            with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+                yield from _database(connection, name, "", wanted)
+        else:
+            yield from _inside(file, beginning, name, "", wanted)
+    except _UNREADABLE as error:
+        yield _unread(name, "contents", error)
+
+
+_UNREADABLE = (OSError, EOFError, zlib.error, sqlite3.Error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError)
+
+
+def _unread(name: str, part: str, error: Exception) -> Searched:
+    # The text of an error may hold the file's name, and so the words.
+    why = getattr(error, "strerror", None) or type(error).__name__
+    return Searched(name, part, 0, 0, f"cannot be read: {why}")
 
 
 def _in_name(name: str, wanted: Wanted) -> int:
@@ -88,41 +138,65 @@ def _chunks(file: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def _archive(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
-    with zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
-            part = member.filename
-            if in_name := _in_name(part, wanted):
-                part = "(a member with the words in its name)"
-                yield Searched(name, part, 0, in_name)
-            with archive.open(member) as stream:
-                yield _unpacked(name, part, stream.read(MAX_UNPACKED_BYTES + 1), wanted)
+def _inside(
+    file: Path | IO[bytes], beginning: bytes, name: str, part: str, wanted: Wanted, depth: int = 0
+) -> Iterator[Searched]:
+    """Search what is packed in a file or a member; `part` is the member, empty for the file itself."""
+    unpack = next((opened for magic, opened in _PACKED.items() if beginning.startswith(magic)), None)
+    if program := next((of for magic, of in _NOT_UNPACKED.items() if beginning.startswith(magic)), None):
+        yield Searched(name, part or "contents", 0, 0, f"is packed by {program}, which is not unpacked")
+    elif beginning.startswith(_ZIP):
+        with zipfile.ZipFile(file) as archive:
+            for member in archive.infolist():
+                inner = member.filename
+                if in_name := _in_name(inner, wanted):
+                    inner = "(a member with the words in its name)"
+                    yield Searched(name, inner, 0, in_name)
+                with archive.open(member) as stream:
+                    yield from _unpacked(name, f"{part}/{inner}" if part else inner, stream, wanted, depth)
+    elif unpack is not None:
+        with unpack(file) as stream:
+            yield from _unpacked(name, f"{part}/unpacked" if part else "unpacked", stream, wanted, depth)
 
 
-def _unpacked(name: str, part: str, data: bytes, wanted: Wanted) -> Searched:
+def _unpacked(name: str, part: str, stream: IO[bytes], wanted: Wanted, depth: int) -> Iterator[Searched]:
+    """Search the contents of a member, and what is packed in these."""
+    # One byte above the limit distinguishes a truncated member from one that just fits.
+    data = stream.read(MAX_UNPACKED_BYTES + 1)
     problem = f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes" if len(data) > MAX_UNPACKED_BYTES else None
-    return Searched(name, part, len(data), sum(count([data], wanted)), problem)
+    beginning = data[: len(_SQLITE)]
+    packed = beginning == _SQLITE or beginning.startswith((_ZIP, *_PACKED, *_NOT_UNPACKED))
+    if packed and depth == MAX_NESTED:
+        problem = f"is an archive inside more than {MAX_NESTED} others"
+    yield Searched(name, part, len(data), sum(count([data], wanted)), problem)
+    if problem is not None or not packed:
+        return
+    try:
+        if beginning == _SQLITE:
+            with closing(sqlite3.connect(":memory:")) as connection:
+                # Bytes 18 and 19 ask for a write-ahead log, which a database in memory cannot have.
+                connection.deserialize(data[:18] + b"\x01\x01" + data[20:])
+                yield from _database(connection, name, f"{part}/", wanted)
+        else:
+            yield from _inside(BytesIO(data), beginning, name, part, wanted, depth + 1)
+    except _UNREADABLE as error:  # costs this member alone
+        yield _unread(name, part, error)
 
 
-def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
+def _database(connection: sqlite3.Connection, name: str, within: str, wanted: Wanted) -> Iterator[Searched]:
     """Search every column of every table. Unlike in the file's bytes, no value is split across pages or compressed."""
-    # Read only, and through SQLite, which also reads the changes that are still in its write-ahead log.
-    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-        # Stored text may be invalid UTF-8, which decoding would refuse.
-        connection.text_factory = bytes
-        for (table,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-        ).fetchall():
-            quoted = table.decode().replace('"', '""')
-            columns = [row[1].decode() for row in connection.execute(f'PRAGMA table_info("{quoted}")')]
-            for column in columns:
-                value = column.replace('"', '""')
-                # Numbers hold no words; the type is tested per value, as SQLite does not enforce declared types.
-                rows = connection.execute(
-                    f'SELECT "{value}" FROM "{quoted}" WHERE typeof("{value}") IN (\'text\', \'blob\')'
-                )
-                part = f"{table.decode()}.{column}"
-                yield search_values(name, part, (row[0] for row in rows), wanted)
+    # Stored text may be invalid UTF-8, which decoding would refuse.
+    connection.text_factory = bytes
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
+        quoted = table.decode().replace('"', '""')
+        columns = [row[1].decode() for row in connection.execute(f'PRAGMA table_info("{quoted}")')]
+        for column in columns:
+            value = column.replace('"', '""')
+            # Numbers hold no words; the type is tested per value, as SQLite does not enforce declared types.
+            rows = connection.execute(
+                f'SELECT "{value}" FROM "{quoted}" WHERE typeof("{value}") IN (\'text\', \'blob\')'
+            )
+            yield search_values(name, f"{within}{table.decode()}.{column}", (row[0] for row in rows), wanted)
 
 
 def search_values(name: str, part: str, values: Iterator[bytes], wanted: Wanted) -> Searched:
