@@ -219,7 +219,7 @@ def _weight(bag: Counter[str]) -> float:
 
 
 def _cased_words(text: str) -> Iterator[str]:
-    for match in _word_pattern().finditer(unicodedata.normalize("NFKC", text).replace("’", "'")):
+    for match in word_pattern().finditer(unicodedata.normalize("NFKC", text).replace("’", "'")):
         word = match.group()
         # Only groups of three digits mark thousands; "1,5" stays a decimal.
         yield word.replace(",", "") if match.lastgroup == "thousands" else word
@@ -258,7 +258,7 @@ def _stemmer() -> tuple[Any, Lock]:
 
 
 @cache
-def _word_pattern() -> re.Pattern[str]:
+def word_pattern() -> re.Pattern[str]:
     """Return the pattern of one word. Every alternative consumes what it has examined, so matching is linear."""
     # `\w` lacks combining marks, without which Hindi or Thai words fall apart: 65,536 look-ups, about 5 ms, once.
     marks = "".join(chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))

@@ -27,8 +27,8 @@ from memory_core.events import Ref
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.planning import curation
 from memory_core.planning.context_plan import QUEUE
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.store.database import Database
-from memory_core.tracing.matching import Phrase
 from memory_core.tracing.tracer import MAX_TRACKS
 from memory_core.tracing.words import carrier_name
 

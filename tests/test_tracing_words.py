@@ -12,8 +12,8 @@ from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMe
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.messages import TextPart, ToolCallPart
 from memory_core.planning import curation
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.text import words
-from memory_core.tracing.matching import Phrase
 
 ARGUMENTS = {
     "passengers": [{"first_name": "Mei", "note": "aisle\nwheelchair"}],

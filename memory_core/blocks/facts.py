@@ -34,6 +34,7 @@ from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import ChatMessage, MessageRole, message_text, recites_memory
 from memory_core.models.learners import RuleBased
+from memory_core.models.offline.forget_requests import forget_requests, named_facts, names_fact
 from memory_core.models.offline.slot_reading import slots_of
 from memory_core.models.protocols import (
     Categorising,
@@ -63,7 +64,6 @@ from memory_core.planning.fact_merging import (
     protected_fill,
     relevance,
 )
-from memory_core.planning.forgetting import forget_requests, named_facts, names_fact
 from memory_core.planning.former_values import Mark, Statement
 from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons

@@ -3,8 +3,9 @@
 from functools import cache
 
 from memory_core.coding.coding_session import Branch, CodingSession, Window
-from memory_core.coding.statement_fates import SearchedPhrase, SplitText, Statement, has_summary, statements_at
+from memory_core.coding.statement_fates import Statement, Texts, has_summary, statements_at
 from memory_core.coding.transcript import Item
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.text import words
 
 
@@ -15,17 +16,17 @@ def lost_statements(session: CodingSession, branch: Branch) -> list[tuple[Statem
     """
 
     @cache  # whole texts may have to be read from the file
-    def texts(number: int) -> tuple[list[str], SplitText]:
+    def texts(number: int) -> tuple[Texts, str]:
         window = branch.windows[number]
         whole = [(item.kind, session.main.whole(item)) for item in window.items]
-        return [text for _, text in whole], SplitText("\n".join(text for kind, text in whole if kind == "summary"))
+        return Texts([text for _, text in whole]), "\n".join(text for kind, text in whole if kind == "summary")
 
-    def has(window: Window, wanted: SearchedPhrase) -> bool:
+    def has(window: Window, wanted: Phrase) -> bool:
         items, summary = texts(window.number)
-        return any(map(wanted.word_for_word, items)) or bool(wanted.in_other_words(summary))
+        return items.first(wanted) is not None or (len(wanted.stems) > 1 and bool(wanted.reworded_in(summary)))
 
     latest = {
-        " ".join(words(statement.text)): (statement, window, SearchedPhrase(statement.text))
+        " ".join(words(statement.text)): (statement, window, Phrase.of(statement.text))
         for window in branch.compactions
         for statement in statements_at(session, branch, window)
     }
@@ -40,8 +41,8 @@ def lost_statements(session: CodingSession, branch: Branch) -> list[tuple[Statem
     return sorted(losses, key=lambda loss: (not loss[0].is_rule, loss[0].item.line))
 
 
-def nearest_said(session: CodingSession, wanted: SearchedPhrase, branch: Branch) -> tuple[Item, str, int] | None:
+def nearest_said(session: CodingSession, wanted: Phrase, branch: Branch) -> tuple[Item, str, int] | None:
     """Return the item and the sentence that shares most stems with a phrase, and their number; None without any."""
     items = (item for window in branch.windows for item in window.of("user", "assistant", "summary", "injected"))
-    near = [(item, *wanted.nearest(SplitText(session.main.whole(item)))) for item in items]
+    near = [(item, *wanted.nearest(session.main.whole(item))) for item in items]
     return max(filter(lambda one: one[2], near), key=lambda one: one[2], default=None)

@@ -20,10 +20,10 @@ from memory_core.coding.coding_session import Branch, Call, CodingSession
 from memory_core.coding.context_parts import Count
 from memory_core.coding.listing import homes
 from memory_core.coding.prices import cost_of
-from memory_core.coding.statement_fates import SearchedPhrase, SplitText
 from memory_core.coding.transcript import Item, Usage, as_text
 from memory_core.interop.git_history import Repository, read_history
 from memory_core.interop.notes import MAX_NOTE_BYTES, MAX_NOTES, note_text, note_versions, repository_above
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.planning.running_summary import sentences
 from memory_core.text import agreement_key, stems, words
 
@@ -344,7 +344,7 @@ def suggestion(
 
     The file of a project that has none is the program's usual one.
     """
-    wanted = SearchedPhrase(statement)
+    wanted = Phrase.of(statement)
     line = f"- {re.sub('^[-*+] ', '', wanted.text)}"
     tokens, calls = count(f"{line}\n"), _calls_after(wanted, branch)
     read = {model: Usage(cache_read=n * tokens) for model, n in Counter(call.step.model for call in calls).items()}
@@ -355,16 +355,16 @@ def suggestion(
     return Suggestion(line, name, tokens, len(calls), cost_of(read), already)
 
 
-def _calls_after(wanted: SearchedPhrase, branch: Branch) -> list[Call]:
+def _calls_after(wanted: Phrase, branch: Branch) -> list[Call]:
     for window in branch.windows:
         for place, item in enumerate(window.items):
-            if item.kind == "user" and wanted.word_for_word(item.text):
+            if item.kind == "user" and wanted.verbatim_in(item.text):
                 later = (call for other in branch.windows[window.number :] for call in other.calls)
                 return [call for call in later if call.window is not window or call.sent > place]
     return []
 
 
-def _already(wanted: SearchedPhrase, file: MemoryFile) -> tuple[MemoryFile, str, TextVersion] | None:
+def _already(wanted: Phrase, file: MemoryFile) -> tuple[MemoryFile, str, TextVersion] | None:
     quote = _quote(wanted, file.text)
     # Most versions have the same sentence, which is found faster than its stems.
     saying = takewhile(
@@ -373,10 +373,10 @@ def _already(wanted: SearchedPhrase, file: MemoryFile) -> tuple[MemoryFile, str,
     return (file, quote, list(saying)[-1]) if quote else None
 
 
-def _quote(wanted: SearchedPhrase, text: str) -> str:
+def _quote(wanted: Phrase, text: str) -> str:
     """Return the sentence of a text that has the words, or all stems, without contradicting them; else nothing."""
     plain, rule = _plain(text), _Rule(wanted.text)
-    exact = (one for one in sentences(plain) if wanted.word_for_word(one)) if wanted.word_for_word(plain) else ()
+    exact = (one for one in sentences(plain) if wanted.verbatim_in(one)) if wanted.verbatim_in(plain) else ()
     agreeing = (one for one in exact if not rule.contradicts(_Rule(one)))
-    quote = next(agreeing, "") or wanted.in_other_words(SplitText(plain))
+    quote = next(agreeing, "") or (wanted.reworded_in(plain) if len(wanted.stems) > 1 else "")
     return "" if rule.contradicts(_Rule(quote)) else quote

@@ -6,16 +6,18 @@ What is gone may come back: somebody says it again, or a tool reads it from a fi
 """
 
 import re
-import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache
+from itertools import accumulate
 from typing import Literal
 
 from memory_core.coding.coding_session import Branch, Call, CodingSession, Lane, Window
 from memory_core.coding.transcript import ENCRYPTED, Item
+from memory_core.planning.phrase_matching import Phrase, squeezed
 from memory_core.planning.running_summary import sentences
-from memory_core.text import stems, words
+from memory_core.text import words
 
 Fate = Literal["kept", "reworded", "said_again", "read_again", "subagent", "gone"]
 """`said_again`: gone from the summary, and said once more after it; `read_again`: a tool's result has it; `subagent`:
@@ -31,93 +33,27 @@ _RULE = re.compile(
 )
 """Words of a sentence that tells the agent how to work, and not only what to do next."""
 
-_ASCII_WORD = re.compile(r"[a-z][a-z0-9]*")
 
-
-def _ascii_words(text: str) -> set[str]:
-    """Return at least the words of `words` that are ASCII, many times faster."""
-    return set(_ASCII_WORD.findall(unicodedata.normalize("NFKC", text).lower()))
-
-
-def _run(text: str) -> str:
-    return f" {' '.join(words(text))} "
-
-
-class SearchedPhrase:
-    """A phrase that is looked for in many texts."""
-
-    def __init__(self, phrase: str) -> None:
-        self.text = " ".join(phrase.split())
-        self.run = _run(self.text)
-        """Its words between spaces."""
-        self.ascii_words = frozenset(filter(_ASCII_WORD.fullmatch, self.run.split()))
-        self._longest = sorted(self.ascii_words, key=len)[-4:]
-        self.stems = frozenset(stems(self.text))
-
-    def word_for_word(self, text: str) -> bool:
-        """Return whether a text has the words in their order; case and punctuation make no difference."""
-        if not self.run.strip():
-            return bool(self.text) and self.text in text
-        # Splitting a text into words takes long, and most texts lack one of them.
-        folded = unicodedata.normalize("NFKC", text).lower()
-        return all(word in folded for word in self._longest) and self.run in _run(text)
-
-    def in_other_words(self, text: "SplitText") -> str:
-        """Return the sentence of a text that has all stems of this phrase; empty if none has."""
-        return next((s for s, has in text.sentences if self.stems <= has), "") if len(self.stems) > 1 else ""
-
-    def nearest(self, text: "SplitText") -> tuple[str, int]:
-        """Return the sentence that shares most stems with this phrase, and how many of them."""
-        shared = [len(self.stems & has) for _, has in text.sentences]
-        most = max(shared, default=0)
-        return (text.sentences[shared.index(most)][0], most) if most else ("", 0)
-
-
-class SplitText:
-    """A text with the stems of its sentences, for many phrases."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @cached_property
-    def run(self) -> str:
-        """Its words between spaces."""
-        return _run(self.text)
-
-    @cached_property
-    def sentences(self) -> list[tuple[str, frozenset[str]]]:
-        return [(sentence, frozenset(stems(sentence))) for sentence in sentences(self.text)]
-
-
-class _Texts:
-    """Many texts by their words: a phrase is looked for in those alone that have all of its words."""
+class Texts:
+    """Many texts in which phrases are looked for, by their letters in a row."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
-        self._runs: dict[int, str] = {}
-        self._having: dict[str, set[int]] = {}
-        for place, text in enumerate(texts):
-            for word in _ascii_words(text):
-                self._having.setdefault(word, set()).add(place)
+        # Each reading of a text has a line.
+        letters = [squeezed(text) for text in texts]
+        self._letters = "\n\n".join(letters)
+        self._starts = list(accumulate((len(row) + 2 for row in letters), initial=0))
 
-    def first(self, wanted: SearchedPhrase) -> int | None:
+    def first(self, wanted: Phrase) -> int | None:
         """Return the place of the first text that has a phrase word for word; None if none has."""
-        having = sorted((self._having.get(word, set()) for word in wanted.ascii_words), key=len)
-        for place in sorted(set.intersection(*having)) if having else range(len(self._texts)):
-            if place not in self._runs:
-                self._runs[place] = _run(self._texts[place])
-            if wanted.run in self._runs[place]:
-                return place
+        start = 0
+        for row in wanted.rows:
+            while (begin := self._letters.find(row, start)) >= 0:
+                place = bisect_right(self._starts, begin) - 1
+                if wanted.verbatim_in(self._texts[place]):
+                    return place
+                start = self._starts[place + 1]
         return None
-
-
-_ESCAPED = re.compile(r"\\[\\\"/bfnrt]")
-
-
-def _searched(lane: Lane, item: Item) -> str:
-    """Return an item's whole text, without the escapes of JSON: in a call's arguments they would join words."""
-    text = lane.whole(item)
-    return _ESCAPED.sub(" ", text) if item.kind == "tool_call" else text
 
 
 def has_summary(window: Window) -> bool:
@@ -125,14 +61,8 @@ def has_summary(window: Window) -> bool:
     return any(item.text != ENCRYPTED for item in window.of("summary"))
 
 
-def _summary(lane: Lane, window: Window) -> SplitText:
-    return _split("\n".join(lane.whole(item) for item in window.of("summary")))
-
-
-@lru_cache(maxsize=32)
-def _split(text: str) -> SplitText:
-    """Return a summary with its stems, which take longer than looking for a phrase."""
-    return SplitText(text)
+def _summary(lane: Lane, window: Window) -> str:
+    return "\n".join(lane.whole(item) for item in window.of("summary"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +95,7 @@ class CompactionFate:
 class PhraseTrail:
     """A phrase through a session."""
 
-    wanted: SearchedPhrase
+    wanted: Phrase
     occurrences: tuple[Occurrence, ...]
     """In the session's own lane."""
     fates: tuple[CompactionFate, ...]
@@ -189,11 +119,10 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
     lane = session.main
     branches = lane.branches
     branch = branch or (branches[0] if branches else Branch(1, (), (Window(0),)))
-    wanted = SearchedPhrase(phrase)
+    wanted = Phrase.of(phrase)
     by_window = [_occurrences(window, wanted, lane) for window in branch.windows]
-    subagents = tuple(
-        Occurrence(item, None) for other, item in _of_subagents(session) if wanted.word_for_word(_searched(other, item))
-    )
+    of_subagents = ((item, other.whole(item)) for other, item in _of_subagents(session))
+    subagents = tuple(occurrence for item, text in of_subagents if (occurrence := _occurrence(item, text, wanted)))
     in_prompt = [
         (call, any(call.sends(place) for place in seen))
         for window, seen in zip(branch.windows, by_window, strict=True)
@@ -204,8 +133,8 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
     for other in branches:
         steps = [step for step in other.steps if step.id not in done]
         done.update(step.id for step in steps)
-        having = (item for step in steps for item in step.items if wanted.word_for_word(_searched(lane, item)))
-        elsewhere += [(other.number, Occurrence(item, None)) for item in having]
+        having = (_occurrence(item, lane.whole(item), wanted) for step in steps for item in step.items)
+        elsewhere += [(other.number, occurrence) for occurrence in having if occurrence]
     return PhraseTrail(
         wanted,
         tuple(occurrence for seen in by_window for occurrence in seen.values()),
@@ -231,24 +160,27 @@ def _is_after(item: Item, window: Window) -> bool:
     return window.boundary is not None and (item.at or 0) >= (window.boundary.at or 0)
 
 
-def _occurrences(window: Window, wanted: SearchedPhrase, lane: Lane) -> dict[int, Occurrence]:
+def _occurrences(window: Window, wanted: Phrase, lane: Lane) -> dict[int, Occurrence]:
     """Return the items of a window that have a phrase, by their place."""
     occurrences = {}
     for place, item in enumerate(window.items):
-        exact = wanted.word_for_word(_searched(lane, item))
-        # Other words count where a text stands for what was said before; elsewhere they may be about anything.
-        other = "" if exact or item.kind != "summary" else wanted.in_other_words(_split(lane.whole(item)))
-        if exact or other:
+        if occurrence := _occurrence(item, lane.whole(item), wanted):
             before = window.calls_before(place)
             call = window.calls[before].number if before < len(window.calls) else None
-            occurrences[place] = Occurrence(item, call, other)
+            occurrences[place] = replace(occurrence, call=call)
     return occurrences
+
+
+def _occurrence(item: Item, text: str, wanted: Phrase) -> Occurrence | None:
+    """Return that an item has a phrase, in either grade; None if it has not."""
+    grade = wanted.grade_in(text)
+    return Occurrence(item, None, wanted.reworded_in(text) if grade == "reworded" else "") if grade else None
 
 
 def _fates(
     branch: Branch,
     by_window: Sequence[Mapping[int, Occurrence]],
-    wanted: SearchedPhrase,
+    wanted: Phrase,
     subagents: Sequence[Occurrence],
     lane: Lane,
 ) -> Iterator[CompactionFate]:
@@ -297,11 +229,11 @@ def statements_at(
     lane = session.main
     summary = _summary(lane, window)
     places = [place for place, item in enumerate(window.items) if item.kind != "summary"]
-    texts = _Texts([_searched(lane, window.items[place]) for place in places])
+    texts = Texts([lane.whole(window.items[place]) for place in places])
 
     @cache  # only where a statement is gone from the session: its subagents may have read much
-    def of_subagents() -> _Texts:
-        return _Texts([_searched(other, item) for other, item in _of_subagents(session) if _is_after(item, window)])
+    def of_subagents() -> Texts:
+        return Texts([other.whole(item) for other, item in _of_subagents(session) if _is_after(item, window)])
 
     statements: dict[str, Statement] = {}
     for item in branch.windows[window.number - 1].items:
@@ -310,7 +242,7 @@ def statements_at(
         for sentence in sentences(lane.whole(item)):
             key = " ".join(words(sentence))
             if key not in statements and key.count(" ") >= MIN_WORDS - 1:
-                wanted = SearchedPhrase(sentence)
+                wanted = Phrase.of(sentence)
                 # Items after the compaction in their order: the first that has it decides.
                 first = texts.first(wanted)
                 place = None if first is None else places[first]
@@ -323,14 +255,13 @@ def statements_at(
     )
 
 
-def _statement(
-    sentence: str, wanted: SearchedPhrase, item: Item, summary: SplitText, window: Window, place: int | None
-) -> Statement:
+def _statement(sentence: str, wanted: Phrase, item: Item, summary: str, window: Window, place: int | None) -> Statement:
     """Return a statement with its fate; `place` is that of the first item of the window that has it."""
     is_rule = bool(_RULE.search(sentence))
-    if (place is not None and place < window.carried) or wanted.run in summary.run:
+    if (place is not None and place < window.carried) or wanted.verbatim_in(summary):
         return Statement(sentence, item, "kept", "", is_rule, 0)
-    if quote := wanted.in_other_words(summary):
+    # A single stem, such as that of "Do it now.", may be about anything.
+    if len(wanted.stems) > 1 and (quote := wanted.reworded_in(summary)):
         return Statement(sentence, item, "reworded", quote, is_rule, 0)
     quote, _ = wanted.nearest(summary)
     if place is None:

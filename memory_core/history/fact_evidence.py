@@ -18,6 +18,7 @@ from memory_core.history.slices.fact_slice import adds_fact, condenses
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.pasted import own_words
+from memory_core.planning.phrase_matching import word_matches
 from memory_core.text import agreement_key, similarity, stems, words
 
 FlagKind = Literal[
@@ -43,7 +44,6 @@ _ABOUT_THE_USER = frozenset({"user", "name"})
 _NUMBERS = frozenset(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelv"])
 """Stems of the words that `memory_core.text.similarity` treats as numbers."""
 _FIRST_PERSON = frozenset({"i", "i'm", "i've", "i'd", "my", "mine", "me", "myself", "we", "our"})
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE_END = re.compile(r"[.!?…]+\s|\n")
 
 
@@ -319,7 +319,7 @@ def source_spans(fact: str, message: str) -> tuple[tuple[int, int], ...]:
     >>> source_spans("The user lives in Porto", "Hello, my name is Sam and I live in Porto.")
     ((26, 41),)
     """
-    matches = list(_WORD.finditer(message))
+    matches = word_matches(message)
     wanted = {_number(stem) for stem in stems(fact)} - {"user"}
     small = set(words(fact)) | (_FIRST_PERSON if "user" in stems(fact) else set())
     # Only words of the fact start a span; small words beside them are taken in afterwards.

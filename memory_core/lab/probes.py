@@ -10,7 +10,7 @@ from memory_core.errors import ConfigError, FormatError, NotFoundError
 from memory_core.events import EventRecord, Ref, expand
 from memory_core.interop.bundle_checks import first_problem
 from memory_core.memory import Memory
-from memory_core.tracing.matching import Phrase
+from memory_core.planning.phrase_matching import Phrase
 
 Turn = Annotated[int, Field(ge=1)]
 Words = Annotated[str, Field(min_length=1, max_length=300, pattern=r"\S")]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memory_core.errors import FormatError
 from memory_core.memory import Memory
 from memory_core.messages import message_text
-from memory_core.tracing.matching import Phrase
+from memory_core.planning.phrase_matching import Phrase
 
 MAX_QUESTIONS = 200
 """Maximum lines in a list of questions; each adds a prompt to every replayed configuration."""

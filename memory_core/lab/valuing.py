@@ -22,8 +22,8 @@ from memory_core.lab.variants import Variant, block_values
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel, whole_reply
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.text import stems
-from memory_core.tracing.matching import Phrase
 
 Measure = Literal["evidence", "support", "answers"]
 """`evidence`: 1 if the prompt has a question's evidence. `support`: share of the recorded answer's content words in the

@@ -1,11 +1,11 @@
 """Impact of forgetting something: the items that say it, and those learned only from such messages. Pure."""
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from memory_core.planning.phrase_matching import MIN_PART, Grade, Phrase, spaced
 from memory_core.planning.running_summary import sentences
 
 Kind = Literal[
@@ -13,7 +13,8 @@ Kind = Literal[
     "session",
 ]  # fmt: skip
 Why = Literal["chosen", "says it", "said it before", "states it", "learned from it alone", "in another session"]
-
+Match = Grade | Literal["part"]
+"""Ways in which an item says a phrase: a grade, or as part of longer words, where a search of files finds it, too."""
 
 ERASED = "(erased)"
 """Replacement for a sentence in the log that may have quoted erased text."""
@@ -37,6 +38,8 @@ class Affected:
     turn: int | None = None
     session: str = ""
     """Id of another session of the user that has the item; empty for the session in question."""
+    match: Match | None = None
+    """Way in which the item's own words say the phrase; None if they do not."""
 
     @property
     def stays(self) -> bool:
@@ -56,11 +59,27 @@ class Target:
     facts: tuple[int, ...] = ()
     """Ids of the chosen facts. Other items learned from their messages are included only if they say the same."""
     whole_words: bool = False
-    """True for names: "Ana" is not said in "banana"."""
+    """True for names and messages, which have to be there word for word: "Ana" is not said in "banana"."""
 
     def said_in(self, text: str) -> bool:
         """Return whether a text says one of the phrases."""
-        return any(says(text, phrase, whole_words=self.whole_words) for phrase in self.phrases)
+        return self.match_in(text) is not None
+
+    def match_in(self, text: str) -> Match | None:
+        """Return how a text says one of the phrases, the closest of several; None if it says none.
+
+        >>> [Target(("nut allergy",)).match_in(text) for text in ("Nut-allergy!", "an allergy to nuts", "nut allergyX")]
+        ['verbatim', 'reworded', 'part']
+        """
+        wanted = [Phrase.of(phrase) for phrase in self.phrases]
+        if any(phrase.verbatim_in(text) for phrase in wanted):
+            return "verbatim"
+        if self.whole_words:
+            return None
+        if any(phrase.reworded_in(text) for phrase in wanted):
+            return "reworded"
+        within = (part for phrase in self.phrases for part in spaced(phrase) if len(part) >= MIN_PART)
+        return "part" if any(part in read for part in within for read in spaced(text)) else None
 
     @property
     def searched(self) -> list[str]:
@@ -70,8 +89,14 @@ class Target:
         return telling or [phrase for phrase in self.phrases if "\n" not in phrase]
 
     def removed_from(self, text: str) -> str:
-        """Return a text without the sentences that say a phrase; empty if a phrase spans two sentences."""
+        """Return a text without the sentences that say a phrase, or of a longer phrase one of its sentences.
+
+        Empty if a phrase is still said, because its words span two sentences.
+        """
         remaining = without_sentences(text, self.said_in)
+        if self.said_in(remaining):
+            single = replace(self, phrases=tuple(part for phrase in self.phrases for part in sentences(phrase)))
+            remaining = without_sentences(remaining, single.said_in)
         return "" if self.said_in(remaining) else remaining
 
 
@@ -121,24 +146,13 @@ class Impact:
 
     def __str__(self) -> str:
         lines = [
-            f"{row.kind:<10} {row.id:>6}  {row.why:<22} {row.words}{f' (in {one.title})' if one.title else ''}"
+            f"{row.kind:<10} {row.id:>6}  {row.why:<22} {row.match or '':<8} {row.words}"
+            + (f" (in {one.title})" if one.title else "")
             for one in (self, *self.others)
             for row in one.rows
         ]
         beside = f"{self.stored_units:,} stored units, {self.prompts:,} recorded prompts"
         return "\n".join([f"{len(self.erased):,} things, {beside}", *lines, *filter(None, [self.program])])
-
-
-def says(text: str, phrase: str, *, whole_words: bool = False) -> bool:
-    """Return whether a text has a phrase, in any case and with any white space between its words.
-
-    >>> says("We moved to\\n San  Juan.", "san juan"), says("Sand", "San Juan"), says("banana", "Ana", whole_words=True)
-    (True, False, False)
-    """
-    sought, inside = (" ".join(one.split()).casefold() for one in (phrase, text))
-    if not whole_words:
-        return sought in inside
-    return re.search(rf"(?<!\w){re.escape(sought)}(?!\w)", inside) is not None
 
 
 _NO_TEXT = frozenset({"role", "type", "id", "tool_call_id"})
@@ -191,7 +205,7 @@ def _texts(value: object, *, outer: bool = False) -> Iterator[str]:
 def without_sentences(text: str, goes: Callable[[str], bool]) -> str:
     """Return a text without the sentences for which `goes` is true; lines that lose none stay as they are.
 
-    >>> without_sentences("Be brief. Ana lives in Ghent.\\nNo emoji.", lambda words: says(words, "Ghent"))
+    >>> without_sentences("Be brief. Ana lives in Ghent.\\nNo emoji.", lambda sentence: "Ghent" in sentence)
     'Be brief.\\nNo emoji.'
     """
     lines = []

@@ -124,7 +124,7 @@ def _target(session: Session, connection: Connection, what: Forgettable) -> Targ
         if not messages:
             raise NotFoundError(f"This session has no message {what.number}.")
         text = message_text(messages[0].message).strip()
-        return Target((text,) if len(text) >= TELLING else (), seqs=(what.number,))
+        return Target((text,) if len(text) >= TELLING else (), seqs=(what.number,), whole_words=True)
     fact = read_by_ids(connection, [what.number])[0]
     if fact.scope not in session.scopes:
         raise NotFoundError(f"This session has no fact {what.number}.")

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 from unicodedata import normalize
 
-from sqlalchemy import Connection, LargeBinary, and_, bindparam, cast, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Connection, LargeBinary, and_, bindparam, cast, func, or_, select, true, update
 
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
@@ -313,28 +313,33 @@ def messages_that_hold(connection: Connection, session_id: str, words: Sequence[
 
 
 def texts_that_hold(
-    connection: Connection, session_id: str, words: Sequence[str], fold: Callable[[str], str] | None = None
+    connection: Connection, session_id: str, words: Sequence[str], may_hold: Callable[[str], bool] | None = None
 ) -> set[str]:
     """Return the hashes of all texts with all of these casefolded words, and possibly of some others.
 
-    Searches the stored text, which is much faster than decoding it. `fold`: another folding, in which words may match.
+    Searches the stored text, which is much faster than decoding it. `may_hold`: a check in place of the words' own
+    letters, for words that signs or spaces may divide in the text.
     """
     # The words as they are written in stored JSON, where quotes and line breaks are escaped.
     written = [json.dumps(_folded(word), ensure_ascii=False)[1:-1] for word in words]
     data = content_table.c.data
     # The database knows upper and lower case of ASCII only: texts with more than that are all compared here.
     stored = func.length(cast(data, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(data)
-    # The same holds for Markdown and escaped characters, which may occur within a word.
-    marked = [data.contains(sign, autoescape=True) for sign in ("*", "`", "~", "\\u")]
-    plain = [data.icontains(word, autoescape=True) for word in written if word.isascii()]
+    # The same holds for escaped characters, tags and links, which may occur within a word.
+    marked = [data.contains(sign, autoescape=True) for sign in ("\\u", "&", "<", "](") if may_hold]
+    joined: ColumnElement[str] = data
+    for sign in _DIVIDING if may_hold else ():
+        joined = func.replace(joined, sign, "")
+    plain = [joined.icontains(word, autoescape=True) for word in written if word.isascii()]
     query = select(content_table.c.hash, data).where(content_table.c.scope == session_scope(session_id))
     # `true()` because `and_` needs a condition, and there may be no ASCII word.
     rows = connection.execute(query.where(or_(stored != func.length(data), *marked, and_(true(), *plain))))
-    return {key for key, text in rows if _has_all(_folded(text), written) or (fold and _has_all(fold(text), written))}
+    holds = may_hold or (lambda text: all(word in _folded(text) for word in written))
+    return {key for key, text in rows if holds(text)}
 
 
-def _has_all(text: str, words: Sequence[str]) -> bool:
-    return all(word in text for word in words)
+_DIVIDING = ("\\n", "*", "`", "~", "'", "-", "_", ".", " ")
+"""Signs that may stand within a word or between the halves of a compound, as they are written in stored JSON."""
 
 
 def _folded(text: str) -> str:

@@ -9,6 +9,7 @@ from memory_core.events import Actor, EventRecord, QuarantineChanged, ranges
 from memory_core.messages import content_hash, message_text
 from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.impact import TELLING, Target
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.planning.quarantine import Quarantine, QuarantinedSet, quarantine_of, sets_in_force
 from memory_core.planning.running_summary import sentences
 from memory_core.store.database import chunks
@@ -86,16 +87,17 @@ def read_targets(
     words = [text for text in texts if len(text) >= TELLING]
     if parts and texts:
         stored = read_messages(connection, session_id, cache)
-        others = "\n".join(message_text(message.message) for message in stored if message.seq not in seqs)
-        others = " ".join(others.split()).casefold()
+        others = [message_text(message.message) for message in stored if message.seq not in seqs]
         split = dict.fromkeys(part for text in texts for part in sentences(text) if len(part) >= TELLING)
-        words += [part for part in split if " ".join(part.split()).casefold() not in others]
+        words += [part for part in split if not any(map(Phrase.of(part).verbatim_in, others))]
     fact, content = fact_table.c, content_table.c
     of_fact = (fact.content == content.hash) & (fact.scope == content.scope)
+    facts: list[str] = []
     for chunk in chunks(sorted({id for one in sets for id in one.facts})):
-        words += connection.execute(select(content.data).join(fact_table, of_fact).where(fact.id.in_(chunk))).scalars()
-    named = [Target(one.phrases, whole_words=one.whole_words) for one in sets if one.phrases]
-    return [*named, *([Target(tuple(dict.fromkeys(words)))] if words else [])]
+        facts += connection.execute(select(content.data).join(fact_table, of_fact).where(fact.id.in_(chunk))).scalars()
+    targets = [Target(one.phrases, whole_words=one.whole_words) for one in sets]
+    targets += [Target(tuple(dict.fromkeys(words)), whole_words=True), Target(tuple(dict.fromkeys(facts)))]
+    return [target for target in targets if target.phrases]
 
 
 def join_sets(

@@ -12,7 +12,7 @@ from typing import Any
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import is_store_search
-from memory_core.tracing.matching import Phrase, folded
+from memory_core.planning.phrase_matching import Phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +74,8 @@ def omitted_results(
         if sent is None or (prompt is not None and sent.position != prompt.position):
             continue
         text = said_in(sent)
-        in_text = _folded(text)
         results = [(n, text_of) for n, (_, key, _, _) in enumerate(event.results) if key and (text_of := words(key))]
-        missing = tuple(n for n, result in results if not _says(text, in_text, result))
+        missing = tuple(n for n, result in results if not Phrase.of(result).said_in(text))
         if missing:
             omitted[search.position] = OmittedResults(search, sent, missing)
     return omitted
-
-
-def says(text: str, words: str) -> bool:
-    """Return whether a text has these words: literally, or each sentence's stems within one sentence."""
-    return _says(text, _folded(text), words)
-
-
-def _says(text: str, in_text: str, words: str) -> bool:
-    if _folded(words) in in_text:
-        return True
-    phrase = Phrase.of(words)
-    # fast pre-check: most texts lack a word's prefix
-    return all(needle in in_text for needle in phrase.needles) and phrase.said_in(text)
-
-
-def _folded(text: str) -> str:
-    return " ".join(folded(text).split())

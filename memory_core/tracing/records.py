@@ -12,9 +12,9 @@ from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Words
 from memory_core.history.stores import Store, StoreRecord, is_store_search, store_name, stores_of
-from memory_core.tracing.matching import Phrase
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.omitted_results import Prompts, says
+from memory_core.tracing.omitted_results import Prompts
 from memory_core.tracing.stages import in_turn, stage
 from memory_core.tracing.values import Carrier, Stage, Track
 
@@ -98,7 +98,7 @@ class Records:
         # The newest search first: it is the closest one before the prompt.
         hit = next((search for search in reversed(of_store) if search in record.found), None)
         # Its words may be in the prompt without any search, for example as a message.
-        if says(self.said_in(moment.record), words):
+        if Phrase.of(words).said_in(self.said_in(moment.record)):
             if hit is not None:
                 yield self._found_stage(record, hit)
             text = f"In {moment.prompt}, by its words."

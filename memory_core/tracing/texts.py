@@ -9,9 +9,9 @@ from memory_core.blocks.static import decode
 from memory_core.events import EventRecord, Ranges, Ref, expand
 from memory_core.history.slices.block_slice import PastBlock, edits_text
 from memory_core.messages import TextPart, content_hash
+from memory_core.planning.phrase_matching import Phrase, carries
 from memory_core.planning.running_summary import sentences
 from memory_core.text import stems
-from memory_core.tracing.matching import Phrase, carries
 from memory_core.tracing.stages import author, stage
 from memory_core.tracing.values import Stage
 
@@ -98,7 +98,7 @@ def saying(phrase: Phrase, pieces: Mapping[Ref, str]) -> list[Ref]:
     if alone:
         return alone
     stems_of = {ref: set(stems(words)) for ref, words in pieces.items()}
-    parts = [ref for ref, present in stems_of.items() if any(part <= present for part in phrase.sentences)]
+    parts = [ref for ref, present in stems_of.items() if any(part.stems <= present for part in phrase.sentences)]
     # Only the pieces together say it: the one with most of its words represents them.
     return parts or [max(stems_of, key=lambda ref: len(phrase.stems & stems_of[ref]))]
 

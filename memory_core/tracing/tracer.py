@@ -22,6 +22,7 @@ from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.context_plan import QUEUE
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.retrieval import explain
 from memory_core.sessions.session_log import SessionLog
 from memory_core.store.fact_rows import read_scope_events
@@ -33,7 +34,6 @@ from memory_core.tracing.cuts import FoundCut, find_cut
 from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
-from memory_core.tracing.matching import MAX_NEEDLES, Phrase, folded
 from memory_core.tracing.moment import Moment, moment_at
 from memory_core.tracing.omitted_results import OmittedResults, omitted_results
 from memory_core.tracing.overlooked import Overlooked, overlooked
@@ -717,13 +717,9 @@ class _Gathering:
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Return up to `most` messages that say a phrase: those before the prompt first, newest first."""
-        # A phrase of stop words or signs has no needles: its words themselves are searched for.
-        signs = () if wanted.sentences else tuple(dict.fromkeys(wanted.text.casefold().split()))[:MAX_NEEDLES]
         # The database filters by these; the remaining texts are matched exactly below.
-        needles = wanted.needles or signs
         with self._session.database.read() as connection:
-            fold = folded if wanted.any_order else None
-            holding = texts_that_hold(connection, self._session.id, needles, fold)
+            holding = texts_that_hold(connection, self._session.id, wanted.needles, wanted.may_be_in)
         then = self._moment.position
         states = [] if self._pieces is None else self._pieces.messages_with(holding)
         states.sort(key=lambda state: (state.record.position > then, -state.record.position))
@@ -766,10 +762,7 @@ class _Gathering:
         return [id for id in snapshot if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
 
     def _says(self, wanted: Phrase, key: str) -> bool:
-        """Return whether a text says a phrase, with a fast pre-check by word prefixes."""
-        text = self.words(key) or ""
-        searched = folded(text)
-        return all(needle in searched for needle in wanted.needles) and wanted.said_in(text)
+        return wanted.said_in(self.words(key) or "")
 
     @cached_property
     def _elsewhere(self) -> list[EventRecord]:

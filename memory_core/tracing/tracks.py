@@ -11,6 +11,7 @@ from memory_core.history.pieces import Words
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.states import state_at
 from memory_core.messages import content_hash
+from memory_core.planning.phrase_matching import Phrase, answered_with
 from memory_core.planning.quarantine import quarantine_of
 from memory_core.tracing.final_stages import (
     fact_kept,
@@ -23,7 +24,6 @@ from memory_core.tracing.final_stages import (
     unit_shown,
 )
 from memory_core.tracing.life import Life
-from memory_core.tracing.matching import Phrase, answered_with
 from memory_core.tracing.moment import Moment
 from memory_core.tracing.stages import (
     NOTHING,

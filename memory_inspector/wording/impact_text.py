@@ -24,6 +24,12 @@ KINDS = {
     "session": "Other session",
 }
 """Label of each kind of affected item."""
+MATCHES = {
+    "verbatim": "Says it word for word",
+    "reworded": "Says it in other words",
+    "part": "Has it within a longer word",
+}
+"""Label of each way to say a phrase."""
 
 
 def impact_rows(impact: Impact) -> list[dict[str, Any]]:
@@ -33,7 +39,7 @@ def impact_rows(impact: Impact) -> list[dict[str, Any]]:
         {
             "Include": True,
             "What": KINDS[row.kind],
-            "Why": row.why.capitalize(),
+            "Why": MATCHES[row.match] if row.match and row.why == "says it" else row.why.capitalize(),
             "Turn": row.turn,
             **({"Session": titles.get(row.session, "this one")} if titles else {}),
             "Text": short(row.words, WORDS_SHOWN),

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.statement_fates import SearchedPhrase, SplitText, follow_phrase, statements_at
+from memory_core.coding.statement_fates import follow_phrase, statements_at
+from memory_core.planning.phrase_matching import Phrase
 from memory_core.text import words
 
 RULE = "Never push to the main branch."
@@ -164,7 +165,7 @@ def test_a_summary_in_another_language_keeps_nothing_word_for_word(tmp_path):
     ],
 )
 def test_case_punctuation_and_spelling_of_characters_make_no_difference(phrase, text, tmp_path):
-    assert SearchedPhrase(phrase).word_for_word(text)
+    assert Phrase.of(phrase).verbatim_in(text)
     lines = before(phrase)
     lines.compact(SUMMARY)
     lines.user(text)
@@ -174,23 +175,25 @@ def test_case_punctuation_and_spelling_of_characters_make_no_difference(phrase, 
 
 @pytest.mark.parametrize(("phrase", "text"), [("push to main", "push to mainland"), ("a quay", "qua y")])
 def test_half_a_word_is_another_word(phrase, text):
-    assert not SearchedPhrase(phrase).word_for_word(text)
+    assert not Phrase.of(phrase).verbatim_in(text)
 
 
 @given(st.text("ab ß'’_1,.-ſﬁİ港\n", max_size=8), st.text("abSß'’_1,.-ſﬁİ港 \n", max_size=24))
 def test_a_phrase_is_in_a_text_if_its_words_are(phrase, text):
-    expected = f" {' '.join(words(phrase))} " in f" {' '.join(words(text))} " if words(phrase) else None
-    assert expected in (None, SearchedPhrase(phrase).word_for_word(text))
+    if words(phrase) and f" {' '.join(words(phrase))} " in f" {' '.join(words(text))} ":
+        assert Phrase.of(phrase).verbatim_in(text)
 
 
 def test_a_phrase_without_words_is_compared_as_it_is():
-    assert SearchedPhrase("=> {").word_for_word("x => { }")
-    assert not SearchedPhrase("=> {").word_for_word("x => }")
-    assert not SearchedPhrase("  ").word_for_word("anything")
+    assert Phrase.of("=> {").verbatim_in("x => { }")
+    assert not Phrase.of("=> {").verbatim_in("x => }")
+    assert not Phrase.of("  ").verbatim_in("anything")
 
 
-def test_a_single_word_is_never_in_other_words():
-    assert not SearchedPhrase("pushing").in_other_words(SplitText("They push."))
+def test_a_single_word_is_followed_in_its_other_forms_as_in_a_trace(tmp_path):
+    lines = before("Pushing is done by hand.")
+    trail = follow_phrase(session_of(lines, tmp_path), "push")
+    assert [occurrence.in_other_words for occurrence in trail.occurrences] == ["Pushing is done by hand."]
 
 
 # -- where it stands ------------------------------------------------------------------------------------

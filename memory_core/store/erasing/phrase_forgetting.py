@@ -1,7 +1,7 @@
 """Find a session's rows that say a phrase, or belong to a chosen message or fact, and erase them in one transaction."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from memory_core.planning.impact import (
     Affected,
     Impact,
     Kind,
+    Match,
     Target,
     Why,
     json_in,
@@ -54,13 +55,13 @@ WORDS_SHOWN = 300
 
 @dataclass(frozen=True)
 class _Place:
-    """A session, and the hashes of its texts that contain the text to be forgotten."""
+    """A session, and the hashes of its texts that contain the text to be forgotten, each with how it says it."""
 
     connection: Connection
     session_id: str
     scopes: tuple[str, ...]
     target: Target
-    saying: frozenset[str]
+    saying: Mapping[str, Match | None]
 
 
 def read_impact(
@@ -82,12 +83,14 @@ def read_impact(
     # Every text is searched once; rows are then compared by hash. Also the user's, as their facts are erased too.
     texts = connection.execute(select(_c.hash, _c.data).where(_c.scope.in_(scopes)))
     stating = _stating(connection, target)
-    saying = frozenset(row.hash for row in texts if _says_in(row.data, target) or row.hash in stating)
+    matches = {row.hash: _match_in(row.data, target) for row in texts}
+    saying = {key: match for key, match in matches.items() if match or key in stating}
     place = _Place(connection, session_id, scopes, target, saying)
     messages = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
-    seqs = [row.seq for row in messages if row.content in saying or row.seq in target.seqs]
+    going = {row.seq: saying.get(row.content) for row in messages if row.content in saying or row.seq in target.seqs}
+    seqs = list(going)
     rows = [
-        *_messages(place, seqs, cache),
+        *_messages(place, going, cache),
         *_facts(place, {(session_id, seq) for seq in seqs}.union(heard)),
         *_graph(place, seqs),
         *_blocks(place, seqs),
@@ -128,18 +131,19 @@ def _needed(connection: Connection, entities: Sequence[int], relations: Collecti
     return needed
 
 
-def _says_in(data: str, target: Target) -> bool:
-    """Return whether a stored text, or a text in its JSON, contains the target."""
-    return any(target.said_in(text) for text in texts_in(data))
+def _match_in(data: str, target: Target) -> Match | None:
+    """Return how a stored text, or the texts in its JSON together, say the target; None if they do not."""
+    return target.match_in("\n".join(texts_in(data)))
 
 
-def _messages(place: _Place, seqs: Sequence[int], cache: MessageCache) -> Iterator[Affected]:
-    for message in read_messages(place.connection, place.session_id, cache, seqs=seqs) if seqs else ():
+def _messages(place: _Place, seqs: Mapping[int, Match | None], cache: MessageCache) -> Iterator[Affected]:
+    for message in read_messages(place.connection, place.session_id, cache, seqs=list(seqs)) if seqs else ():
         words = message_text(message.message) or "(no text)"
         why: Why = "says it"
         if message.seq in place.target.seqs:
             why = "states it" if place.target.facts else "chosen"
-        yield Affected("message", message.seq, words[:WORDS_SHOWN], why, message.turn)
+        match = seqs[message.seq]
+        yield Affected("message", message.seq, words[:WORDS_SHOWN], why, message.turn, match=match)
 
 
 def _facts(place: _Place, gone: Collection[tuple[str, int]]) -> Iterator[Affected]:
@@ -147,7 +151,7 @@ def _facts(place: _Place, gone: Collection[tuple[str, int]]) -> Iterator[Affecte
     of_scope = select(fact_table.c.id).where(fact_table.c.scope.in_(place.scopes))
     # Any version counts: undo would bring back the text of a former one.
     rows = place.connection.execute(select(past.fact_id, past.content, past.metadata).where(past.fact_id.in_(of_scope)))
-    saying = {id for id, *hashes in rows if place.saying.intersection(hashes)}
+    saying = {id for id, *hashes in rows if not place.saying.keys().isdisjoint(hashes)}
     keys = select(fact_table.c.id, fact_table.c.key).where(fact_table.c.scope.in_(place.scopes))
     saying |= {id for id, key in place.connection.execute(keys) if key in place.saying}
     sources: dict[int, set[tuple[str, int]]] = {}
@@ -160,9 +164,10 @@ def _facts(place: _Place, gone: Collection[tuple[str, int]]) -> Iterator[Affecte
     alone = {id for id, places in sources.items() if places.issubset(gone)}
     for fact in read_by_ids(place.connection, sorted(saying | alone)):
         if fact.id in saying:
-            why: Why = "says it" if place.target.said_in(fact.text) else "said it before"
+            match = place.target.match_in(fact.text)
+            why: Why = "says it" if match else "said it before"
             why = "chosen" if fact.id in place.target.facts else why
-            yield Affected("fact", fact.id, fact.text, why, fact.turn)
+            yield Affected("fact", fact.id, fact.text, why, fact.turn, match=match)
         # A fact that a person wrote was not learned from the messages.
         elif fact.origin != "written":
             yield Affected("fact", fact.id, fact.text, "learned from it alone", fact.turn)
@@ -172,7 +177,7 @@ def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
     # Graphs belong to sessions only.
     scope = place.scopes[0]
     entities = place.connection.execute(select(_e.id, _e.name, _e.aliases, _e.turn).where(_e.scope == scope)).all()
-    named = {row.id for row in entities if place.saying.intersection((row.name, *json.loads(row.aliases)))}
+    named = {row.id for row in entities if not place.saying.keys().isdisjoint((row.name, *json.loads(row.aliases)))}
     relations = place.connection.execute(
         select(_r.id, _r.subject, _r.predicate, _r.object, _r.origin, _r.turn).where(_r.scope == scope)
     ).all()
@@ -190,21 +195,23 @@ def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
     going: set[int] = set()
     for row in relations:
         text = f"{names.get(row.subject, '')} {words.get(row.predicate, '')} {names.get(row.object, '')}"
-        if row.predicate in place.saying or {row.subject, row.object} & named:
+        match = place.target.match_in(text)
+        if match or row.predicate in place.saying or {row.subject, row.object} & named:
             why: Why = "says it"
         elif row.origin != "written" and (of := sources.get(row.id)) and of <= gone:
             why = "learned from it alone"
         else:
             continue
         going.add(row.id)
-        yield Affected("relation", row.id, text, why, row.turn)
+        yield Affected("relation", row.id, text, why, row.turn, match=match)
     # Found entities that no other relation names are erased with the relations.
     lonely = {id for id, _ in lonely_entities(place.connection, scope, going)}
     # Entities that had no relation before are left alone.
     lonely -= {id for id, _ in lonely_entities(place.connection, scope, ())}
     for entity in entities:
         if entity.id in named:
-            yield Affected("entity", entity.id, names[entity.id], "says it", entity.turn)
+            match = place.target.match_in(names[entity.id])
+            yield Affected("entity", entity.id, names[entity.id], "says it", entity.turn, match=match)
         elif entity.id in lonely:
             yield Affected("entity", entity.id, names[entity.id], "learned from it alone", entity.turn)
 
@@ -220,8 +227,8 @@ def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
         now = read_texts(place.connection, place.scopes[0], [record.text]) if record.text else {}
         text = now.get(record.text or "", "")
         kind: Kind = "summary" if record.type == "summary" else "text"
-        if record.text in place.saying or place.target.said_in(text):
-            yield Affected(kind, record.name, text[:WORDS_SHOWN], "says it")
+        if match := place.saying.get(record.text or "") or place.target.match_in(text):
+            yield Affected(kind, record.name, text[:WORDS_SHOWN], "says it", match=match)
         elif record.name in saying or _shorter(record, place.target):
             yield Affected(kind, record.name, text[:WORDS_SHOWN], "said it before")
         elif record.type == "summary" and text and _read_by(place.connection, place.session_id, record) & set(seqs):
@@ -267,7 +274,7 @@ def _elsewhere(place: _Place) -> Iterator[Affected]:
     others = select(_c.scope, _c.data).where(_c.scope.not_in(place.scopes), _c.scope.like("session:%"))
     counts: dict[str, int] = {}
     for scope, data in place.connection.execute(others):
-        if _says_in(data, place.target):
+        if _match_in(data, place.target):
             counts[scope] = counts.get(scope, 0) + 1
     for scope, number in sorted(counts.items()):
         id = scope.partition(":")[2]
