@@ -1,5 +1,7 @@
 """Being here puts this folder on the path, so that tests of every folder find `shared_data` and `engine_fakes`."""
 
+import clean_environment  # noqa: F401, I001 - before anything that could read the user's settings
+
 import gc
 import os
 from collections import Counter
