@@ -53,9 +53,15 @@ class InspectedSession(SessionABC):
         return {"session": self, "run_config": replace(config, session_input_callback=self.input_callback)}
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """Return the current prompt, memory section first; with `limit`, the newest items of the queue."""
+        """Return the current prompt, memory section first; with a limit, its newest items.
+
+        As with the SDK's `SQLiteSession`, items are counted singly, so a limit can part a tool call from its result;
+        without `limit` that of `session_settings` applies; 0 gives none, and a negative limit all.
+        """
         items = items_from_messages(await asyncio.to_thread(self._messages))
-        return items if limit is None else items[len(items) - limit :] if limit else []
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        return items if limit is None or limit < 0 else items[max(len(items) - limit, 0) :]
 
     async def add_items(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Store new items, skipping those that the callback has stored."""

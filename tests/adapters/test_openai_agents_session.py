@@ -5,6 +5,8 @@ import asyncio
 import agents
 import pytest
 from content_forms import PARTS, UNREAD
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from models.scripted_server import ScriptedServer, Step, chunk, streamed
 from openai import AsyncOpenAI
 
@@ -124,6 +126,49 @@ def test_items_come_back_as_they_were_and_go_one_by_one_as_with_the_sdk_s_own_se
         assert await ours.get_items() == []
 
     asyncio.run(both())
+
+
+ANSWERS = st.sampled_from([ITEMS[1:], ITEMS[2:], ITEMS[-1:], []])
+"""What follows a question: reasoning, calls, results and words; calls without reasoning; words; nothing yet."""
+
+
+@settings(max_examples=40)
+@given(answers=st.lists(ANSWERS, max_size=4), whole=st.booleans(), beyond=st.integers(-40, 40))
+def test_a_limit_gives_the_same_newest_items_as_the_sdk_s_own_session(answers, whole, beyond):
+    items = [item for answer in answers for item in (ITEMS[0], *answer)]
+
+    async def both():
+        ours, theirs = InspectedSession(Memory.from_defaults()), agents.SQLiteSession("s")
+        for session in (ours, theirs):
+            for batch in [items] if whole else [[item] for item in items]:
+                await session.add_items(batch)
+        for limit in (None, 0, 1, 2, 3, 7, -1, len(items), len(items) + 1, 2 * len(items), beyond):
+            assert await ours.get_items(limit) == await theirs.get_items(limit), limit
+            ours.session_settings = theirs.session_settings = agents.memory.SessionSettings(limit=limit)
+            assert await ours.get_items() == await theirs.get_items(), limit
+            ours.session_settings = theirs.session_settings = None
+        theirs.close()
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("limit", [3, 7, 40])
+def test_a_runner_with_a_limit_sends_the_model_the_history_that_fits(limit, tmp_path):
+    async def sent(url):
+        session = InspectedSession(memory(f"sqlite:///{tmp_path}/a.db", token_limit=4000))
+        await session.add_items(ITEMS[:1] + ITEMS[-1:])
+        await session.add_items([{"role": "user", "content": "And Lisbon?"}, *ITEMS[-1:]])
+        async with AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
+            model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
+            chosen = agents.memory.SessionSettings(limit=limit)
+            config = agents.RunConfig(tracing_disabled=True, session_settings=chosen)
+            await agents.Runner.run(
+                agents.Agent(name="a", model=model), "And Porto?", session=session, run_config=config
+            )
+
+    with ScriptedServer(*[*script()][-1:]) as server:
+        asyncio.run(sent(server.url))
+    assert len(server.bodies[0]["messages"]) == min(limit, 4) + 1
 
 
 def test_without_the_callback_nothing_is_lost(tmp_path):
