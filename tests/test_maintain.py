@@ -1,12 +1,14 @@
 """A memory that is used for years: old sessions leave, damage is found and mended, and what a person wrote stays."""
 
+import errno
+import os
 import sqlite3
 import time
 from contextlib import closing
 
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, on_file, open_memory, user
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from session_script import ALL_STEPS, NoteRelations, Script
 from sqlalchemy import text
@@ -288,6 +290,99 @@ def test_an_archive_replaces_no_file(tmp_path):
     first.write_bytes(b"something else")
     assert archive_session(database, "old", tmp_path).name.endswith("-2.zip")
     assert first.read_bytes() == b"something else"
+
+
+def said_in(file):
+    """The words of each session's messages in an archive, by its id."""
+    database = Database.open()
+    session = import_bundle(database, read_bundle(file.read_bytes(), file.name), now=NOW)
+    return [message.content for message in Memory.open(session, database, services=Services()).get_all()]
+
+
+BETWEEN = st.lists(st.sampled_from(["maintain", "use", "archive"]), max_size=3)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=BETWEEN, after=BETWEEN, inner_after=BETWEEN, earlier=st.booleans())
+@example(before=[], after=["maintain"], inner_after=[], earlier=False)
+@example(before=["archive"], after=["use"], inner_after=[], earlier=False)
+@example(before=["use"], after=["maintain"], inner_after=["use"], earlier=True)
+def test_what_two_runs_at_once_delete_is_in_the_archive(tmp_path_factory, before, after, inner_after, earlier):
+    """Whatever another run, an agent or a person does between two steps of a run; what was there before it stays."""
+    folder, database = tmp_path_factory.mktemp("archive"), Database.open()
+    memory = Memory.from_defaults("s", database=database, clock=lambda: NOW - 200 * DAY, services=Services())
+    memory.put(user("words"))
+    kept = archive_session(database, "s", folder) if earlier else None
+    expected, old = ["words"], planned(database, older_than=180)
+
+    def another(steps, last):
+        for step in steps:
+            if "s" not in ids(database):
+                return
+            if step == "use":
+                later = Memory.open("s", database, clock=lambda: NOW - (190 - len(expected)) * DAY, services=Services())
+                expected.append(f"more {len(expected)}")
+                later.put(user(expected[-1]))
+            elif step == "archive":
+                archive_session(database, "s", folder)
+            elif last:
+                for plan in (old, planned(database, older_than=180)):
+                    delete_old_sessions(database, ExactIndex(), plan, archive=run(last=False))
+
+    def run(*, last):
+        def archive(session):
+            another(before if last else (), last)
+            file = archive_session(database, session, folder)
+            another(after if last else inner_after, last)
+            return file
+
+        return archive
+
+    delete_old_sessions(database, ExactIndex(), old, archive=run(last=True))
+    assert kept is None or kept.exists()
+    assert ids(database) == {"s"} or expected in [said_in(file) for file in folder.iterdir()]
+
+
+def test_an_archive_of_before_stays_where_its_session_goes_on(tmp_path):
+    memory = learning(on_file(tmp_path), "old", age=200)
+    database, folder = memory.session.database, tmp_path / "archive"
+    first = archive_session(database, "old", folder)
+    plan = planned(database, older_than=180)
+
+    def used_after(session):
+        file = archive_session(database, session, folder)
+        open_memory("old", database_uri=on_file(tmp_path), clock=lambda: NOW).put(user("I am back."))
+        return file
+
+    assert list(delete_old_sessions(database, ExactIndex(), plan, archive=used_after)) == ["old"]
+    assert list(folder.iterdir()) == [first]
+
+
+def test_a_full_disk_leaves_nothing_in_the_archive(tmp_path, monkeypatch):
+    database, folder = learning(on_file(tmp_path), "old", age=200).session.database, tmp_path / "archive"
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    plan = planned(database, older_than=180)
+    refused = delete_old_sessions(
+        database, ExactIndex(), plan, archive=lambda id: archive_session(database, id, folder)
+    )
+    assert "No space left" in refused["old"]
+    assert (ids(database), list(folder.iterdir())) == ({"old"}, [])
+
+
+def test_one_program_at_a_time_maintains_a_database(tmp_path, capsys):
+    database = learning(on_file(tmp_path), "old", age=200, now=time.time()).session.database
+    delete = ["maintain", "--database", str(tmp_path / "memory.db"), "--older-than", "180d"]
+    with upkeep.maintaining(database):
+        assert main([*delete, "--yes"]) == 2
+        assert "Another program maintains this database" in capsys.readouterr().err
+        assert main(delete) == 0  # a list of what would leave disturbs nobody
+    assert ids(database) == {"old"}
+    assert main([*delete, "--yes"]) == 0
+    assert ids(database) == set()
 
 
 # -- damage --------------------------------------------------------------------------------------

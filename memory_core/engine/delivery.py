@@ -7,11 +7,10 @@ between leaves nothing behind; the next one repeats the work.
 
 import logging
 import math
-import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
@@ -44,7 +43,7 @@ from memory_core.store.delivery_rows import (
     still_there,
     unfinished,
 )
-from memory_core.store.leases import LEASE_SECONDS, claim, holds, lease_key, new_owner, release, renew
+from memory_core.store.leases import claim, holds, lease_key, new_owner, release, renewed
 from memory_core.store.model_outputs import StoredOutput, keep_outputs
 from memory_core.store.writing import session_scope, user_scope
 
@@ -273,7 +272,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
         state = read_state(connection, session.id, attached.name) or attached.initial
     batch = session.batch(messages, state, deliveries=[delivery.id for delivery in due])
     # 2. The slow part. It stores nothing: if it fails in any way, the deliveries are still due.
-    with _lease_kept(session, key, owner):
+    with renewed(session.database, key, owner, session.clock):
         try:
             # Without messages all of them were erased meanwhile: the delivery still has to be acknowledged.
             learned = attached.block.prepare_write(batch) if messages else PendingWrite()
@@ -441,29 +440,6 @@ def _by_block(session: Session, ids: Sequence[int] | None, *, states: Sequence[s
         if ids is None or delivery.id in ids:
             chosen.setdefault(delivery.block, []).append(delivery.id)
     return chosen
-
-
-@contextmanager
-def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
-    """Renew the lease until the work is finished."""
-    stop = threading.Event()
-
-    def keep() -> None:
-        # Two renewals in a row may fail before the lease expires.
-        while not stop.wait(LEASE_SECONDS / 3):
-            try:
-                if not renew(session.database, key, owner, now=session.clock()):
-                    return
-            except StoreError:  # tried again at the next beat; acknowledging checks the lease anyway
-                continue
-
-    beat = threading.Thread(target=keep, name="memory-lease", daemon=True)
-    beat.start()
-    try:
-        yield
-    finally:
-        # Not joined: a renewal under way can change only this owner's row.
-        stop.set()
 
 
 @per_process

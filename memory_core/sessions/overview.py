@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -208,12 +208,14 @@ def delete_session(
     clock: Clock = time.time,
     unused_since: float | None = None,
     index: VectorIndex | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
     """Erase a session with its texts; a tombstone with its id remains. User-scoped facts are kept.
 
     `reusable`: the tombstone gets another id, so that a new session may use this one. `unused_since`: refuse if the
     session was written to after this time, in seconds since the epoch. `index`: drop its copies of the session's
-    vectors, too, as pgvector's always are; those in an index that cannot be reached stay, which is logged.
+    vectors, too, as pgvector's always are; those in an index that cannot be reached stay, which is logged. `check` is
+    called under the session's lock; what it raises prevents the deletion.
 
     Raises:
         NotFoundError: there is no such session.
@@ -225,6 +227,7 @@ def delete_session(
         with writing(database, session_id, clock=clock) as w:
             if unused_since is not None and w.session.updated_at > unused_since:
                 raise ConflictError("This session was used in the meantime. Nothing of it was deleted.")
+            check()
             # Before its events are erased: readers that follow the log continue behind this position.
             end = last_position(w.connection, session_id)
             joined = bury(w)

@@ -5,7 +5,9 @@ What a person wrote or pinned never leaves this way: a session that has any of i
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,14 @@ from memory_core.store.tables import (
     vector_table,
     word_vector_table,
 )
-from memory_core.store.writing import SessionState, read_sessions, session_scope, user_scope
+from memory_core.store.writing import SessionState, read_existing, read_sessions, session_scope, user_scope
 from memory_core.vectors.vector_index import VectorIndex
 
 _b, _e, _f = block_revision_table.c, event_table.c, fact_table.c
+
+
+class NewFile(type(Path())):  # type: ignore[misc]  # `Path` itself cannot be subclassed before Python 3.12
+    """The path of a file that did not exist before the call that returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +121,39 @@ def delete_old_sessions(
 ) -> dict[str, str]:
     """Delete the leaving sessions of a plan; return, by session id, why some of them stayed.
 
-    `archive` stores a session as a file and returns its path; a session that it refuses stays. One that was used since
-    the plan was made stays, too. Other programs can write all the while.
+    `archive` stores a session as a file and returns its path, as a `NewFile` if the file may be taken back where the
+    session stays. A session that it refuses stays, and so does one that was used since the plan was made. Other
+    programs can write, and delete sessions, all the while; what they deleted is passed over.
     """
     refused: dict[str, str] = {}
     for session in plan.leaving:
-        file = None
+        id, file = session.session_id, None
         try:
-            file = archive(session.session_id) if archive is not None else None
-            delete_session(database, session.session_id, unused_since=session.used_at, index=index)
-        except (ConflictError, FormatError, NotFoundError) as error:
-            refused[session.session_id] = str(error)
-            if file is not None:
-                file.unlink()  # the session goes on, and its next archive will have more
+            file = archive(id) if archive is not None else None
+            stored = partial(_check_archive, file)
+            delete_session(database, id, unused_since=session.used_at, index=index, check=stored)
+        except NotFoundError:
+            continue  # the file stays: it may be the only copy
+        except (ConflictError, FormatError) as error:
+            refused[id] = str(error)
+            if isinstance(file, NewFile):
+                _take_back(database, id, file)
         else:
             progress(session, file)
     return refused
+
+
+def _check_archive(file: Path | None) -> None:
+    """Check that a session's archive exists; under the session's lock, where none is taken back."""
+    if file is not None and not file.exists():
+        raise ConflictError("Its archive was taken back by another program. Nothing of it was deleted.")
+
+
+def _take_back(database: Database, session_id: str, file: NewFile) -> None:
+    """Remove the archive of a session that goes on, as its next one will have more; keep that of a deleted one."""
+    with suppress(NotFoundError), database.write() as connection:
+        read_existing(connection, session_id, lock=not database.is_sqlite)
+        file.unlink(missing_ok=True)
 
 
 def _read_sizes(connection: Connection, now: float) -> tuple[list[SessionSize], int]:

@@ -1,18 +1,40 @@
 """Maintenance: due deliveries, missing vectors, remains of crashed work, and revisions that a database lacks."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from memory_core.errors import ConflictError, StoreError
 from memory_core.store.database import Database, schema_version
 from memory_core.store.delivery_rows import waiting_sessions
 from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS, erase_what_was_left
+from memory_core.store.leases import claim, lease_key, new_owner, release, renewed
 from memory_core.store.migrations import pending
 from memory_core.store.postgresql.notifications import DELIVERIES
 from memory_core.store.split_writes import Pieces
 from memory_core.store.tables import SCHEMA_VERSION
 from memory_core.store.vector_rows import sessions_without_vectors
 from memory_core.store.writing import read_opened
+
+
+@contextmanager
+def maintaining(database: Database) -> Iterator[None]:
+    """Hold the lock of maintenance, which one program of a database has at a time.
+
+    Raises:
+        ConflictError: another one has it.
+    """
+    key, owner = lease_key("", "maintenance"), new_owner()
+    with database.write() as connection:
+        if not claim(database, connection, key, owner, time.time()):
+            raise ConflictError("Another program maintains this database. Repeat the command when it has ended.")
+    try:
+        with renewed(database, key, owner, time.time):
+            yield
+    finally:
+        with suppress(StoreError), database.write() as connection:  # what cannot be released expires
+            release(connection, key, owner)
 
 
 def wait_for_deliveries(

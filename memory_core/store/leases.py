@@ -7,11 +7,15 @@ machine is detected at once.
 import json
 import os
 import socket
+import threading
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select, update
 
+from memory_core.errors import StoreError
 from memory_core.process import is_running
 from memory_core.store.database import Database
 from memory_core.store.tables import lease_table
@@ -64,6 +68,29 @@ def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
         where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
         changed = connection.execute(update(lease_table).where(where).values(until=now + LEASE_SECONDS))
         return changed.rowcount == 1
+
+
+@contextmanager
+def renewed(database: Database, key: str, owner: str, clock: Callable[[], float]) -> Iterator[None]:
+    """Renew the lease until the work inside is finished."""
+    stop = threading.Event()
+
+    def keep() -> None:
+        # Two renewals in a row may fail before the lease expires.
+        while not stop.wait(LEASE_SECONDS / 3):
+            try:
+                if not renew(database, key, owner, now=clock()):
+                    return
+            except StoreError:  # tried again at the next beat; what stores something checks the lease anyway
+                continue
+
+    beat = threading.Thread(target=keep, name="memory-lease", daemon=True)
+    beat.start()
+    try:
+        yield
+    finally:
+        # Not joined: a renewal under way can change only this owner's row.
+        stop.set()
 
 
 def holds(connection: Connection, key: str, owner: str) -> bool:

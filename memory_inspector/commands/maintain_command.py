@@ -7,7 +7,7 @@ import argparse
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from memory_core.interop.session_archive import archive_session
 from memory_core.sessions.damage import find_damage, repair_damage
 from memory_core.sessions.health import size_of
 from memory_core.sessions.retention import RetentionPlan, SessionSize, delete_old_sessions, plan_retention
+from memory_core.sessions.upkeep import maintaining
 from memory_core.vectors.vector_index import VectorIndex
 from memory_inspector.commands.database_commands import created_url, database_url
 from memory_inspector.wording.formatting import count, session_name, size
@@ -78,13 +79,17 @@ def _maintain(options: argparse.Namespace) -> int:
     now = time.time()
     before = None if options.older_than is None else now - _days(options.older_than) * 86_400
     most = None if options.max_size is None else _bytes(options.max_size)
+    deletes = options.yes and not options.dry_run
     clean = True
-    with _opened(options) as (database, services):
+    with ExitStack() as closing_all:
+        database, services = closing_all.enter_context(_opened(options))
+        if deletes or options.repair or options.vacuum:
+            closing_all.enter_context(maintaining(database))
         index = services.index_of(database)
         if retains:
             plan = plan_retention(database, now=now, used_before=before, max_bytes=most)
             print("\n".join(_preview(plan, now)))
-            if options.yes and not options.dry_run:
+            if deletes:
                 clean = _delete(database, index, plan, options.archive)
             elif plan.leaving:
                 print("Nothing was deleted: repeat the command with --yes.")
@@ -133,11 +138,13 @@ def _list(sessions: Sequence[SessionSize], now: float, describe: Callable[[Sessi
 
 def _delete(database: Database, index: VectorIndex, plan: RetentionPlan, folder: str | None) -> bool:
     archive = None if folder is None else partial(archive_session, database, folder=Path(folder))
-    refused = delete_old_sessions(database, index, plan, archive=archive)
-    print(
-        f"Deleted: {count(len(plan.leaving) - len(refused), 'session')}."
-        + (f" Archived in {folder}." if folder else "")
+    deleted = list[SessionSize]()
+    refused = delete_old_sessions(
+        database, index, plan, archive=archive, progress=lambda session, file: deleted.append(session)
     )
+    print(f"Deleted: {count(len(deleted), 'session')}." + (f" Archived in {folder}." if folder and deleted else ""))
+    if others := len(plan.leaving) - len(deleted) - len(refused):
+        print(f"  {count(others, 'session')} left meanwhile: deleted by others.")
     for session_id, reason in refused.items():
         print(f"  {session_id} stays: {reason}")
     return not refused
