@@ -240,6 +240,28 @@ def test_messages_and_the_raw_prompt_are_copied_by_pointer_and_by_keyboard(serve
     assert clipboard().strip() == as_text(memory.log.prompt(memory.log.history().turns[6].built)).strip()
 
 
+@pytest.mark.parametrize("page", ["Context", "Facts"])
+@pytest.mark.parametrize("pause", [0, 100, 400])
+def test_a_page_that_is_left_and_come_back_to_while_a_turn_is_played_is_drawn_whole(
+    served, branch, visitor, page, pause
+):
+    """The page between has begun, and with it all elements are gone, but it may not have been drawn."""
+    tab = visitor.open(at(served, "chat", branch.session_id))
+    shown(tab, "Chat")
+    idle(tab)
+    for _ in range(3):
+        tab.get_by_role("button", name="Next message").click()
+        # At once, without waiting until the line stands still.
+        line(tab, page).evaluate("link => link.click()")
+        tab.wait_for_timeout(pause)
+        line(tab, "Chat").evaluate("link => link.click()")
+        shown(tab, "Chat")
+        expect(tab.get_by_test_id("stChatMessage").last).to_be_visible()
+        expect(tab.get_by_role("button", name="Next message")).to_be_enabled()
+        idle(tab)
+        healthy(tab)
+
+
 def test_tab_goes_from_field_to_field_in_the_settings(served, spoken, visitor):
     tab = visitor.open(at(served, "chat", spoken))
     idle(tab)

@@ -64,9 +64,10 @@ def test_something_new_is_a_change():
 
 @dataclass
 class Context:
-    """The two things of Streamlit's run context that are used."""
+    """What is used of Streamlit's run context."""
 
     sent: list
+    page_script_hash: str = "chat"
 
     def _enqueue(self, message):
         self.sent.append(message)
@@ -120,6 +121,44 @@ def test_a_run_that_fails_shows_what_it_had_drawn(context):
     with pytest.raises(ValueError, match="boom"):
         run(context, "chat", element((0, 0), "Turn 12"), ends=ValueError("boom"))
     assert texts(context.sent) == ["Turn 11", "Turn 12"]
+
+
+def visit(context, page):
+    """The beginning of a run of a page, at whose first message a newer one may replace it."""
+    context.page_script_hash = page
+    drawing.begin()
+
+
+def test_after_another_page_was_begun_the_first_is_sent_in_its_order(context):
+    """The browser removes all elements when a page begins, even if nothing of it is drawn."""
+    title, twelve, footer = element((0, 0), "Turn 11"), element((0, 0), "Turn 12"), element((0, 1), "Footer")
+    visit(context, "chat")
+    run(context, "chat", title, footer)
+    visit(context, "context")
+    visit(context, "chat")
+    assert run(context, "chat", twelve, footer) == 4
+    assert texts(context.sent[2:]) == ["Turn 12", "Footer"]
+    visit(context, "chat")
+    run(context, "chat", title, footer)
+    assert texts(context.sent[4:]) == ["Footer", "Turn 11"], "a page that is begun again keeps its elements"
+
+
+def test_what_an_interrupted_first_drawing_sent_may_not_have_arrived(context):
+    """Streamlit discards what still waits for the browser when the next run begins."""
+    title, box, footer = element((0, 0), "Title"), element((0, 1), "Turn 11"), element((0, 2), "Footer")
+    with pytest.raises(RerunException):
+        run(context, "chat", title, box, footer, ends=RerunException(RerunData()))
+    assert run(context, "chat", title, element((0, 1), "Turn 12"), footer) == 6
+    assert texts(context.sent[3:]) == ["Title", "Turn 12", "Footer"]
+
+
+def test_a_run_that_sent_nothing_changes_nothing_that_the_browser_has(context):
+    title, footer = element((0, 0), "Title"), element((0, 1), "Footer")
+    run(context, "chat", title, footer)
+    with pytest.raises(RerunException):
+        run(context, "chat", element((0, 0), "New title"), ends=RerunException(RerunData()))
+    run(context, "chat", element((0, 0), "New title"), footer)
+    assert texts(context.sent[2:]) == ["Footer", "New title"]
 
 
 def test_what_takes_long_is_shown_as_it_comes(context, monkeypatch):

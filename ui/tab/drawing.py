@@ -25,12 +25,25 @@ SETTLE_SECONDS = 0.03
 
 _DRAWN = "_drawn"
 _FOLLOWED = "_drawn_followed"
+_PAGE = "_drawn_page"
 _PLACE = "_drawn_place"
 
 Message = Any
 """Streamlit's `ForwardMsg`: an element with its place on the page, or a message that is no element."""
 Drawn = Mapping[tuple[int, ...], str]
 """Hash of the element drawn at each place on the page."""
+
+
+def begin() -> None:
+    """Note which page this run draws: on another one than before, the browser has removed every element.
+
+    To be called before anything is sent, as a newer run can interrupt this one at each message. That may be a run of
+    the former page, whose elements are then gone although no other page was drawn.
+    """
+    context = get_script_run_ctx()
+    if context is not None and st.session_state.get(_PAGE) != context.page_script_hash:
+        st.session_state[_PAGE] = context.page_script_hash
+        st.session_state[_DRAWN] = None
 
 
 def again() -> NoReturn:
@@ -82,11 +95,12 @@ def together(place: object) -> Iterator[None]:
     if context is None:
         yield
         return
-    # On another page nothing is unchanged: holding would only delay it.
-    before: Drawn | None = st.session_state.get(_DRAWN) if st.session_state.get(_PLACE) == place else None
-    st.session_state[_PLACE] = place
-    send = context._enqueue  # Streamlit has no public way to hold elements; a test checks this name
     followed = st.session_state.pop(_FOLLOWED, False)
+    # What the browser certainly has. Elements may be sent out of their order only where others keep their places.
+    before: Drawn | None = st.session_state.get(_DRAWN) if st.session_state.get(_PLACE) == place else None
+    # As long as this run has not been sent to its end.
+    st.session_state[_PLACE], st.session_state[_DRAWN] = place, before
+    send = context._enqueue  # Streamlit has no public way to hold elements; a test checks this name
     held = _Held(send, before, MAX_FOLLOWED_SECONDS if followed else MAX_SECONDS)
     context._enqueue = held.take
     try:
@@ -98,7 +112,7 @@ def together(place: object) -> Iterator[None]:
     finally:
         context._enqueue = send
         held.send()
-        st.session_state[_DRAWN] = held.drawn
+    st.session_state[_DRAWN] = held.drawn
 
 
 class _Held:
