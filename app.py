@@ -4,9 +4,8 @@ import streamlit as st
 
 from ui.frame.menu import Menu
 from ui.server import warm_up
-from ui.tab import appearance, drawing, nav
+from ui.tab import appearance, nav
 
-drawing.begin()
 nav.configure_page()
 nav.mark_shell_ready()
 
@@ -23,7 +22,7 @@ page = st.navigation(pages, position="hidden")
 menu = Menu(pages, page)
 
 from ui.parts.components import draw_styles  # noqa: E402
-from ui.tab import selection, state  # noqa: E402
+from ui.tab import drawing, selection, state  # noqa: E402
 
 draw_styles()
 state.begin_run()

@@ -69,6 +69,6 @@ def _write(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:
-        for left in (Path(name), path):
-            left.unlink(missing_ok=True)
+        for unfinished in (Path(name), path):
+            unfinished.unlink(missing_ok=True)
         raise

@@ -37,8 +37,8 @@ Drawn = Mapping[tuple[int, ...], str]
 def begin() -> None:
     """Note which page this run draws: on another one than before, the browser has removed every element.
 
-    To be called before anything is sent, as a newer run can interrupt this one at each message. That may be a run of
-    the former page, whose elements are then gone although no other page was drawn.
+    To be called before anything is sent: a run of the former page can interrupt this one at each message, and finds its
+    elements gone although no other page was drawn.
     """
     context = get_script_run_ctx()
     if context is not None and st.session_state.get(_PAGE) != context.page_script_hash:

@@ -14,7 +14,7 @@ import streamlit as st
 
 from memory_inspector.reading.coding_homes import offered
 from memory_inspector.wording.formatting import short, tokens
-from ui.tab import state
+from ui.tab import drawing, state
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -34,6 +34,7 @@ _TAB = "_tab_title"
 
 def configure_page() -> None:
     """Set title, icon and layout; must come before `st.navigation`. Until `name_tab`, the tab keeps its last title."""
+    drawing.begin()  # before a message, at which a newer run can interrupt this one
     st.set_page_config(
         page_title=st.session_state.get(_TAB, TITLE),
         page_icon=ICON,
