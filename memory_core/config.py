@@ -64,9 +64,9 @@ class MemoryConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, ge=1, le=MAX_TOKENS)
-    """Maximum tokens that queue and blocks together may use in a prompt."""
+    """Maximum tokens of a prompt: queue, blocks and `reserved_tokens` together."""
     chat_history_token_ratio: float = Field(default=0.7, gt=0, le=1)
-    """Fraction of `token_limit` above which the queue is flushed."""
+    """Fraction of `token_limit`, without `reserved_tokens`, above which the queue is flushed."""
     token_flush_size: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     """Least tokens a flush moves; None: a tenth of the limit."""
     insert_method: InsertMethod = InsertMethod.SYSTEM
@@ -83,6 +83,10 @@ class MemoryConfig(BaseModel):
     """Context window of the model in tokens; None: unknown."""
     reply_reserve: int = Field(default=0, ge=0, le=MAX_TOKENS)
     """Tokens kept free for the answer inside `context_window`."""
+    reserved_tokens: int = Field(default=0, ge=0, le=MAX_TOKENS)
+    """Tokens of a prompt that memory does not write: the agent's own system prompt and its definitions of tools.
+
+    Taken off the limit. What an adapter measures in a call replaces it in that call's prompt."""
     image_token_size_estimate: int = Field(default=IMAGE_TOKENS, ge=0, le=MAX_TOKENS)
     audio_token_size_estimate: int = Field(default=AUDIO_TOKENS, ge=0, le=MAX_TOKENS)
     video_token_size_estimate: int = Field(default=VIDEO_TOKENS, ge=0, le=MAX_TOKENS)
@@ -133,10 +137,15 @@ class MemoryConfig(BaseModel):
         return min(self.token_limit, self.context_window - self.reply_reserve)
 
     @property
+    def room(self) -> int:
+        """Maximum tokens of queue and blocks together: `limit` without `reserved_tokens`, at least 0."""
+        return max(0, self.limit - self.reserved_tokens)
+
+    @property
     def history_budget(self) -> float:
         """Tokens of the queue above which it is flushed; not rounded, as in LlamaIndex."""
         # From `token_limit`, not from `limit`: a small context window shortens prompts but causes no flush.
-        return self.token_limit * self.chat_history_token_ratio
+        return max(0, self.token_limit - self.reserved_tokens) * self.chat_history_token_ratio
 
     @property
     def flush_size(self) -> int:

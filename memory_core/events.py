@@ -1223,6 +1223,10 @@ class ContextBuilt(Event, family="prompts"):
     """Start of the call that a span reported, in microseconds since the epoch."""
     span: str | None = None
     """Trace and span id of the call that a span reported."""
+    reserved_tokens: int = 0
+    """Tokens that memory does not write, in `asked`, `total` and `billed`: the agent's system prompt and tools."""
+    measured: bool = False
+    """True if `reserved_tokens` was measured in this call, rather than taken from the settings."""
 
 
 class ModelCalled(Event, family="calls", free_text=("error",)):

@@ -426,18 +426,23 @@ class Memory:
         input: str | ChatMessage | Sequence[ChatMessage] | None = None,
         *,
         record: bool = True,
+        reserved_tokens: int | None = None,
         **arguments: Any,
     ) -> Context:
         """Return the messages for the model with the plan that produced them.
 
-        `record=False` records no event, as for a look at the context.
+        `record=False` records no event, as for a look at the context. `reserved_tokens` are those of the agent's system
+        prompt and tools in this call, in place of the setting of that name.
 
         Raises:
+            ConfigError: `reserved_tokens` is impossible.
             ContextOverflowError: the context is over the limit, and `when_over` is `"raise"`.
         """
-        arguments.pop("initial_token_count", None)  # passed by LlamaIndex's chat engines; not needed here
+        # Of the system prompt, by LlamaIndex's chat engines; 0 if they could not count it.
+        counted = arguments.pop("initial_token_count", None) or None
+        beside = counted if reserved_tokens is None else reserved_tokens
         with measured("context", self._session.database.tenant) if record else nullcontext():
-            return build_context(self._session, input, record=record, arguments=arguments)
+            return build_context(self._session, input, record=record, reserved_tokens=beside, arguments=arguments)
 
     def branch(self, turn: int, *, title: str | None = None, step: Step | None = None) -> "Memory":
         """Create another session from this one's state at the end of a turn; this one is not changed.

@@ -600,6 +600,44 @@ def test_the_models_window_and_the_room_for_its_reply_bound_a_context():
     assert memory.session.status().token_limit == 20
 
 
+def rules_of(words):
+    return StaticMemoryBlock(name="rules", static_content=" ".join(["kind"] * words), priority=1)
+
+
+def test_reserved_tokens_are_taken_off_the_limit_and_off_the_history_budget():
+    memory = make(token_limit=100, reserved_tokens=60, chat_history_token_ratio=0.5, token_flush_size=10)
+    assert (memory.session.config.room, memory.session.config.history_budget) == (40, 20.0)
+    memory.put_messages([user(words=10), assistant(words=10), user(words=1)])
+    assert memory.session.status().queue_tokens == 1
+    plan = memory.build_context().plan
+    assert (plan.token_limit, plan.reserved_tokens, plan.total, plan.free) == (100, 60, 61, 39)
+
+
+def test_measured_tokens_replace_the_setting_in_one_prompt_and_in_looks_at_the_next():
+    memory = make(token_limit=100, reserved_tokens=10, memory_blocks=[rules_of(30)])
+    memory.put(user(words=8))
+    shown = memory.build_context(reserved_tokens=70)
+    assert [cut.part for cut in shown.plan.cuts] == ["rules"]
+    assert (shown.plan.total, shown.billed_tokens) == (78, 78 + 4)
+    assert "system prompt and tools" in shown.explain()
+    event = last(memory, "context_built")
+    assert (event.reserved_tokens, event.measured, event.total, event.billed) == (70, True, 78, 78 + 4)
+    assert memory.build_context(record=False).plan == shown.plan
+    assert memory.build_context().plan.reserved_tokens == 10
+    assert (last(memory, "context_built").measured, memory.build_context(record=False).plan.total) == (False, 48)
+    with pytest.raises(ConfigError, match="reserved_tokens must be at least 0 and at most 1,000,000,000, not -1"):
+        memory.build_context(reserved_tokens=-1)
+
+
+def test_a_system_prompt_longer_than_the_limit_leaves_the_newest_turn_and_says_how_far_over():
+    memory = make(token_limit=50, memory_blocks=[rules_of(5)])
+    memory.put_messages([user(words=8), assistant(words=8), user(words=9)])
+    plan = memory.build_context(reserved_tokens=80).plan
+    assert [(cut.part, cut.rule) for cut in plan.cuts] == [("rules", "dropped"), ("queue", "oldest_turns")]
+    assert (plan.total, plan.over_by, plan.free) == (89, 39, 0)
+    assert plan.over_because == "the agent's system prompt and tools and the newest turn"
+
+
 def test_the_three_accountings_of_one_context():
     def made(accounting):
         memory = make(
@@ -1187,6 +1225,7 @@ def test_unusual_text_comes_back_as_it_was():
         ({"when_over": "hope"}, "when_over cannot be 'hope'"),
         ({"truncation_order": "random"}, "truncation_order cannot be 'random'"),
         ({"accounting": "creative"}, "accounting cannot be 'creative'"),
+        ({"reserved_tokens": -1}, "reserved_tokens must be at least 0 and at most 1,000,000,000, not -1"),
         ({"reply_reserve": -1}, "reply_reserve must be at least 0 and at most 1,000,000,000, not -1"),
         ({"context_window": 10, "reply_reserve": 10}, "context_window must be above the reply reserve of 10, not 10"),
         ({"delivery_attempts": 0}, "delivery_attempts must be at least 1 and at most 1,000,000,000, not 0"),

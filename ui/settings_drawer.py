@@ -31,6 +31,7 @@ _FIELDS = (
     "chat_history_token_ratio",
     "token_flush_size",
     "queue_turns",
+    "reserved_tokens",
     "truncation_order",
     "insert_method",
     "accounting",
@@ -98,6 +99,15 @@ def _draw_fields(drawer: Drawer) -> None:
         placeholder="no limit",
         help="Maximum number of turns in the queue, however short they are (`queue_turns`). Empty: only its tokens "
         "count.",
+        on_change=keep,
+    )
+    st.number_input(
+        "System prompt and tools",
+        **limits(MemoryConfig, "reserved_tokens"),
+        value=None,
+        key=drawer.field("reserved_tokens", needed=True),
+        placeholder=drawer.stays("reserved_tokens"),
+        help=HELP["reserved"],
         on_change=keep,
     )
     order = st.session_state[drawer.field("truncation_order")]

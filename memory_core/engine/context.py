@@ -84,8 +84,8 @@ class Context:
 
     @property
     def billed_tokens(self) -> int:
-        """Tokens an endpoint would count: content, markup and overhead."""
-        return self.content_tokens + self.markup_tokens + self.overhead_tokens
+        """Tokens an endpoint would count: content, markup and overhead, and `reserved_tokens`."""
+        return self.content_tokens + self.markup_tokens + self.overhead_tokens + self.plan.reserved_tokens
 
     _repr_html_ = repr_html
 
@@ -107,6 +107,8 @@ class Context:
             lines = [f"{plan.total:,} of {plan.token_limit:,} tokens sent: {plan.over_by:,} over the limit."]
             lines.append(f"Never cut and too large alone: {plan.over_because}.")
         lines.append(_row("part", "requested", "granted", "priority"))
+        if plan.reserved_tokens:
+            lines.append(_row("system prompt and tools", plan.reserved_tokens, plan.reserved_tokens, "never cut"))
         if self.pinned_seqs:
             lines.append(_row("pinned system messages", plan.pinned_tokens, plan.pinned_tokens, "never cut"))
         lines.append(_row("queue", plan.queue_asked, plan.queue_granted, f"{len(plan.queue)} messages"))
@@ -124,7 +126,8 @@ class Context:
             lines.append(f"not in the log: {self.unrecorded}")
         lines.append(
             f"billed: {self.billed_tokens:,} (content {self.content_tokens:,}, markup {self.markup_tokens:,}, "
-            f"message overhead {self.overhead_tokens:,})"
+            f"message overhead {self.overhead_tokens:,}"
+            + (f", system prompt and tools {plan.reserved_tokens:,})" if plan.reserved_tokens else ")")
         )
         return "\n".join(lines)
 
@@ -134,11 +137,16 @@ def build_context(
     input: str | ChatMessage | Sequence[ChatMessage] | None = None,
     *,
     record: bool = True,
+    reserved_tokens: int | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> Context:
     """Read the queue and the blocks, grant what fits, lay it out, and record the result.
 
+    `reserved_tokens`: tokens of the agent's own system prompt and tools, measured for this context; None: those of the
+    settings, and for a look (`record=False`) those last measured.
+
     Raises:
+        ConfigError: `reserved_tokens` is impossible.
         ContextOverflowError: the context is over the limit and `when_over` is `"raise"`; it is recorded nevertheless.
         StoreError: the database cannot be read. A failed write is reported in `Context.unrecorded` instead.
         NotFoundError: the session was deleted meanwhile.
@@ -148,15 +156,17 @@ def build_context(
     with session.database.read() as connection:
         quarantine = session.quarantine(connection)
         rows = _shown(session, session.queue(connection), quarantine)
-    config = session.config
+    measured = reserved_tokens if reserved_tokens is not None or record else last_measured(session)
+    config = session.config if measured is None else session.config.changed(reserved_tokens=measured)
     reading = reading_for(session, rows, input, dict(arguments or {}), quarantine)
     # A preview waits less for vectors that are still being computed, as a screen is redrawn often.
     reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
     frame = outer_frame(config, session.counter, {row.message.role for row in rows})
-    read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
+    taken = frame + sum(row.sized.tokens for row in rows)
+    read, failures, token_budgets = _read_blocks(session, reading, room=config.room, taken=taken)
 
     # 2. Plan once everything is read: cuts depend on all sizes together.
-    layout = _Layout(session, read, reading)
+    layout = _Layout(session, read, reading, config.room)
     queue = [row for row in rows if not row.pinned]
     pinned = [row for row in rows if row.pinned]
     plan = plan_context(
@@ -164,6 +174,7 @@ def build_context(
         [row.sized for row in queue],
         token_limit=config.limit,
         pinned_tokens=sum(row.sized.tokens for row in pinned),
+        reserved_tokens=config.reserved_tokens,
         frame=frame,
         truncation_order=config.truncation_order,
         when_over=config.when_over,
@@ -176,7 +187,7 @@ def build_context(
     # 4. Record before raising, so that a context over the limit can be inspected in the log.
     if record:
         try:
-            _record(session, context, layout, section)
+            _record(session, context, layout, section, measured=measured is not None)
             _warn(session, layout, failures)
         # The session was deleted meanwhile: the caller must know, and it is not a failed write.
         except NotFoundError:
@@ -194,11 +205,19 @@ def build_context(
     return context
 
 
+def last_measured(session: Session) -> int | None:
+    """Return the `reserved_tokens` measured for the newest recorded context; None if they were not measured."""
+    with session.database.read() as connection:
+        newest = read_events(connection, session.id, kinds=("context_built",), limit=1, newest_first=True)
+    event = newest[0].event if newest else None
+    return event.reserved_tokens if isinstance(event, ContextBuilt) and event.measured else None
+
+
 class _Layout:
     """Contents of the blocks, by block and by piece, for planning and laying out one context."""
 
-    def __init__(self, session: Session, read: Mapping[str, Content], reading: ReadContext) -> None:
-        self.session = session
+    def __init__(self, session: Session, read: Mapping[str, Content], reading: ReadContext, room: int) -> None:
+        self._room = room
         self.reading = reading
         self.read = read
         self.items = {item.ref: item for content in read.values() for item in content.items}
@@ -220,7 +239,7 @@ class _Layout:
             cut_order=content.cut_order,
             truncation=attached.record.settings.get("truncation", "trim"),
             frame=frame_tokens(attached.name, self._counter, self._accounting),
-            share=share_tokens(attached.record.settings, self.session.config.limit),
+            share=share_tokens(attached.record.settings, self._room),
         )
 
     def _size(self, item: Item) -> int:
@@ -307,12 +326,12 @@ def _shown(session: Session, rows: Sequence[QueueRow], quarantine: Quarantine) -
 
 
 def _read_blocks(
-    session: Session, reading: ReadContext, *, taken: int
+    session: Session, reading: ReadContext, *, room: int, taken: int
 ) -> tuple[dict[str, Content], dict[str, BaseException], dict[str, int]]:
     """Read all enabled blocks; return contents and failures in block order, and the token budgets that were filled.
 
     Blocks are read concurrently, except those that fill a budget: these are read last, in turn, in the order of
-    `_cut_last`, each with the tokens left under the limit.
+    `_cut_last`, each with the tokens left of `room`.
     """
     enabled = [a for a in session.blocks if a.record.settings.get("enabled", True)]
     # 1. Split the blocks: those that fill a budget, those slow to read, and static texts, which are in memory.
@@ -330,8 +349,8 @@ def _read_blocks(
     #    for counts, not what they will be granted: cuts are planned only once all sizes are known.
     token_budgets: dict[str, int] = {}
     for attached in _cut_last(filling, session.config.truncation_order):
-        asked = sum(_asked(a, outcomes[a.name], reading, session.config.limit) for a in enabled if a.name in outcomes)
-        token_budget = budget_for(session.config.limit, taken + asked + _frame(attached.name, reading))
+        asked = sum(_asked(a, outcomes[a.name], reading, room) for a in enabled if a.name in outcomes)
+        token_budget = budget_for(room, taken + asked + _frame(attached.name, reading))
         token_budgets[attached.name] = token_budget
         outcomes[attached.name] = _read(attached, replace(reading, token_budget=token_budget))
     # 4. Put the outcomes back in the order of the blocks, which decides ties between cuts and the layout.
@@ -355,21 +374,21 @@ def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
 
-def _asked(attached: SessionBlock, content: Content | BaseException, reading: ReadContext, limit: int) -> int:
-    """Return the tokens that a block asks for, at most its share of the limit; 0 if it could not be read."""
+def _asked(attached: SessionBlock, content: Content | BaseException, reading: ReadContext, room: int) -> int:
+    """Return the tokens that a block asks for, at most its share of the room; 0 if it could not be read."""
     if not isinstance(content, Content) or not content.items:
         return 0
     sizes = (item_tokens(item, reading.counter, reading.accounting) for item in content.items)
     asked = sum(sizes) + _frame(attached.name, reading)
-    share = share_tokens(attached.record.settings, limit)
+    share = share_tokens(attached.record.settings, room)
     return asked if share is None else min(asked, share)
 
 
-def share_tokens(settings: Mapping[str, Any], limit: int) -> int | None:
+def share_tokens(settings: Mapping[str, Any], room: int) -> int | None:
     """Return the tokens that a block with these settings keeps when a prompt is full; None if it has no share."""
     # A share limits cuts of single pieces: priority 0 is never cut, and `drop` leaves out the whole block.
     share, priority = settings.get("prompt_share"), settings.get("priority", 0)
-    return None if share is None or not priority or settings.get("truncation") == "drop" else max(1, int(share * limit))
+    return None if share is None or not priority or settings.get("truncation") == "drop" else max(1, int(share * room))
 
 
 def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[MessageRole]) -> int:
@@ -486,7 +505,7 @@ def _was_neutralised(item: Item) -> bool:
     return "&lt;" not in item.words and any(isinstance(p, TextPart) and "&lt;" in p.text for p in item.parts)
 
 
-def _record(session: Session, context: Context, layout: _Layout, section: str | None) -> None:
+def _record(session: Session, context: Context, layout: _Layout, section: str | None, *, measured: bool) -> None:
     plan, reading, read = context.plan, layout.reading, layout.read
     with session.writing(patience=RECORDING_SECONDS) as w:
         # 1. Texts first: the events name them by hash.
@@ -538,6 +557,8 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
                 section=section,
                 input=w.store_text(reading.input) if reading.input is not None else None,
                 neutralised=context.neutralised,
+                reserved_tokens=plan.reserved_tokens,
+                measured=measured,
             )
         )
         w.record(*events)

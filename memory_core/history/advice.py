@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_core.blocks import BUILT_IN
-from memory_core.history.prompt import PINNED, Prompt, PromptCut
+from memory_core.history.prompt import PART_NAMES, Prompt, PromptCut
 from memory_core.text import listed
 
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
@@ -43,8 +43,8 @@ def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]
         return
     # Only parts that are never cut leave a prompt over the limit: these, and the queue or its newest turn.
     never = [part for part in prompt.parts if part.priority == 0 and part.granted]
-    names = ["System messages" if part.kind == PINNED else named(part.name) for part in never]
-    blocks = [named(part.name) for part in never if part.kind != PINNED]
+    names = [PART_NAMES.get(part.kind) or named(part.name) for part in never]
+    blocks = [named(part.name) for part in never if part.kind not in PART_NAMES]
     needed = sum(part.granted for part in never)
     if needed > built.token_limit:
         verb = "exceeds" if len(never) == 1 else "exceed"

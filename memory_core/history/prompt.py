@@ -17,13 +17,17 @@ from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage, TextPart, message_text
-from memory_core.planning.context_plan import QUEUE, CutRule, Truncation
+from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL, CutRule, Truncation
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter
 
 PINNED = "pinned"
 """Kind of the part that holds the system messages in front of a conversation."""
+RESERVED = "reserved"
+"""Kind of the part that memory does not write: the agent's own system prompt and its definitions of tools."""
+PART_NAMES = {QUEUE: "Queue", PINNED: "System messages", RESERVED: RESERVED_LABEL}
+"""Names of the parts that are no block, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """The queue, the pinned system messages, or one block."""
+    """The queue, the pinned system messages, what memory does not write, or one block."""
 
     name: str
     kind: str
-    """`queue`, `pinned`, or the kind of the block."""
+    """`queue`, `pinned`, `reserved`, or the kind of the block."""
     priority: int | None
     """0: never cut. None for the queue, and for every part of a prompt that another program built."""
     asked: int
@@ -97,7 +101,7 @@ class PromptCut:
 class BillLine:
     """Tokens of one category: as counted against the limit, and as billed by an endpoint."""
 
-    what: Literal["content", "tool_calls", "markup", "overhead"]
+    what: Literal["content", "tool_calls", "markup", "overhead", "reserved"]
     counted: int
     billed: int
 
@@ -109,7 +113,7 @@ class Prompt:
     record: EventRecord
     built: ContextBuilt
     parts: tuple[PromptPart, ...]
-    """The queue, pinned system messages, then the blocks from never cut to cut first."""
+    """The queue, pinned system messages, `reserved_tokens`, then the blocks from never cut to cut first."""
     cuts: tuple[PromptCut, ...]
     """Cuts, in the order they were made."""
     layout: Layout
@@ -153,17 +157,19 @@ class Prompt:
     def bill(self) -> tuple[BillLine, ...]:
         """Breakdown of the difference between counted and billed tokens; each column adds up to its total."""
         built, calls = self.built, self.tool_call_tokens
-        content = built.billed - built.markup_tokens - built.overhead_tokens - calls
+        content = built.billed - built.markup_tokens - built.overhead_tokens - built.reserved_tokens - calls
+        total = built.total - built.reserved_tokens
         overhead = built.overhead_tokens if built.accounting == "billed" else 0
         # The reference accounting does not count tool calls that are parts of a message.
         counted_calls = 0 if built.accounting == "reference" else calls
         # Counted content equals billed content, unless the reference accounting leaves something out.
-        counted = min(content, built.total - overhead - counted_calls)
+        counted = min(content, total - overhead - counted_calls)
         return (
             BillLine("content", counted, content),
             BillLine("tool_calls", counted_calls, calls),
-            BillLine("markup", built.total - overhead - counted_calls - counted, built.markup_tokens),
+            BillLine("markup", total - overhead - counted_calls - counted, built.markup_tokens),
             BillLine("overhead", overhead, built.overhead_tokens),
+            *([BillLine("reserved", *(built.reserved_tokens,) * 2)] if built.reserved_tokens else []),
         )
 
 
@@ -189,6 +195,7 @@ def read_prompt(
     reading = _Reading(event, reader, around, counter)
     queue = reading.queue(pieces.left_out(record))
     pinned = reading.pinned()
+    beside = PromptPart(RESERVED, RESERVED, pinned.priority, event.reserved_tokens, event.reserved_tokens, ())
     parts = [reading.block(part, blocks.get(part["name"])) for part in event.parts]
     smallest = event.truncation_order == "smallest_first"
     by_name = {part.name: part for part in [queue, *parts]}
@@ -196,7 +203,12 @@ def read_prompt(
     return Prompt(
         record=record,
         built=event,
-        parts=(queue, *([pinned] if pinned.entries else []), *cut_last_first(parts, smallest_first=smallest)),
+        parts=(
+            queue,
+            *([pinned] if pinned.entries else []),
+            *([beside] if beside.granted else []),
+            *cut_last_first(parts, smallest_first=smallest),
+        ),
         cuts=tuple(_cut(cut, by_name[cut["part"]]) for cut in event.cuts),
         layout=layout,
         tool_call_tokens=sum(counter.part(call) for message in sent for call in message.tool_calls),

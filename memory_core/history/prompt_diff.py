@@ -104,13 +104,18 @@ def _text(entries: Sequence[Entry]) -> list[str | None]:
     return lines
 
 
-def shared_prefix_tokens(before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter) -> int:
+def shared_prefix_tokens(
+    before: Sequence[ChatMessage], after: Sequence[ChatMessage], counter: TokenCounter, in_front: Sequence[int] = (0, 0)
+) -> int:
     """Return the billed tokens of the common beginning of two message lists, which a prompt cache can reuse.
 
     Counts whole messages, then the first parts of the first message that differs, then the first tokens of the first
-    part that differs. The overhead of a message is counted if its role is the same.
+    part that differs. The overhead of a message is counted if its role is the same. `in_front` are the tokens before
+    each list that memory does not write; if they differ, nothing is shared.
     """
-    tokens = 0
+    tokens = in_front[0]
+    if tokens != in_front[1]:
+        return 0
     for old, new in zip(before, after, strict=False):
         if old != new:
             return tokens + _same_start_within(old, new, counter)

@@ -86,6 +86,7 @@ class Prompts:
                 old.layout.messages(method or old.insert_method),
                 new.layout.messages(method or new.insert_method),
                 session.counter,
+                (old.built.reserved_tokens, new.built.reserved_tokens),
             )
             with self._lock:
                 while len(self._same) >= MAX_REMEMBERED:

@@ -53,6 +53,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "accounting": ("reference", "LlamaIndex counts tool calls and thinking as nothing"),
     "context_window": (None, "LlamaIndex knows the token limit alone"),
     "reply_reserve": (0, "lower token_limit instead"),
+    "reserved_tokens": (0, "taken off token_limit here"),
     "queue_turns": (None, "LlamaIndex bounds the queue by tokens alone"),
     "delivery_timeout": (None, "put waits there until every block has learned"),
     "delivery_attempts": (None, "what a block fails to learn is lost to it there"),
@@ -151,7 +152,7 @@ class _Writing:
         self._import("llama_index.core.memory", "Memory", "InsertMethod")
         method = "USER" if config.insert_method is InsertMethod.USER else "SYSTEM"
         arguments = {
-            "token_limit": repr(config.token_limit),
+            "token_limit": repr(max(config.flush_size, config.token_limit - config.reserved_tokens)),
             "chat_history_token_ratio": repr(config.chat_history_token_ratio),
             "token_flush_size": repr(config.flush_size),
             "insert_method": f"InsertMethod.{method}",

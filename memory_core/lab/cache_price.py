@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from memory_core.history.prompt import PINNED, Prompt, PromptPart
+from memory_core.history.prompt import PART_NAMES, PINNED, Prompt, PromptPart
 from memory_core.memory import Memory
 from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.rendering import InsertMethod
@@ -109,7 +109,7 @@ def _uncached(prompts: Sequence[Prompt], order: Sequence[str], method: InsertMet
 
 def _pieces(prompt: Prompt, order: Sequence[str], method: InsertMethod) -> list[_Piece]:
     """Return a prompt's pieces in rendering order: system messages, memory section and queue."""
-    parts = {part.name: part for part in prompt.parts if part.kind not in (QUEUE, PINNED)}
+    parts = {part.name: part for part in prompt.parts if part.kind not in PART_NAMES}
     section = [piece for name in order if name in parts for piece in _of_part(parts[name])]
     pinned = [piece for part in prompt.parts if part.kind == PINNED for piece in _of_part(part)]
     queue = [piece for part in prompt.parts if part.kind == QUEUE for piece in _of_part(part)]

@@ -96,9 +96,10 @@ def stable_share(memory: Memory) -> float | None:
     built = [turn.built for _, turn in sorted(memory.log.history().turns.items()) if turn.built is not None]
     config = memory.session.config
     counter = config.counting(counter_for(memory.session.tokenizer_fn, encoding=config.encoding))
-    prompts = (memory.log.prompt(record).messages for record in built)  # lazily, as each prompt holds the whole queue
+    # Lazily, as each prompt holds the whole queue.
+    prompts = ((memory.log.prompt(record).messages, context_of(record).reserved_tokens) for record in built)
     # The first prompt has none before it, so neither sum counts it.
-    same = sum(shared_prefix_tokens(before, after, counter) for before, after in pairwise(prompts))
+    same = sum(shared_prefix_tokens(old, new, counter, (m, n)) for (old, m), (new, n) in pairwise(prompts))
     billed = sum(context_of(record).billed for record in built[1:])
     return same / billed if billed else None
 

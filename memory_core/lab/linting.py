@@ -30,7 +30,7 @@ from memory_core.history.replay import queued_sizes, replay_flushes
 from memory_core.lab.script import Script
 from memory_core.lab.variants import Change, Variant
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.context_plan import Part, cut_first
+from memory_core.planning.context_plan import RESERVED_WORDS, Part, cut_first
 from memory_core.planning.fact_merging import condense_target, limit_for
 from memory_core.planning.rendering import InsertMethod, neutralise
 from memory_core.planning.retrieval_plan import budget_for
@@ -186,7 +186,7 @@ class _Measured:
     @property
     def queue_tokens(self) -> int:
         """Tokens of a full queue just before it is flushed, at most the limit."""
-        return int(min(self.config.history_budget, self.limit))
+        return int(min(self.config.history_budget, self.config.room))
 
     @property
     def never_cut(self) -> dict[str, int]:
@@ -206,7 +206,7 @@ class _Measured:
         if self.never_cut and self.config.accounting == "billed":
             made = self.config.insert_method is InsertMethod.SYSTEM and not self.pinned
             outer = frame_tokens("memory", self.counter, "billed") + (MESSAGE_OVERHEAD if made else 0)
-        return self.pinned + sum(self.never_cut.values()) + outer
+        return self.config.reserved_tokens + self.pinned + sum(self.never_cut.values()) + outer
 
     def size(self, block: StaticMemoryBlock) -> int:
         return self._sizes[block.name]
@@ -246,10 +246,13 @@ class _Measured:
         return [*changes, self.set("token_flush_size", None)] if size is not None and size > limit else changes
 
     def limit_leaving(self, tokens: int) -> list[Change]:
-        """Return the changes to a token limit, a multiple of 100, with room for these tokens beside a full queue."""
-        # The queue takes `ratio` of the limit and the rest must hold the tokens; a ratio of 1 leaves no rest.
-        ratio = self.config.chat_history_token_ratio
-        least = tokens / (1 - ratio) if ratio < 1 else 2 * tokens
+        """Return the changes to a token limit, a multiple of 100, with room for these tokens beside a full queue.
+
+        `tokens` include those reserved.
+        """
+        # The queue takes `ratio` of the room and the rest must hold the tokens; a ratio of 1 leaves no rest.
+        ratio, reserved = self.config.chat_history_token_ratio, self.config.reserved_tokens
+        least = reserved + (tokens - reserved) / (1 - ratio) if ratio < 1 else 2 * tokens - reserved
         # Rounded first, as a binary fraction just above a whole hundred would add another hundred.
         return self.set_limit(100 * math.ceil(round(least / 100, 6)))
 
@@ -278,8 +281,10 @@ def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
     # The largest text first: giving up one block may be enough.
     largest = sorted(measured.never_cut.items(), key=lambda size: -size[1])
     blocks = {block.name: block for block in measured.blocks}
-    several = len(largest) + bool(measured.pinned) > 1
-    names = ["the system messages"] if measured.pinned else []
+    reserved = measured.config.reserved_tokens
+    several = len(largest) + bool(measured.pinned) > 1 or bool(reserved)
+    names = [RESERVED_WORDS] if reserved else []
+    names += ["the system messages"] if measured.pinned else []
     # With a larger limit, a text that is cut whole may turn out not to fit either: one fix makes room for both.
     whole = [measured.size(b) for b in measured.blocks if isinstance(b, StaticMemoryBlock) and b.priority]
     who = listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
@@ -353,21 +358,21 @@ def _window(measured: _Measured) -> Iterator[_Fixable]:
         measured.set_limit(limit),
     )
     # The queue is flushed by its share of the token limit, not of what the window leaves.
-    if config.history_budget > limit:
+    if config.history_budget > config.room:
         budget = round(config.history_budget)
         yield _report(
             "window_queue",
             "warning",
-            f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
+            f"The history budget of {budget:,} is above what the model's window leaves ({config.room:,}): queued turns "
             "are left out before they are flushed.",
-            {"history_budget": budget, "limit": limit},
-            *([[measured.set("chat_history_token_ratio", ratio)] for ratio in _ratios(HISTORY_RATIO * limit, config)]),
+            {"history_budget": budget, "limit": config.room},
+            *([[measured.set("chat_history_token_ratio", r)] for r in _ratios(HISTORY_RATIO * config.room, config)]),
         )
 
 
 def _ratios(budget: float, config: MemoryConfig) -> list[float]:
     """Return the ratio for this history budget, in a list of one; rounded down to whole percent unless that gives 0."""
-    ratio = budget / config.token_limit
+    ratio = budget / max(1, config.token_limit - config.reserved_tokens)
     # Rounded down, so that the budget stays within what was asked for.
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
@@ -525,7 +530,7 @@ def _tools(measured: _Measured) -> Iterator[_Fixable]:
     specs = tool_specs(core, archive=measured.archive is not None)
     tokens, limit, config = definition_tokens(specs, measured.counter.text), measured.limit, measured.config
     window = config.context_window
-    if not tokens or (window is not None and limit + tokens + config.reply_reserve <= window):
+    if tokens <= config.reserved_tokens or (window is not None and limit + tokens + config.reply_reserve <= window):
         return
     sentence = (
         f"The definitions of {len(specs)} memory tools, some {tokens:,} tokens, are counted under no accounting: "

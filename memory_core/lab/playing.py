@@ -141,7 +141,7 @@ class _Agent:
     def do(self, step: Step, reply_id: str) -> None:
         # Without `record=False`: pages and traces read the replay from its log, as they do any session.
         if step.does == "ask":
-            self._memory.build_context(step.input)
+            self._memory.build_context(step.input, reserved_tokens=step.reserved_tokens)
         elif step.curated is not None:
             self.not_made += not curate(self._memory, step.curated)
         elif step.does != "put":

@@ -68,7 +68,7 @@ def evidence_found(memory: Memory, questions: Sequence[Question]) -> int:
     for question in questions:
         # A question with several lines is asked once, as each prompt costs a search and an entry in the log.
         if question.words not in prompts:
-            messages = memory.build_context(question.words).messages
+            messages = memory.build_context(question.words, reserved_tokens=memory.session.measured_tokens()).messages
             prompts[question.words] = [message_text(message) for message in messages]
     wanted = [(Phrase.of(question.evidence), prompts[question.words]) for question in questions]
     return sum(any(phrase.said_in(text) for text in texts) for phrase, texts in wanted)

@@ -382,6 +382,8 @@ class _Run:
         self._newest: int | None = None
         self._pinned_seqs: set[int] = set()
         self._pinned = 0
+        self._reserved, self._room = config.reserved_tokens, config.room
+        """Tokens that memory does not write in the prompt being planned, and those that queue and blocks may use."""
         self._turn = 0
         self._last = 0
         """Number of the last stored message."""
@@ -451,6 +453,9 @@ class _Run:
     # -- prompts ---------------------------------------------------------------------------------
 
     def ask(self, ask: Ask) -> None:
+        # Measured in the call itself, whatever the settings say.
+        self._reserved = self._config.reserved_tokens if ask.reserved_tokens is None else ask.reserved_tokens
+        self._room = max(0, self._limit - self._reserved)
         contents = {block.name: self._content(block, ask) for block in self._plain}
         taken = self._pinned + self._tokens
         frame = self._frame()
@@ -460,7 +465,7 @@ class _Run:
         asked = sum(content.tokens for content in contents.values() if content is not None)
         # The markup around all blocks is present if any block is.
         frame = frame if any(content is not None and content.refs for content in contents.values()) else 0
-        total = taken + frame + asked
+        total = self._reserved + taken + frame + asked
         if total <= self._limit and not unknown:
             self._note(ask, total, 0, 0, self._queued, contents, {})
         else:
@@ -507,7 +512,7 @@ class _Run:
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
         """Fill the blocks that ask for as much as fits, each with what the earlier ones leave."""
         # At most their share, as the engine budgets: what a block asks for above it is cut first.
-        shares = {block.name: share for block in self._plain if (share := share_tokens(block.values, self._limit))}
+        shares = {block.name: share for block in self._plain if (share := share_tokens(block.values, self._room))}
         for block in self._filling:
             part = self._as_it_was(block, ask)
             before = list(contents.values())
@@ -520,7 +525,7 @@ class _Run:
                 sizes = {name: content.tokens for name, content in contents.items() if content is not None}
                 asked = sum(min(size, shares.get(name, size)) for name, size in sizes.items())
                 others = taken + asked + block.frame
-                budget = budget_for(self._limit, others)
+                budget = budget_for(self._room, others)
                 seqs = self._queued | self._pinned_seqs
                 contents[block.name] = self._planner.units_found(block, part, budget, seqs)
 
@@ -536,7 +541,7 @@ class _Run:
         # A block that is never cut displaces messages; if its size is unknown, so is the queue's cut.
         unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
         never_cut = sum(content.tokens for block, content in pairs if not block.priority)
-        if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is not cut
+        if unknown and self._pinned + self._tokens + frame + never_cut <= self._room:  # the queue is not cut
             names = [*unknown, *(block.name for block, _ in pairs if block.priority)]
             self._note(ask, None, None, None, set() if unsure else self._queued, contents, {}, names)
             return
@@ -570,6 +575,7 @@ class _Run:
             queue,
             token_limit=self._limit,
             pinned_tokens=self._pinned,
+            reserved_tokens=self._reserved,
             frame=frame if not unknown or any(part.pieces for part in never) else 0,
             truncation_order=self._config.truncation_order,
             when_over=self._config.when_over,
@@ -600,7 +606,7 @@ class _Run:
         # A static text is one piece, so even "trim" cuts it whole.
         order = () if block.whole or block.text is not None else pieces.cut_order
         truncation: Truncation = "drop" if block.whole else "trim"
-        share = share_tokens(block.values, self._limit)
+        share = share_tokens(block.values, self._room)
         return Part(block.name, block.priority, pieces.pieces, order, truncation, block.frame, share)
 
     def _note(

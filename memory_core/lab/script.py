@@ -33,6 +33,8 @@ class Step:
     """Indexes of tool calls to skip."""
     held: frozenset[Held] = frozenset()
     """Actions to suppress."""
+    reserved_tokens: int | None = None
+    """Tokens of the agent's own system prompt and tools, if measured for a prompt; None: those of the settings."""
     curated: CuratedFacts | None = None
     """A person's change of facts."""
 
@@ -111,9 +113,10 @@ def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]
             yield record, Step("curate", record.at, positions=place, curated=curated[record.position])
     for turn in history.turns.values():
         for record in turn.contexts:
-            key = context_of(record).input
-            asked = memory.log.texts([key]).get(key) if key else None
-            yield record, Step("ask", record.at, input=asked, positions=(record.position,))
+            built = context_of(record)
+            asked = memory.log.texts([built.input]).get(built.input) if built.input else None
+            measured = built.reserved_tokens if built.measured else None
+            yield record, Step("ask", record.at, input=asked, positions=(record.position,), reserved_tokens=measured)
         for record in turn.flushes:
             here = (record.position,)
             steps = {

@@ -89,6 +89,8 @@ class Ask:
     """Input of the prompt, or the newest user message."""
     recorded: Recorded | None
     """The recorded prompt; None if the session made none at this step."""
+    reserved_tokens: int | None = None
+    """See `Step.reserved_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
         if step.does == "ask":
             # A prompt that was inserted by the script has no event.
             recorded = reading.prompts.get(step.positions[0]) if step.positions else None
-            steps.append(Ask(turn, latest if step.input is None else step.input, recorded))
+            question = latest if step.input is None else step.input
+            steps.append(Ask(turn, question, recorded, step.reserved_tokens))
         elif step.does == "curate":
             continue  # after the first edit, the plan knows nothing about learned content
         elif step.does != "put":

@@ -216,7 +216,7 @@ def _asked(memory: Memory, questions: Sequence[Question], cases: list[Case] | No
         evidence.setdefault(question.words, []).append(question.evidence)
     asked = []
     for words, phrases in evidence.items():
-        context = memory.build_context(words)
+        context = memory.build_context(words, reserved_tokens=memory.session.measured_tokens())
         texts = [message_text(message) for message in context.messages]
         hits = [any(Phrase.of(phrase).said_in(text) for text in texts) for phrase in phrases]
         messages = (*context.messages, ChatMessage(role=MessageRole.USER, content=words))

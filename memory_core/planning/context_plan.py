@@ -6,7 +6,7 @@ prompt give up pieces above that share. A remaining excess is recorded with its 
 the session's accounting.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -21,6 +21,9 @@ WhenOver = Literal["shrink_queue", "return", "raise"]
 Truncation = Literal["trim", "drop"]
 CutRule = Literal["over_share", "trimmed", "dropped", "own_truncation", "oldest_turns"]
 Spoken = TypeVar("Spoken", SizedMessage, ChatMessage)
+RESERVED_LABEL = "System prompt and tools"
+RESERVED_WORDS = "the agent's system prompt and tools"
+"""Names of the part of a prompt that memory does not write (`reserved_tokens`): in a table, and in a sentence."""
 QUEUE = "queue"
 """The name under which cuts of the queue are recorded; no block may have it."""
 
@@ -127,6 +130,8 @@ class ContextPlan:
     """Tokens that still exceed the limit once only uncuttable parts are left (see `when_over`)."""
     over_because: str | None
     """Name of the uncuttable content that alone exceeds the limit; None when nothing does."""
+    reserved_tokens: int = 0
+    """Tokens that memory does not write: the agent's own system prompt and its definitions of tools; never cut."""
 
     _repr_html_ = repr_html
 
@@ -141,6 +146,7 @@ def plan_context(
     *,
     token_limit: int,
     pinned_tokens: int = 0,
+    reserved_tokens: int = 0,
     frame: int = 0,
     truncation_order: TruncationOrder = "largest_first",
     when_over: WhenOver = "shrink_queue",
@@ -153,7 +159,8 @@ def plan_context(
     uncuttable parts and the queue exceed the limit, `"shrink_queue"` leaves out the oldest whole turns of the queue;
     the newest turn stays.
 
-    `frame` is the markup around all parts, counted once when any part is granted.
+    `reserved_tokens` are sent beside queue and parts, and count against the limit like `pinned_tokens`. `frame` is the
+    markup around all parts, counted once when any part is granted.
 
     >>> facts = Part("facts", 1, (Piece("f1", 30), Piece("f2", 20)), cut_order=(0, 1))
     >>> plan = plan_context([facts], [SizedMessage(1, MessageRole.USER, 60)], token_limit=100)
@@ -166,7 +173,7 @@ def plan_context(
 
     def total(queue_tokens: int) -> int:
         outer = frame if any(part.pieces for part in current.values()) else 0
-        return pinned_tokens + queue_tokens + sum(sizes.values()) + outer
+        return reserved_tokens + pinned_tokens + queue_tokens + sum(sizes.values()) + outer
 
     asked = total(queue_asked)
     cuts: list[Cut] = []
@@ -234,7 +241,8 @@ def plan_context(
         total=sent,
         token_limit=token_limit,
         over_by=over_by,
-        over_because=_never_cut(list(current.values()), pinned_tokens, kept_messages) if over_by else None,
+        over_because=_never_cut(current.values(), reserved_tokens, pinned_tokens, kept_messages) if over_by else None,
+        reserved_tokens=reserved_tokens,
     )
 
 
@@ -283,8 +291,9 @@ def turns_of(messages: Sequence[Spoken]) -> list[tuple[Spoken, ...]]:
     return [tuple(turn) for turn in turns]
 
 
-def _never_cut(parts: list[Part], pinned_tokens: int, queue: tuple[SizedMessage, ...]) -> str:
-    names = [part.name for part in parts if part.pieces]
+def _never_cut(parts: Iterable[Part], reserved: int, pinned_tokens: int, queue: Sequence[SizedMessage]) -> str:
+    names = [RESERVED_WORDS] if reserved else []
+    names += [part.name for part in parts if part.pieces]
     if pinned_tokens:
         names.append("pinned system messages")
     if queue:

@@ -198,7 +198,7 @@ def search(
     context, no_prompt = _context(imagined, query, attached)
     token_budget = None
     if found_in.fills_budget:  # without a prompt, as if it were alone
-        token_budget = context.token_budgets.get(name) if context is not None else imagined.config.limit
+        token_budget = context.token_budgets.get(name) if context is not None else imagined.config.room
     reading = replace(reading_of(imagined, query), token_budget=token_budget)
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})

@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_core.config import MAX_TOKENS, MemoryConfig
 from memory_core.engine import delivery
+from memory_core.engine.context import last_measured
 from memory_core.engine.delivery import Served
 from memory_core.engine.session import Session
 from memory_core.events import Actor, SessionImported, SessionRenamed
@@ -72,6 +73,10 @@ class SessionHandle:
     def count_tokens(self, text: str) -> int:
         """Return the tokens of a text as this session counts them."""
         return self._session.counter.text(text)
+
+    def measured_tokens(self) -> int | None:
+        """Return the tokens of the agent's system prompt and tools in the newest prompt; None if not measured."""
+        return last_measured(self._session)
 
     @contextmanager
     def holding(self, what: Collection[str]) -> Iterator[None]:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from memory_core import Status
 from memory_core.events import ContextBuilt
+from memory_core.planning.context_plan import RESERVED_LABEL
 from memory_inspector.palette import PALETTES, Appearance, Palette, block_colour, ink_on
 from memory_inspector.wording.formatting import count, short, tokens
 from memory_inspector.wording.terms import marked_html, term
@@ -113,6 +114,9 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
     if built and built.pinned_tokens:
         pinned = built.pinned_tokens
         segments.append(Segment("System messages", "custom", pinned, 0, pinned, note="pinned, never cut"))
+    if built and built.reserved_tokens:
+        beside = built.reserved_tokens
+        segments.append(Segment(RESERVED_LABEL, "custom", beside, 0, beside, note="the agent's, never cut"))
     # 3. The blocks; one whose kind is not known here has the colour of custom blocks.
     for part in built.parts if built else ():
         segments.append(

@@ -9,7 +9,7 @@ from memory_core.curation.known_facts import FactList
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import AgentAttached, ContextBuilt
 from memory_core.messages import message_text
-from memory_core.planning.context_plan import QUEUE, ContextPlan, Cut
+from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL, ContextPlan, Cut
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
 from memory_core.text import listed
@@ -121,6 +121,8 @@ def _plan(plan: ContextPlan, kinds: Mapping[str, str] = NOTHING, texts: Mapping[
     pinned, queued = plan.pinned_tokens, count(len(plan.queue), "message")
     segments = [Segment("Queue", "queue", plan.queue_granted, None, plan.queue_asked, queued)]
     segments += [Segment("System messages", "custom", pinned, 0, pinned, "pinned")] if pinned else []
+    beside = plan.reserved_tokens
+    segments += [Segment(RESERVED_LABEL, "custom", beside, 0, beside, "the agent's")] if beside else []
     for part in plan.granted:
         segments.append(Segment(part.name, kinds.get(part.name, "custom"), part.granted, part.priority, part.asked))
     cut = sum(cut.tokens for cut in plan.cuts)

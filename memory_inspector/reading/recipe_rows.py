@@ -12,7 +12,7 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.events import ContextBuilt
 from memory_core.history.by_turn import History
 from memory_core.messages import ChatMessage, message_text
-from memory_core.planning.context_plan import QUEUE
+from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import LeftBlock, NewBlock, SwitchPlan
 from memory_core.systems.compare_recipes import Trial
@@ -311,6 +311,8 @@ def parts_of(context: Context) -> tuple[PartShown, ...]:
     parts = [queue]
     if plan.pinned_tokens:
         parts.append(PartShown("System messages", "custom", plan.pinned_tokens, plan.pinned_tokens, ()))
+    if plan.reserved_tokens:
+        parts.append(PartShown(RESERVED_LABEL, "custom", plan.reserved_tokens, plan.reserved_tokens, ()))
     for part in plan.granted:
         # Pieces whose words are unknown are left out.
         words = tuple(context.words[piece.ref] for piece in part.pieces if piece.ref in context.words)

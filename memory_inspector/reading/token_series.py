@@ -12,7 +12,7 @@ from typing import Any
 from memory_core.config import MAX_TOKENS
 from memory_core.events import ContextBuilt, EventRecord
 from memory_core.history.by_turn import TurnRecord
-from memory_core.planning.context_plan import cut_order
+from memory_core.planning.context_plan import RESERVED_LABEL, cut_order
 from memory_inspector.wording.formatting import count, tokens
 
 MAX_BARS = 120
@@ -147,6 +147,9 @@ def _layers(drawn: Sequence[TurnRecord], built: Sequence[ContextBuilt], kinds: M
     layers = [Layer(QUEUE, "queue", queue)]
     if any(event.pinned_tokens for event in built):
         layers.append(Layer(SYSTEM, "custom", tuple(event.pinned_tokens if event else 0 for event in contexts)))
+    if any(event.reserved_tokens for event in built):
+        sizes = tuple(event.reserved_tokens if event else 0 for event in contexts)
+        layers.append(Layer(RESERVED_LABEL, "custom", sizes))
     granted = [{str(part["name"]): int(part["granted"]) for part in event.parts} if event else {} for event in contexts]
     for name in _block_order(built):
         sizes = tuple(sizes.get(name, 0) for sizes in granted)

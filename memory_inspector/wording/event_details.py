@@ -15,6 +15,7 @@ from memory_core.events import (
     Retrieved,
     expand,
 )
+from memory_core.planning.context_plan import RESERVED_LABEL
 from memory_inspector.wording.decision_text import DECISIONS, rule_words
 from memory_inspector.wording.event_sentences import SETTINGS, seconds, value_words
 from memory_inspector.wording.formatting import count, short, tokens
@@ -103,6 +104,9 @@ def _context(event: ContextBuilt) -> list[Row]:
     ]
     if event.pinned_tokens:
         rows.append(("System messages", tokens(event.pinned_tokens)))
+    if event.reserved_tokens:
+        origin = "measured" if event.measured else "as the settings say"
+        rows.append((RESERVED_LABEL, f"{tokens(event.reserved_tokens)}, {origin}"))
     for part in event.parts:
         rank = f"priority {part['priority']}" if part["priority"] else "never cut"
         rows.append((short(str(part["name"])), f"{_granted(int(part['asked']), int(part['granted']))}, {rank}"))

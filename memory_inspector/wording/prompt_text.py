@@ -6,9 +6,9 @@ Everything returned is markdown in which quoted words are escaped, unless its do
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
+from memory_core.history.prompt import PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
-from memory_core.planning.context_plan import QUEUE
+from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
 from memory_core.planning.speech import parse_message
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of
@@ -24,17 +24,20 @@ FACT_CHARACTERS = 44
 
 QUESTION_CHARACTERS = 300
 
+NOT_WRITTEN = "The agent's own system prompt and its tools. Memory counts their tokens and does not keep their words."
+
 BILL_LABELS = {
     "content": "Content",
     "tool_calls": "Tool calls",
     "markup": "Markup of the memory section",
     "overhead": "Message overhead",
+    "reserved": RESERVED_LABEL,
 }
 
 
 def part_name(part: PromptPart) -> str:
     """The display name of a part. Plain text."""
-    return {QUEUE: "Queue", PINNED: "System messages"}.get(part.kind, short(part.name))
+    return PART_NAMES.get(part.kind, short(part.name))
 
 
 def inline_name(part: PromptPart) -> str:
@@ -43,8 +46,8 @@ def inline_name(part: PromptPart) -> str:
 
 
 def colour_kind(part: PromptPart) -> str:
-    """Block kind that determines the colour; system messages have none of their own."""
-    return "custom" if part.kind == PINNED else part.kind
+    """Block kind that determines the colour; system messages and prompts have none of their own."""
+    return "custom" if part.kind in (PINNED, RESERVED) else part.kind
 
 
 def square(part: PromptPart, mode: Mode) -> str:
@@ -204,6 +207,8 @@ def held(part: PromptPart) -> str:
     """Number and kind of items a part contributed: `13 messages`."""
     if part.failure is not None:
         return "could not be read"
+    if part.kind == RESERVED:
+        return "not written by memory"
     if not part.entries:
         return "empty"
     # Of fixed text and summaries, a number of pieces says nothing.
@@ -216,8 +221,8 @@ def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
     built = prompt.built
     rows = []
     for part in prompt.parts:
-        is_block = part.kind not in (QUEUE, PINNED)
-        # Names of blocks are the user's; the queue and system messages are named here.
+        is_block = part.kind not in PART_NAMES
+        # Names of blocks are the user's; all others are named here.
         rows.append(
             _number_row(
                 part.name if is_block else part_name(part),
@@ -284,7 +289,7 @@ def tools_sentence(tools: int, size: int) -> str:
     """Note on the tools sent along with the prompt when the agent edits memory."""
     return (
         f"A model that calls tools also receives {count(tools, 'memory tool')}, about {count(size, 'token')}: "
-        "they do not count towards the token limit, but an endpoint bills them."
+        "they count towards the token limit only as tokens reserved in the settings, but an endpoint bills them."
     )
 
 

@@ -15,7 +15,9 @@ HELP: Mapping[str, str] = {
     "prompt": "Everything the model gets for one turn: memory and recent messages.",
     "turn": "A user message and everything that follows until the next.",
     "queue": "The recent messages, kept word for word (short-term memory). The oldest leave first.",
-    "limit": "Queue and blocks together must fit in this many tokens (`token_limit`).",
+    "limit": "Queue and blocks together, and what is reserved, must fit in this many tokens (`token_limit`).",
+    "reserved": "Tokens of the agent's own system prompt and tools, taken off the limit (`reserved_tokens`). What an "
+    "adapter measures in a call replaces them there.",
     "flush_line": "When the queue grows above it, the oldest messages leave (`chat_history_token_ratio`).",
     "flush": "The oldest messages leave the queue and are handed to the blocks. None is deleted.",
     "flush_size": "A flush moves at least this many tokens (`token_flush_size`).",

@@ -154,6 +154,15 @@ def test_every_example_of_the_lint_is_found_with_its_numbers_and_what_mends_it()
         assert finding.changes, finding.rule
 
 
+def test_reserved_tokens_that_use_up_the_limit_are_found_with_the_limit_that_leaves_room():
+    finding = found("over_limit", variant(facts(), token_limit=500, reserved_tokens=500))
+    assert finding.sentence.startswith("The agent's system prompt and tools need 500 of 500 tokens and are never cut")
+    assert "over_limit" not in rules(mended(variant(facts(), token_limit=500, reserved_tokens=500), finding))
+    assert "over_limit" not in rules(variant(facts(), token_limit=500, reserved_tokens=499))
+    config = variant_of(Memory.from_recipe("self_editing", token_limit=4000, reserved_tokens=3000))
+    assert "tools" not in rules(config)
+
+
 def test_a_limit_that_the_models_window_holds_down_is_not_raised():
     finding = found("over_limit", variant(text(900), token_limit=800, context_window=1000, reply_reserve=200))
     assert [change.words for change in finding.changes] == ["Rules.enabled True → False"]
@@ -334,6 +343,7 @@ configurations = st.fixed_dictionaries(
         "accounting": st.sampled_from(("content", "billed", "reference")),
         "context_window": st.sampled_from((None, 3, 500, 1500, 32_000)),
         "reply_reserve": st.sampled_from((0, 2, 400)),
+        "reserved_tokens": st.sampled_from((0, 0, 40, 5000)),
         "queue_turns": st.sampled_from((None, 1, 5)),
     }
 )

@@ -25,7 +25,7 @@ SAID = (
 REPLIES = ("Noted.", "Rui works at Acme, and you live in Porto.", "Nuts " * 20)
 
 moves = st.lists(
-    st.tuples(st.sampled_from(("turn", "turn", "turn", "together", "ask", "flush")), st.integers(0, 99)),
+    st.tuples(st.sampled_from(("turn", "turn", "turn", "together", "ask", "measured", "flush")), st.integers(0, 99)),
     min_size=1,
     max_size=14,
 )
@@ -53,6 +53,8 @@ def lived(recipe, limit, steps):
             memory.build_context()
         elif move == "ask":
             memory.build_context(SAID[pick % len(SAID)])
+        elif move == "measured":
+            memory.build_context(reserved_tokens=2 * pick)
         else:
             memory.flush()
     return memory

@@ -39,6 +39,7 @@ def knobs(draw, variant):
     made["token_flush_size"] = draw(st.sampled_from((None, max(1, limit // 3))))
     if draw(st.booleans()):
         made["insert_method"] = draw(st.sampled_from(("system", "user")))
+    made["reserved_tokens"] = draw(st.sampled_from((0, 0, 20, limit)))
     for block in variant.blocks:
         if draw(st.booleans()):
             made[f"{block.name}.priority"] = draw(st.integers(0, 3))
@@ -109,6 +110,17 @@ def forgetful(**settings):
         memory.build_context()
         memory.put(assistant("Noted."))
     return memory
+
+
+def test_measured_tokens_are_played_and_planned_again_and_the_setting_where_none_were_measured():
+    memory = forgetful(reserved_tokens=5)
+    memory.build_context(reserved_tokens=40)
+    variant = variant_of(memory).changed("b", reserved_tokens=12)
+    planned = Replanner(sizes_of(memory)).plan(variant).prompts
+    assert [record.reserved_tokens for record in built(memory)] == [5] * 9 + [40]
+    again = built(player().play(script_of(memory), variant).memory)
+    assert [record.reserved_tokens for record in again] == [12] * 9 + [40]
+    assert planned[0].sent == again[0].total
 
 
 def test_facts_that_a_prompt_has_no_room_for_are_planned_as_they_were_cut():

@@ -14,9 +14,12 @@ from memory_core.agent.loop import reply
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
+from memory_inspector.figures.budget_lanes import describe, lanes_of
+from memory_inspector.figures.prompt_figure import waterfall
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
+from memory_inspector.wording.prompt_text import number_rows
 from ui.tab import services
 
 
@@ -385,3 +388,39 @@ def test_what_an_agent_would_call_in_its_memory_stands_beside_the_answers_and_is
     assert not app.exception
     assert "core_memory_append" in " ".join(each.value for each in app.code)
     assert len(memory.events()) == events
+
+
+def test_what_the_agent_sends_beside_memory_is_a_row_of_the_figure_and_a_part_of_the_prompt(home):
+    memory = session(
+        "agent", StaticMemoryBlock(name="Rules", static_content="Be careful.", priority=1), token_limit=400
+    )
+    memory.put(ChatMessage(role="user", content="Hello"))
+    memory.build_context(reserved_tokens=120)
+    app = page(session="agent")
+    (label,) = (label for label in labels(app) if label.startswith("System prompt and tools **120**"))
+    assert "not written by memory · never cut" in label
+    assert "Never cut: System prompt and tools." in joined(app)
+    built = memory.log.history().turns[1].built.event
+    drawn = waterfall(memory.log.prompt(memory.log.history().turns[1].built), "light")
+    assert [name.rstrip("\N{NO-BREAK SPACE}") for name in drawn.layout.yaxis.ticktext] == [
+        "Queue", "System prompt and…", "Rules", "<b>Sent</b>",
+    ]  # fmt: skip
+    rows = number_rows(memory.log.prompt(memory.log.history().turns[1].built))
+    assert {row["Part"]: row["Sent"] for row in rows}["System prompt and tools"] == 120
+    assert sum(row["Sent"] for row in rows[:-1]) == rows[-1]["Sent"] == built.total
+    bill = show(app, "Counted, billed").dataframe[0].value.to_dict("records")
+    assert {row[""]: row["Billed"] for row in bill}["System prompt and tools"] == 120
+    assert sum(row["Billed"] for row in bill[:-2]) == built.billed
+
+
+def test_the_budget_bar_has_what_the_agent_sends_beside_memory_and_adds_up(home):
+    memory = session("agent", token_limit=400)
+    memory.put(ChatMessage(role="user", content="Hello"))
+    memory.build_context(reserved_tokens=120)
+    event = memory.log.history().turns[1].built.event
+    lanes = lanes_of(memory.session.status(), event, {})
+    assert [(segment.label, segment.tokens) for segment in lanes.sent] == [
+        ("Queue", event.queue_tokens), ("System prompt and tools", 120),
+    ]  # fmt: skip
+    assert lanes.total + lanes.free == lanes.limit == 400
+    assert "System prompt and tools 120;" in describe(lanes)

@@ -338,3 +338,28 @@ def test_what_is_no_ref_is_known_for_it(text):
 def test_runs_of_refs_are_written_as_their_ends():
     assert compact(f"f{number}" for number in range(1, 3001)) == ("f1-f3000",)
     assert compact(["f1", "v2", "v3", "s4", "s5"]) == ("f1", "v2-v3", "s4", "s5")
+
+
+@given(all_parts(), queues(), st.integers(1, 400), st.integers(0, 500), st.integers(0, 9), orders, policies)
+def test_reserved_tokens_are_counted_and_leave_the_plan_of_a_limit_without_them(
+    parts, queue, limit, reserved, frame, order, policy
+):
+    def planned(token_limit, **reserving):
+        return plan_context(
+            parts,
+            queue,
+            token_limit=token_limit,
+            frame=frame,
+            truncation_order=order,
+            when_over=policy,
+            **reserving,
+        )
+
+    made, alone = planned(limit, reserved_tokens=reserved), planned(limit - reserved)
+    assert (made.granted, made.queue, made.cuts, made.over_by) == (
+        alone.granted, alone.queue, alone.cuts, alone.over_by,
+    )  # fmt: skip
+    assert (made.asked, made.total) == (alone.asked + reserved, alone.total + reserved)
+    if not made.over_by:
+        assert limit == made.total + made.free
+    assert planned(limit, reserved_tokens=0) == planned(limit)

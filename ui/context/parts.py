@@ -7,12 +7,13 @@ from typing import Any
 import streamlit as st
 
 from memory_core.blocks import WITH_TEXT
-from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
+from memory_core.history.prompt import PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptPart
 from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.effects import Effects
 from memory_inspector.palette import Mode
+from memory_inspector.wording import prompt_text
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.formatting import count, plain, tokens
 from memory_inspector.wording.prompt_text import asked, cut_note, entry_note, entry_words, part_label, part_name, square
@@ -56,7 +57,7 @@ def draw_parts(
                 _draw_part(sent, part, effects, read_only=read_only)
                 _draw_not_sent(effects, part, words)
                 # A probe looks for something of the block in the prompt.
-                if part.kind not in (QUEUE, PINNED) and part.granted:
+                if part.kind not in PART_NAMES and part.granted:
                     probes = partial(probing.of_block, part.name, part.granted, sent.turn)
                     probing.draw(session_id, probes, f"context__{_short_hash(part)}")
 
@@ -75,7 +76,8 @@ def _draw_part(sent: Prompt, part: PromptPart, effects: Effects, *, read_only: b
     if part.failure is not None:
         st.error(plain(part.failure))
     if not part.entries:
-        st.markdown(f":gray[{kind_of(part.kind).asks_nothing}]")
+        nothing = prompt_text.NOT_WRITTEN if part.kind == RESERVED else kind_of(part.kind).asks_nothing
+        st.markdown(f":gray[{nothing}]")
         return
     entries = _page_of(part)
     with st.container(gap="xsmall"):

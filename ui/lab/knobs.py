@@ -142,6 +142,8 @@ def _draw_memory(memory: Memory, tried: Tried, own_config: MemoryConfig, now: Me
         st.markdown(f":small[:gray[Flushes above {tokens(int(now.history_budget))} tokens.]]")
     largest = (1, now.token_limit)
     draw("token_flush_size", "Flush size", own_config.token_flush_size, now.flush_size, largest, HELP["flush_size"])
+    own_value, value, bounds = own_config.reserved_tokens, now.reserved_tokens, (0, MAX_TOKENS)
+    draw("reserved_tokens", "System prompt and tools", own_value, value, bounds, HELP["reserved"])
 
 
 def _draw_number(

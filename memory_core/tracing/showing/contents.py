@@ -12,9 +12,8 @@ from typing import Any
 from memory_core.blocks import BUILT_IN
 from memory_core.history.advice import remarks
 from memory_core.history.by_turn import TurnRecord
-from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
+from memory_core.history.prompt import PART_NAMES, Entry, Prompt, PromptPart
 from memory_core.messages import MessageRole, message_text
-from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.speech import parse_message
 from memory_core.tracing.presence import presence_in
 from memory_core.tracing.values import Stage, Trace, Track
@@ -28,7 +27,7 @@ MAX_TRACKS = 6
 
 ERASED = "(These words have been erased since.)"
 
-_KINDS = {QUEUE, PINNED, *BUILT_IN}
+_KINDS = {*PART_NAMES, *BUILT_IN}
 _ROLES = {str(role) for role in MessageRole}
 
 
@@ -129,7 +128,7 @@ class _Writing:
 
     def _part(self, part: PromptPart) -> dict[str, Any]:
         return {
-            "name": self.text({QUEUE: "Queue", PINNED: "System messages"}.get(part.kind, part.name)),
+            "name": self.text(PART_NAMES.get(part.kind, part.name)),
             "kind": part.kind if part.kind in _KINDS else "custom",
             "priority": part.priority,
             "asked": part.asked,

@@ -188,7 +188,8 @@
         const kind = part.kind;
         const noun = NOUNS[kind];
         const notes = [
-          part.kept.length ? (noun ? count(part.kept.length, noun) : "text") : "empty",
+          part.kept.length ? (noun ? count(part.kept.length, noun) : "text")
+            : kind === "reserved" ? "not written by memory" : "empty",
           part.priority === null ? null : part.priority ? `priority ${part.priority}` : "never cut",
           part.asked > part.granted ? `cut ${number(part.asked - part.granted)}` : null,
         ].filter(Boolean);

@@ -20,6 +20,7 @@ SETTINGS = {
     "encoding": "the tokenizer",
     "context_window": "the model's window",
     "reply_reserve": "the tokens kept for the reply",
+    "reserved_tokens": "the tokens kept for system prompt and tools",
     "image_token_size_estimate": "the size of an image",
     "audio_token_size_estimate": "the size of an audio file",
     "video_token_size_estimate": "the size of a video",
