@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from memory_core.adapters import framework
-from memory_core.adapters.prompts import harmless, keep
+from memory_core.adapters.prompts import harmless, keep, tokens_beside
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.chat_completions import to_openai
 from memory_core.formats.json_values import storable_value
@@ -24,12 +24,14 @@ with framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain_core.chat_history import BaseChatMessageHistory
     from langchain_core.messages import BaseMessage, convert_to_messages
+    from langchain_core.utils.function_calling import convert_to_openai_tool
 
 
 class InspectedMiddleware(AgentMiddleware[Any, Any]):
     """Replaces the thread's messages by the memory's prompt in each model call.
 
-    A message is stored once per LangChain id, so every call may pass the whole thread.
+    A message is stored once per LangChain id, so every call may pass the whole thread. The agent's system prompt and
+    tools are measured, and taken off the limit.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -39,24 +41,25 @@ class InspectedMiddleware(AgentMiddleware[Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        response = handler(request.override(messages=self._prompt(request.messages)))
+        response = handler(request.override(messages=self._prompt(request)))
         _keep(self.memory, response.result)
         return response
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        prompt = await asyncio.to_thread(self._prompt, request.messages)
+        prompt = await asyncio.to_thread(self._prompt, request)
         response = await handler(request.override(messages=prompt))
         await asyncio.to_thread(_keep, self.memory, response.result)
         return response
 
-    def _prompt(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    def _prompt(self, request: ModelRequest[Any]) -> list[BaseMessage]:
         # If the memory fails, the model still gets the thread's own messages.
         with harmless(self.memory.session_id, "The prompt is the thread's own"):
-            _keep(self.memory, messages)
-            return _theirs(self.memory.build_context().messages)
-        return list(messages)
+            _keep(self.memory, request.messages)
+            beside = tokens_beside(self.memory, lambda: _beside(request))
+            return _theirs(self.memory.build_context(reserved_tokens=beside).messages)
+        return list(request.messages)
 
 
 class InspectedHistory(BaseChatMessageHistory):
@@ -90,6 +93,13 @@ def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
                 ids.append(id if number == 1 else f"{id}:{number}")
                 ours.append(one)
         keep(memory, ours, message_ids=ids)
+
+
+def _beside(request: ModelRequest[Any]) -> list[Any]:
+    """Return what a call sends beside its messages: the agent's system prompt, and the definitions of its tools."""
+    # Other middleware may pass a request of its own making, which need not have either.
+    tools = (t if isinstance(t, dict) else convert_to_openai_tool(t) for t in getattr(request, "tools", None) or ())
+    return [getattr(request, "system_prompt", None) or "", *tools]
 
 
 def _ours(message: BaseMessage) -> list[ChatMessage]:

@@ -5,7 +5,7 @@ loop ends.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import PrivateAttr
@@ -63,6 +63,11 @@ class InspectedMemory(BaseMemory):
     @property
     def memory(self) -> Memory:
         return self._memory
+
+    @property
+    def tokenizer_fn(self) -> Callable[[str], Sequence[Any]]:
+        """Tokenizer with which a chat engine measures its system prompt; `get` takes the size off the limit."""
+        return lambda text: range(self._memory.session.count_tokens(text))
 
     @classmethod
     def class_name(cls) -> str:

@@ -5,6 +5,9 @@
 `for_run` passes the session and its input callback. Only the callback sees the new question; it stores the question
 and returns the memory retrieved for it. With `session=` alone the model gets memory for the previous question, and no
 prompt is recorded. Later calls of a tool loop get the recorded prompt and the messages after it.
+
+The SDK shows instructions and tools only once the prompt is made: their tokens are taken off the limit from the next
+prompt of this object on. The first is planned with the setting `reserved_tokens`.
 """
 
 import asyncio
@@ -14,15 +17,16 @@ from dataclasses import replace
 from typing import Any
 
 from memory_core.adapters import framework
-from memory_core.adapters.prompts import harmless, keep
+from memory_core.adapters.prompts import harmless, keep, tokens_beside
 from memory_core.errors import ConfigError
 from memory_core.formats.json_values import storable_value
 from memory_core.formats.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
 from memory_core.memory import Memory
 
 with framework("The OpenAI Agents SDK", "openai-agents"):
-    from agents import RunConfig
+    from agents import FunctionTool, RunConfig
     from agents.memory import SessionABC, SessionSettings
+    from agents.run import CallModelData
 
 Item = dict[str, Any]
 
@@ -39,9 +43,13 @@ class InspectedSession(SessionABC):
         self.session_id = memory.session_id
         self._taken: list[Item] | None = None
         """New items already stored by the callback; None once the SDK has passed them to `add_items`."""
+        self._beside: int | None = None
+        """Tokens of the instructions and tools of the latest call; None before any."""
 
     def for_run(self, run_config: RunConfig | None = None) -> dict[str, Any]:
         """Return keyword arguments for `Runner.run`: this session, and `run_config` with `input_callback`.
+
+        A filter of the model's input measures each call, before the configuration's own filter.
 
         Raises:
             ConfigError: The configuration has another session input callback.
@@ -50,7 +58,14 @@ class InspectedSession(SessionABC):
         # The SDK calls one callback only; to replace it silently would change the agent.
         if config.session_input_callback is not None:
             raise ConfigError("run_config has a session_input_callback of its own, which this session has to be")
-        return {"session": self, "run_config": replace(config, session_input_callback=self.input_callback)}
+        own_filter = config.call_model_input_filter
+
+        def measure(data: CallModelData[Any]) -> Any:
+            self._beside = tokens_beside(self.memory, lambda: _beside(data))
+            return own_filter(data) if own_filter is not None else data.model_data
+
+        made = replace(config, session_input_callback=self.input_callback, call_model_input_filter=measure)
+        return {"session": self, "run_config": made}
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the current prompt, memory section first; with a limit, its newest items.
@@ -88,7 +103,7 @@ class InspectedSession(SessionABC):
         await asyncio.to_thread(self.memory.put_messages, messages)
         # The SDK hands the same items to `add_items` at the end of the run.
         self._taken = list(new)
-        context = await asyncio.to_thread(self.memory.build_context)
+        context = await asyncio.to_thread(self.memory.build_context, reserved_tokens=self._beside)
         items = items_from_messages(context.messages)
         if items[len(items) - len(new) :] == list(new):
             items[len(items) - len(new) :] = new  # the SDK recognises new items by identity
@@ -106,6 +121,13 @@ class InspectedSession(SessionABC):
         remaining = without_last_item(last)
         self.memory.set([*queue, remaining] if remaining is not None else queue)
         return items_of(last)[-1]
+
+
+def _beside(data: CallModelData[Any]) -> list[Any]:
+    """Return what a call sends beside its items: the instructions, and the definitions of functions."""
+    functions = [tool for tool in data.agent.tools if isinstance(tool, FunctionTool)]
+    tools = [{"name": f.name, "description": f.description, "parameters": f.params_json_schema} for f in functions]
+    return [data.model_data.instructions or "", *tools]
 
 
 def _is_item(item: Any) -> bool:

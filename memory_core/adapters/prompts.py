@@ -3,8 +3,9 @@
 Storage failures after the model has answered become warnings, so they never end an agent's run.
 """
 
+import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -38,6 +39,17 @@ def keep(memory: Memory, messages: Sequence[ChatMessage], **options: Any) -> Non
     answered = any(message.role in (MessageRole.ASSISTANT, MessageRole.TOOL) for message in messages)
     with harmless(memory.session_id, "Messages were not kept") if answered else nullcontext():
         memory.put_messages(messages, **options)
+
+
+def tokens_beside(memory: Memory, sent: Callable[[], Iterable[Any]]) -> int | None:
+    """Return the tokens of what an agent sends beside its memory: texts, and definitions of tools as JSON.
+
+    None if they cannot be counted; failures become warnings.
+    """
+    with harmless(memory.session_id, "System prompt and tools were not counted"):
+        texts = (s if isinstance(s, str) else json.dumps(s, ensure_ascii=False, default=str) for s in sent())
+        return sum(map(memory.session.count_tokens, texts))
+    return None
 
 
 def reading(memory: Memory, *, asks: bool) -> AbstractContextManager[None]:

@@ -1,6 +1,7 @@
 """LangChain's agent on this engine's memory, against a scripted endpoint."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 
 import langchain.agents as agents
@@ -9,10 +10,10 @@ import langchain_openai as openai
 import pytest
 from content_forms import PARTS
 from langchain_core.messages import AIMessage, HumanMessage
-from models.scripted_server import ScriptedServer
+from models.scripted_server import ScriptedServer, completion
 
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
-from memory_core import Memory
+from memory_core import Memory, StaticMemoryBlock
 from memory_core.adapters.langchain import InspectedHistory, InspectedMiddleware
 from memory_core.formats.chat_completions import to_openai
 
@@ -99,3 +100,45 @@ def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
     assert [message.content for message in given] == ["Open?"]
     assert len(caplog.records) == 3
     assert "ferry" not in caplog.text
+
+
+def measured(memory, instructions, tools=(), limit=None):
+    """The context recorded for one call of an agent with these instructions and tools, and what its model was sent."""
+    if limit:
+        memory.configure(token_limit=limit)
+    with ScriptedServer(completion("By the ferry.")) as server:
+        model = openai.ChatOpenAI(model="m", base_url=server.url, api_key="x", max_retries=0)
+        made = agents.create_agent(
+            model, list(tools), system_prompt=instructions, middleware=[InspectedMiddleware(memory)]
+        )
+        assert made.invoke(asked("How do I get to Culatra?"))["messages"][-1].content == "By the ferry."
+    (record,) = memory.events(kinds=["context_built"])
+    return record.event, server.bodies[0]
+
+
+def test_system_prompt_and_tools_are_a_part_of_the_budget():
+    memory = Memory.from_defaults(token_limit=1000)
+    event, body = measured(memory, "Answer as a ferryman would. " * 10, [forecast])
+    sent = [body["messages"][0]["content"], *(json.dumps(tool, ensure_ascii=False) for tool in body["tools"])]
+    assert event.measured
+    assert event.reserved_tokens == pytest.approx(sum(map(memory.session.count_tokens, sent)), abs=5)
+    assert event.total == event.reserved_tokens + event.queue_tokens
+    assert event.billed > event.total
+    assert memory.build_context(record=False).plan.reserved_tokens == event.reserved_tokens
+
+
+def test_a_system_prompt_longer_than_the_limit_still_sends_the_newest_turn():
+    memory = Memory.from_defaults(token_limit=60, memory_blocks=[StaticMemoryBlock(static_content="Sea", priority=1)])
+    event, body = measured(memory, "Answer as a ferryman would. " * 40)
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    assert event.over_by == event.total - 60 == event.reserved_tokens + event.queue_tokens - 60
+    assert "system prompt and tools" in event.over_because
+
+
+def test_a_tool_that_cannot_be_described_costs_the_count_and_nothing_else(caplog):
+    request = Asked([HumanMessage("Open?", id="h1")])
+    request.system_prompt, request.tools = "Be brief.", [object()]
+    with Memory.from_defaults(reserved_tokens=7) as memory:
+        InspectedMiddleware(memory).wrap_model_call(request, lambda _: SimpleNamespace(result=[AIMessage("Yes")]))
+        assert [r.event.reserved_tokens for r in memory.events(kinds=["context_built"])] == [7]
+    assert "were not counted" in caplog.text

@@ -110,6 +110,14 @@ def test_a_chat_engine_talks_and_a_stored_context_joins_the_session_again(uri):
         InspectedMemory(session_id="agent", database="sqlite://")
 
 
+def test_a_chat_engine_s_system_prompt_is_taken_off_the_limit(uri):
+    memory, rules = remembering(uri), "Answer as a ferryman would. " * 10
+    SimpleChatEngine.from_defaults(llm=Scripted().llm, memory=memory, system_prompt=rules).chat("Hello")
+    (record,) = memory.memory.events(kinds=["context_built"])
+    assert record.event.measured
+    assert record.event.reserved_tokens == memory.memory.session.count_tokens(rules)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # pydantic's, of a class that it does not know
 def test_an_answer_with_a_part_of_a_later_version_is_kept_with_its_words():
     class Later(BaseModel):

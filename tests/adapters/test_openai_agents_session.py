@@ -1,6 +1,7 @@
 """The OpenAI Agents SDK on this engine's memory: its real runner against a scripted endpoint."""
 
 import asyncio
+import json
 
 import agents
 import pytest
@@ -231,3 +232,32 @@ def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
     asyncio.run(session.add_items([{"role": "assistant", "content": "By the ferry"}]))
     assert len(caplog.records) == 1
     assert "ferry" not in caplog.text
+
+
+def test_instructions_and_tools_of_a_call_are_taken_off_the_next_prompt():
+    seen = []
+
+    def own_filter(data):
+        seen.append(data.model_data.instructions)
+        return data.model_data
+
+    async def turns(memory, url, *questions):
+        session = InspectedSession(memory)
+        async with AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
+            model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
+            agent = agents.Agent(name="weather", instructions="Speak of weather. " * 20, model=model, tools=[forecast])
+            given = agents.RunConfig(tracing_disabled=True, call_model_input_filter=own_filter)
+            for question in questions:
+                await agents.Runner.run(agent, question, **session.for_run(given))
+
+    memory = Memory.from_defaults(token_limit=1000, reserved_tokens=11)
+    with ScriptedServer(*script()) as server:
+        asyncio.run(turns(memory, server.url, *QUESTIONS[:2]))
+    first, second = (record.event for record in memory.events(kinds=["context_built"]))
+    assert (first.reserved_tokens, first.measured) == (11, False)
+    parameters = server.bodies[0]["tools"][0]["function"]["parameters"]
+    counted = ["Speak of weather. " * 20, json.dumps(parameters), forecast.description]
+    assert sum(map(memory.session.count_tokens, counted)) < second.reserved_tokens < 200
+    assert second.measured
+    assert second.total == second.reserved_tokens + second.queue_tokens
+    assert seen == ["Speak of weather. " * 20] * 4
