@@ -99,6 +99,47 @@ def test_a_trial_foretells_whether_a_fact_waits(text):
         assert (tried.outcome, fact.state) in {("proposed", "proposed"), ("added", "active")}
 
 
+WORKED_ON = [
+    "Write a story: {}", "Translate into German: {}", "Can you translate the following into Spanish? {}",
+    "Translate this into French.\n{}", "Proofread:\n\n{}", "Please correct my text.\n\n{}", "For my novel: {}",
+    "In my story, I am a pirate. {}", "Summarise this: {}", "Hey, rewrite this more formally: {}", "{} Translate that.",
+    "Pretend that I am a doctor. {}", "Let's role-play. {}", "Write a cover letter as a nurse. {}", "Say after me: {}",
+    "{}\n\nPlease proofread the text above.", "Make this sound better: {}", "Continue the story. {}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("request_for_work", WORKED_ON)
+def test_a_text_to_work_on_is_not_the_users_own_word(request_for_work):
+    for claim in CLAIMS:
+        assert claim not in own_words(request_for_work.format(claim))
+    with Memory.from_recipe("blocks", database_uri="sqlite://") as memory:
+        memory.put(user(request_for_work.format("I live in Vaduz and I am a nurse.")))
+        memory.flush(all=True)
+        assert memory.facts.read("Facts") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I live in Rome. Translate 'good day' into Italian.", "Translate 'good day' into Italian. I live in Rome.",
+        "Please proofread my mail. By the way, I live in Rome.", "I translate books for a living. I live in Rome.",
+        "I want to write a story about my dog. I live in Rome.", "I suppose I live in Rome.",
+        "Check this out: I live in Rome.",
+        "Act as a travel agent. I live in Rome.", "Make me a plan. I live in Rome.",
+        "My story is long. I live in Rome.", "In my free time, I play chess. I live in Rome.",
+        "Assume nothing. I live in Rome.",
+    ],
+)  # fmt: skip
+def test_what_a_user_says_beside_a_request_stays_their_own(text):
+    assert own_words(text) == text
+
+
+def test_only_the_text_of_a_request_waits_not_what_was_said_before_it():
+    assert (
+        own_words("I'm Ana and I live in Porto, can you translate this: I hate rain") == "I'm Ana and I live in Porto, "
+    )
+
+
 def test_a_relation_of_a_pasted_text_is_not_learned():
     with Memory.from_recipe("graph", database_uri="sqlite://") as memory:
         memory.put(user("My sister Ana works at Acme."))

@@ -1,7 +1,8 @@
-"""Separate text that a user pasted from their own words, as a document may contain "remember that ...". Pure.
+"""Separate text that a user pasted, or gave to work on, from their own words. Pure.
 
-By form alone: tags, triple quotes, the text after a request such as "Summarise this article:", the headers of a mail,
-a transcript. Facts from text that seems pasted wait for a person, so a wrong guess costs a review and loses nothing.
+A document may contain "remember that ...", and who says "translate this" or "pretend that I am a doctor" states
+nothing. By form alone: tags, triple quotes, the text of a request such as "Summarise this article:", the headers of a
+mail, a transcript. Facts from text that seems pasted wait for a person: a wrong guess costs a review, loses nothing.
 """
 
 import re
@@ -33,6 +34,46 @@ _HANDLE = (
 )
 # The colon tells a request from talk: "I read an article about jazz" has the same words and pastes nothing.
 _INTRODUCED = re.compile(rf"^[^\n:：]{{0,80}}?{_HANDLE}[^\n:：]{{0,80}}?{_DOCUMENT}[^\n:：]{{0,60}}[:：]", re.I | re.M)
+_WRITING = (
+    r"(?:sentences?|essays?|grammar|spelling|English|paragraphs?|translation|drafts?|bio|speech|cover letter|cv|resume|"
+    rf"{_DOCUMENT})"
+)
+_FICTION = (
+    r"(?:stor(?:y|ies)|tales?|poems?|songs?|lyrics|novels?|books?|dialogues?|scenes?|scripts?|chapters?|monologues?|"
+    r"screenplays?|plays?|limericks?|diary|fan ?fiction|role-?play|game|character|hero|protagonist)"
+)
+_THIS = r"(?:this|that|these|those|the (?:following|above|text|next)|following|below|all of)\b"
+_WORK = (
+    r"(?:translate|summari[sz]e|sum up|proof-?read|paraphrase|rephrase|reword|re-?write|shorten|simplify|polish|"
+    r"spell-?check)"
+)
+_MEND = r"(?:correct|fix|edit|improve|check|review|continue|finish|complete|transcribe)"
+_REST = r"[^\n:：.!?\"“']{0,80}"
+_AS_ANOTHER = r"(?:as (?:an?|the|if)|from the (?:perspective|point of view|viewpoint)|in the (?:voice|role|person))\b"
+_POLITE = (
+    r"(?:(?:hi|hello|hey|ok|okay|now|please|pls|and|then|so|next|just|kindly|(?:can|could|would|will) (?:you|we)|"
+    r"help me(?: to| with)?|let's|let us|I (?:want|need) you to|I'd like you to)[ ,]+){0,4}"
+)
+# What follows is the text: after a colon or line break, or after a sentence that asks for work on "this", on a kind of
+# writing, or on nothing that it names. "Translate 'good morning' into Italian" names its text, and ends with it.
+_REQUESTED = re.compile(
+    rf"(?:^|(?<=[.!?,;–—])\s{{1,9}}|(?<=\n))[ \t>*-]{{0,5}}{_POLITE}(?:"
+    rf"{_WORK}\b(?:{_REST}[:：]|(?: (?:(?:my|our|the|an?) )?(?:\w+ ){{0,2}}{_WRITING}\b| {_THIS}|(?= (?:in)?to [A-Z])|"
+    rf"(?=[ \t]*[:：.!?\n])){_REST}(?:[.!?\n]|\Z))"
+    rf"|{_MEND}\b (?:(?:my|our|the|an?) (?:\w+ ){{0,2}}?(?:{_WRITING}|{_FICTION})\b|{_THIS}(?! out\b)){_REST}"
+    rf"(?:[:：.!?\n]|\Z)|(?:make|turn|put) {_THIS} (?:sound|into|in|more|less|shorter|better)\b{_REST}[:：.!?\n]"
+    r"|(?:write|tell|compose|draft|create|invent|make up|begin|start)\b (?:me |us )?(?:(?:an?|the|my|our|some) )?"
+    rf"(?:[\w-]+ ){{0,3}}?(?:{_FICTION}\b{_REST}[:：.!?\n]|\w+{_REST}\b{_AS_ANOTHER}|{_WRITING}\b{_REST}[:：])"
+    r"|(?:pretend|imagine|suppose|assume)(?: that)? (?:I|we|you|he|she|my|an?|to be)\b"
+    r"|(?:role-?play|play (?:a game|the (?:role|part))|act (?:as if|as though|like) (?:I|we))\b"
+    rf"|you are .{{1,80}} and I(?:'m| am)\b|(?:how (?:do|would|can) (?:you|I|we) say|say|repeat|quote)\b{_REST}[:：]"
+    rf"|(?:for|in|from) (?:my|our|an?|this) (?:\w+ ){{0,2}}?{_FICTION}\b{_REST}[:：,]|my {_FICTION}\b{_REST}[:：]"
+    r")(?!\s*(?:by the way|btw)\b)",
+    re.I,
+)
+_POINTS_BACK = re.compile(
+    rf"(?:{_WORK}|{_MEND}) (?:this|that|these|the above|the text above)\b{_REST}[.!?]?\s*\Z", re.I
+)
 _HEADER = re.compile(r"^(?:from|to|subject|date|sent|cc|von|an|betreff|de|para|asunto): \S", re.I | re.M)
 _LABEL = re.compile(
     r"^(?:\*\*)?(user|human|customer|me|assistant|ai|bot|agent|chatgpt|claude|system)(?:\*\*)?: ", re.I | re.M
@@ -54,6 +95,10 @@ def own_words(text: str) -> str:
         # The sentences before the request, on its line, are the user's own.
         sentence_ends = [end.end() for end in re.finditer(r"[.!?。！？]\s*", introduced[0])]
         begins.append(introduced.start() + max(sentence_ends, default=0))
+    if requested := _REQUESTED.search(text):
+        # Where nothing follows a request to work on "this", the text stands before it.
+        blanks = len(requested[0]) - len(requested[0].lstrip())
+        begins.append(0 if _POINTS_BACK.search(text) else requested.start() + blanks)
     headers = list(_HEADER.finditer(text))
     labels = list(_LABEL.finditer(text))
     # One such line may be the user's own words; two are the head of a mail.
