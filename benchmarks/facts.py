@@ -50,7 +50,10 @@ def read_gold(facts: list[dict]) -> dict[Place, list[frozenset[str]]]:
 def learned(conversation: dict[Place, str]) -> list[tuple[Place, str]]:
     """What the rules learn from one user's turns, with the place of each fact."""
     places = list(conversation)
-    messages = [ChatMessage(role="user", content=conversation[place]) for place in places]
+    # The day of a turn is its time, by which "tomorrow" becomes a date.
+    messages = [
+        ChatMessage(role="user", content=conversation[place], additional_kwargs={"time": place[1]}) for place in places
+    ]
     return [(places[fact.source], fact.text) for fact in RuleExtractor().extract(messages, known=()).facts]
 
 

@@ -32,7 +32,7 @@ Family = Literal[
 
 NothingReason = Literal[
     "question", "assistant", "not_read", "repeats_memory", "known", "repeated", "no_rule", "model_found_none",
-    "suppressed", "refused", "language", "quarantined",
+    "suppressed", "refused", "language", "quarantined", "undated",
 ]  # fmt: skip
 """Reason why nothing was learned from a message.
 
@@ -42,6 +42,7 @@ NothingReason = Literal[
 - `no_rule`: no rule matched; `model_found_none`: the model found nothing in it
 - `suppressed`: it resembles a rejected fact; `refused`: what was found is invalid
 - `language`: the rules do not read its language; `quarantined`: it was in quarantine
+- `undated`: it depends on a date such as "soon", or on "tomorrow" in a message without a time
 """
 
 # Types of fields with ids, which each database assigns itself: `store.copying.references` reads them.

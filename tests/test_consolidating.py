@@ -334,7 +334,7 @@ def decided(*rows):
 )
 def test_a_bad_decision_is_contained_and_recorded(answer, refused, gone):
     known = ["The user has a harp", "The user speaks Dutch", "The user works at Acme"]
-    new = ["The user owns a boat", "Ana knows chess", "The dinner is on Monday"]
+    new = ["The user owns a boat", "Ana knows chess", "The dinner is on 4 May"]
     memory = memory_of(llm=FakeChat(found(*known), found(*new), answer))
     say(memory, "one", "two")
     kept = texts(memory)

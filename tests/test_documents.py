@@ -80,7 +80,7 @@ PRINTS = {
     "docs/reference/testing.md": ("ExactIndex: 7 passed", "read_lines: 5 passed", "LlamaIndexAgent: 5 passed"),
     "docs/tutorial/python.md": (
         "Flushed: [1, 2, 3, 4]",
-        "['Ana is allergic to nuts', 'The dinner is on Friday at eight']",
+        "['Ana is allergic to nuts', 'The dinner is in Paris at eight']",
         "No room: better results took the 19 tokens of earlier_turns. It was number 4, score 0.27.",
     ),
     "memory_core/systems/README.md": ("Alice → manages → Project Alpha → deadline → March 2026", "UPDATE"),

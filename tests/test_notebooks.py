@@ -106,7 +106,7 @@ def dinner():
     )
     for said, answered in [
         ("Ana is allergic to nuts.", "Noted, no nuts."),
-        ("The dinner is on Friday at eight.", "Then we have three days to shop and to cook."),
+        ("The dinner is in Paris at eight.", "Then we have three days to shop and to cook."),
         ("Rui brings the wine, two bottles of red.", "That leaves bread, cheese and the cake to us."),
         ("Somebody has to pick up the chairs.", "I will ask the neighbours."),
     ]:
@@ -268,7 +268,7 @@ def test_blocks_are_listed_before_any_prompt():
 def test_what_is_cut_is_struck_through_and_what_is_granted_is_not():
     memory = dinner()
     page = checked(render(memory.preview.context({"token_limit": 60})))
-    assert "The dinner is on Friday at eight" in page.of("s")
+    assert "The dinner is in Paris at eight" in page.of("s")
     assert "Ana is allergic to nuts" not in page.of("s")
     assert "Ana is allergic to nuts" in page.of("span", "mi-words")
     assert page.of("li", "mi-loss") == [

@@ -20,16 +20,18 @@ second argument of its put hook, and uses it to make these effects idempotent.
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
+from sqlalchemy import Connection
 
 from memory_core.argument_checks import coerce_to_protocol, nearest, out_of_bounds, shown
 from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
+from memory_core.formats.message_times import timed
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.protocols import ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
@@ -39,9 +41,10 @@ from memory_core.planning.rendering import neutralise
 from memory_core.services import Services
 from memory_core.store.block_rows import update_block
 from memory_core.store.database import Database
+from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.quarantine_rows import read_targets
-from memory_core.store.writing import Writing, session_scope, user_scope
+from memory_core.store.writing import Writing, read_existing, session_scope, user_scope
 from memory_core.text import whole_characters
 from memory_core.tokens import Accounting, TokenCounter
 
@@ -183,6 +186,22 @@ class Batch:
     def delivery_id(self) -> str:
         """Id that stays the same for every attempt at these deliveries."""
         return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
+
+
+def with_times(connection: Connection, session_id: str, messages: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """Return the messages, each with its time as metadata: its own, else that of being stored.
+
+    Messages from a file without times stay without one, as they were said before they were stored.
+    """
+    imported = read_events(connection, session_id, kinds=("session_imported",), limit=1, newest_first=True)
+    count = getattr(imported[0].event, "messages", 0) if imported else 0
+    recording = (read_existing(connection, session_id).recording if imported else None) or ""
+    result = []
+    for stored in messages:
+        from_file = stored.id.startswith(f"{recording[:16]}-") if recording else stored.seq <= count
+        message = stored.message if from_file else timed(stored.message, stored.at)
+        result.append(replace(stored, message=message))
+    return result
 
 
 def call_pieces(messages: Sequence[StoredMessage]) -> Iterator[list[StoredMessage]]:

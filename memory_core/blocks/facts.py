@@ -24,6 +24,7 @@ from memory_core.blocks.base import (
     ReadContext,
     call_pieces,
     scope_of,
+    with_times,
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.former_marks import FormerMarks
@@ -35,6 +36,7 @@ from memory_core.events import EventRecord, Ref
 from memory_core.messages import ChatMessage, MessageRole, message_text, recites_memory
 from memory_core.models.learners import RuleBased
 from memory_core.models.offline.forget_requests import forget_requests, named_facts, names_fact
+from memory_core.models.offline.relative_dates import dated, without_dates
 from memory_core.models.offline.slot_reading import slots_of
 from memory_core.models.protocols import (
     Categorising,
@@ -348,6 +350,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 newest_first=True,
             )
             remembered = self._remembered(connection, batch, heard)
+            heard = with_times(connection, batch.session_id, heard)
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
         # 3. Extract, set aside what is only repeated from memory, and mark what has to wait for a person.
         silent = self.not_to_repeat(compared_with, extractor)
@@ -588,7 +591,7 @@ def with_doubts(facts: Iterable[ExtractedFact], read: Sequence[ChatMessage]) -> 
     requests = _requests(read)
     return [
         replace(fact, doubtful=True)
-        if _is_forgotten(fact, requests) or said_by_others(fact.text, fact.source, read)
+        if _is_forgotten(fact, requests) or said_by_others(without_dates(fact.text), fact.source, read)
         else fact
         for fact in facts
     ]
@@ -642,6 +645,7 @@ def _extract(
         extraction = extractor.extract(messages, known=[*known, *before])
         for fact in extraction.facts:
             # The extractor counts within its piece.
+            fact = dated(fact, messages)
             facts.append(fact if fact.source is None else replace(fact, source=fact.source + read))
         reasons |= reasons_given(extraction.nothing, piece, ids)
         calls += extraction.calls

@@ -16,6 +16,7 @@ from memory_core.blocks.base import (
     ReadContext,
     call_pieces,
     scope_of,
+    with_times,
 )
 from memory_core.blocks.former_marks import FormerMarks
 from memory_core.blocks.graph_cache import GraphCache
@@ -150,6 +151,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         cache = GraphCache.of(batch.services, batch.database, scope, self.name)
         with batch.database.read() as connection:
             before, stored, _ = cache.catch_up(connection, scope, self.name)
+            heard = with_times(connection, batch.session_id, heard)
         graph = stored if self._imagined is None else self._imagined
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)

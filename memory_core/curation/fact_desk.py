@@ -18,6 +18,7 @@ from memory_core.engine.context import Context, build_context
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBack, expand
+from memory_core.formats.message_times import timed
 from memory_core.history import contradictions
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.fact_evidence import Flag, Said, find_flags, nearest, source_spans
@@ -25,6 +26,7 @@ from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.fact_slice import CONDENSING, rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.models.offline.relative_dates import dated
 from memory_core.planning.curation import (
     FIRST_ADDED,
     ChangeSet,
@@ -235,9 +237,9 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         protected = self.protected()
         # The steps of a delivery without its writes, so that the outcomes are those a delivery would have.
         extractor = block.extractor(services or self._session.services)
-        message = ChatMessage(role=MessageRole.USER, content=text)
+        message = timed(ChatMessage(role=MessageRole.USER, content=text), self._session.clock())
         everything = extractor.extract([message], known=block.not_to_repeat(compared, extractor)).facts
-        facts = with_doubts(map(block.labelled, everything), [message])
+        facts = with_doubts([block.labelled(dated(fact, [message])) for fact in everything], [message])
         services = services or self._session.services
         finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in compared}

@@ -16,6 +16,7 @@ from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracte
 from memory_core.history.cost import is_call
 from memory_core.history.slices.fact_slice import adds_fact, condenses
 from memory_core.models.offline.doubts import doubt
+from memory_core.models.offline.relative_dates import relative_words, without_dates
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.pasted import own_words
 from memory_core.planning.phrase_matching import word_matches
@@ -115,18 +116,20 @@ def find_flags(
 
 def _source_flags(fact: Fact, facts: Sequence[Fact], messages: Mapping[Place, Said]) -> list[Flag]:
     sources = [messages[place] for place in fact.sources if place in messages]
+    # The date that "tomorrow" became is in no message.
+    text = without_dates(fact.text) if any(relative_words(source.text) for source in sources) else fact.text
     # A missing message may hold the missing words.
     if not sources or len(sources) < len(fact.sources):
         return []
     flags = []
-    support, total = supported_stems(fact.text, [source.text for source in sources])
+    support, total = supported_stems(text, [source.text for source in sources])
     if support < total * MIN_SUPPORT:
         flags.append(Flag("unsupported", f"{support} of its {total} words are in the messages it was learned from."))
     if all(source.role == "tool" for source in sources):
         flags.append(Flag("from_tool", "Only the output of a tool says it, which anybody can have written."))
     typed = [own_words(source.text) if source.role == "user" else source.text for source in sources]
-    if typed != [source.text for source in sources] and not is_supported(fact.text, typed):
-        flags.append(Flag("pasted", "Only a text that the user pasted says it, which anybody can have written."))
+    if typed != [source.text for source in sources] and not is_supported(text, typed):
+        flags.append(Flag("pasted", "Only a text that the user pasted or gave to work on says it, not the user."))
     # The user's own words prove a fact; the assistant's may be a guess or a repetition.
     if all(source.role == "assistant" for source in sources):
         older = [other for other in facts if other.id < fact.id]

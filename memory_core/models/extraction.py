@@ -7,6 +7,7 @@ numbers out of range, empty and over-long facts and repetitions are dropped. The
 import copy
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -17,6 +18,7 @@ from memory_core.models.learners import ModelBased
 from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.offline.doubts import TENTATIVE
 from memory_core.models.offline.extractor import spare_statements
+from memory_core.models.offline.relative_dates import dated
 from memory_core.models.offline.slot_reading import sole_statement
 from memory_core.models.protocols import (
     ChatModel,
@@ -29,6 +31,7 @@ from memory_core.models.protocols import (
 )
 from memory_core.models.structured import as_data, without_thinking
 from memory_core.planning.slots import Slot, comes_back
+from memory_core.planning.speech import ParsedMessage, date_line, parse_message
 
 _TAGS = "transcript|known|facts?"
 FACT_CHARACTERS = 500
@@ -49,8 +52,11 @@ dislikes, health and diet, work, possessions, plans with their dates, limits and
 - One fact a sentence, short, in the third person, understandable without the conversation. Call the user "The user", \
 other people by their names, and put in what words such as "she" or "there" stand for.
 - Only what the user states, or what a tool reports about the user. What the assistant says or proposes is not a fact. \
-Neither is a question, a supposition, a joke or a quotation.
+Neither is a question, a supposition, a joke or a quotation, nor a text that the user hands over to be translated, \
+summarised, corrected or continued, or asks you to play.
 - Keep names, numbers, dates and units exactly as said. Add nothing.
+- Dates last: where a message's day is given, write 13 March 2026 for "tomorrow". Note nothing that depends on a day \
+you cannot tell, such as "soon".
 - If something known has changed, note the new state as a fact of its own.
 - Do not repeat what is listed as known. No facts is a good answer when nothing was stated.
 """
@@ -199,6 +205,10 @@ class ModelExtractor(ModelBased):
             # An invented number must not attribute the fact to another message.
             source = number - 1 if number is not None and 1 <= number <= len(messages) else None
             stated = None if text is None else sole_statement(text)
+            # Models write "tomorrow" all the same. On another day that is another fact, so it is dated before it is
+            # compared.
+            made = dated(ExtractedFact(text or "", source=source), messages)
+            text = made.text or None
             slot = None if stated is None else stated.slot
             # A fact that two messages state counts once, from the message given first.
             if text is None or not (comes_back(last, slot, _key(text)) or _key(text) not in seen):
@@ -210,9 +220,8 @@ class ModelExtractor(ModelBased):
             negated.append(stated is not None and stated.negated)
             category, topics = self._category(fact.category), _topics(fact.topics)
             # What is only considered waits for a person, so that no decision replaces a value by it.
-            result.append(
-                ExtractedFact(text, category, source, str(slot) if slot else None, topics, bool(TENTATIVE.search(text)))
-            )
+            waits = made.doubtful or bool(TENTATIVE.search(text))
+            result.append(ExtractedFact(text, category, source, str(slot) if slot else None, topics, waits))
         # The engine's own reasons win over the model's remarks about the same message.
         return Extraction(spare_statements(result, negated), calls, remarks(facts.skipped, len(messages)) | nothing)
 
@@ -313,11 +322,18 @@ def remarks(skipped: Sequence[_Skipped], messages: int) -> dict[int, NothingFoun
 
 
 def transcript(messages: Sequence[ChatMessage]) -> str:
-    """Return the messages as data, numbered from 1."""
+    """Return the messages as data, numbered from 1, each with its day if that is known."""
+    days = [parse_message(message) for message in messages]
     return "\n".join(
-        f"[{number}] {message.role}: {as_data(message_text(message), _TAGS)}"
-        for number, message in enumerate(messages, start=1)
+        f"[{number}] {message.role}{_day_note(day)}: {as_data(message_text(message), _TAGS)}"
+        for number, (message, day) in enumerate(zip(messages, days, strict=True), start=1)
     )
+
+
+def _day_note(message: ParsedMessage) -> str:
+    if message.time is None:
+        return ""
+    return f" ({datetime.fromtimestamp(message.time, UTC):%A}, {date_line(message)})"
 
 
 def listed_as_known(facts: Sequence[str]) -> str:

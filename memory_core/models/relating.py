@@ -17,6 +17,7 @@ from memory_core.models.extraction import ASK_WHY, Remarks, listed_as_known, rem
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.extractor import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
+from memory_core.models.offline.relative_dates import resolved, time_of
 from memory_core.models.protocols import FoundRelation, NothingFound, RelationsFound
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
 from memory_core.planning.graph_rules import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
@@ -25,6 +26,7 @@ from memory_core.planning.pasted import own_words
 MAX_RELATIONS = 200
 """Maximum relations of one answer; a model that gives more repeats itself."""
 UNKNOWN_TYPE = "an unknown entity type"
+UNDATED = "a relation to a day that cannot be told exactly"
 NO_MESSAGE = "a relation that names a message outside the batch"
 REPEATED = "a relation given more than once"
 TOO_MANY = f"a relation beyond the {MAX_RELATIONS} that one answer may hold"
@@ -43,7 +45,10 @@ never "she" or "it". Call the user "The user". Use the names listed as known whe
 - Say that a relation has ended if the messages say that it holds no longer; give it with the words it had.
 - If two names are of one person or thing, join them by "same as".
 - Only what the user states, or what a tool reports. What the assistant says or proposes is not stated. Neither is a \
-question, a supposition, a joke or a quotation. No relations is a good answer when none was stated.
+question, a supposition, a joke, a quotation, or a text that the user hands over to be translated, summarised, \
+corrected or played.
+- Write dates in full, by the day of their message: 13 March 2026, not "tomorrow". No relations \
+is a good answer when none was stated.
 Give for each relation its subject, predicate and object, the types of subject and object (one of {types}), whether it \
 has ended, and the number of the message that states it.
 """
@@ -89,6 +94,7 @@ class RuleRelations(RuleBased):
             return spelled.get(normal_name(name), name)
 
         result: dict[FoundRelation, None] = {}
+        undated: dict[int, NothingFound] = {}
         for index, message in enumerate(messages):
             # What the assistant says or proposes is not stated, for rules as for a model.
             if message.role is not MessageRole.USER:
@@ -97,12 +103,16 @@ class RuleRelations(RuleBased):
                 # Pasted text is not what the user states.
                 for stated in relations_in(own_words(part.text)) if isinstance(part, TextPart) else ():
                     ends = named(stated.subject), named(stated.object)
-                    result[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
+                    relation = _dated(replace(stated, subject=ends[0], object=ends[1], source=index), messages)
+                    if relation is None:
+                        undated[index] = NothingFound("undated")
+                    else:
+                        result[relation] = None
         stating = {relation.source for relation in result}
         silent = {
             index: why_nothing(message, (None,)) for index, message in enumerate(messages) if index not in stating
         }
-        return RelationsFound(tuple(result), nothing=silent)
+        return RelationsFound(tuple(result), nothing=silent | {i: undated[i] for i in silent.keys() & undated.keys()})
 
 
 class ModelRelations(ModelBased):
@@ -126,6 +136,8 @@ class ModelRelations(ModelBased):
         result: dict[tuple[object, ...], FoundRelation] = {}
         for given_relation in answer.relations:
             relation, problem = _checked(given_relation, len(messages))
+            if relation is not None:
+                relation, problem = _dated(relation, messages), UNDATED
             if relation is None:
                 refused[problem] += 1
                 if given_relation.message is not None:
@@ -151,6 +163,15 @@ class ModelRelations(ModelBased):
                 )
         silent = remarks(answer.skipped, len(messages)) | nothing
         return RelationsFound(tuple(result.values()), (call,), tuple(refused.elements()), silent)
+
+
+def _dated(relation: FoundRelation, messages: Sequence[ChatMessage]) -> FoundRelation | None:
+    """Return a relation with an absolute date for a relative one; None if that day cannot be told."""
+    begins = "It is "
+    line = resolved(f"{begins}{relation.object}", time_of(messages, relation.source))
+    if line is None or line == f"{begins}{relation.object}":
+        return None if line is None else relation
+    return replace(relation, object=re.sub(r"^(?:on|in) ", "", line.removeprefix(begins)))
 
 
 def _checked(proposed: _Relation, messages: int) -> tuple[FoundRelation | None, str]:

@@ -35,6 +35,7 @@ NOTHING: dict[NothingReason, tuple[str, str]] = {
     "suppressed": ("suppressed", "it is like fact {fact}, which was rejected or is in quarantine"),
     "refused": ("refused", "what was found in it was invalid and was refused"),
     "quarantined": ("quarantined", "the message was in quarantine"),
+    "undated": ("undated", "it depends on a day that cannot be told exactly from the message and its time"),
     "language": ("language", "the message is in {said}, which only a model reads"),
 }
 """Rule of the stage, and reason why nothing was learned, by recorded code."""

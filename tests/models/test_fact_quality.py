@@ -39,11 +39,16 @@ def learned():
     for item in json.loads(shared("locomo/locomo5.json").read_text(encoding="utf-8")):
         talk = item["conversation"]
         told = sorted((key for key in talk if re.fullmatch(r"session_\d+", key)), key=lambda key: int(key[8:]))
-        lines = [line for key in told for line in talk[key]]
+        # Every line has the time of its sitting, by which "next month" becomes a date.
+        lines = [{**line, "time": talk[f"{key}_date_time"]} for key in told for line in talk[key]]
         for speaker in SPEAKERS:
             user = talk[f"speaker_{speaker}"]
             messages = [
-                ChatMessage(role="user" if line["speaker"] == user else "assistant", content=line["text"])
+                ChatMessage(
+                    role="user" if line["speaker"] == user else "assistant",
+                    content=line["text"],
+                    additional_kwargs={"time": line["time"]},
+                )
                 for line in lines
             ]
             for fact in RuleExtractor().extract(messages, known=()).facts:

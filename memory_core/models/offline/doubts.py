@@ -7,6 +7,7 @@ tour. A person can answer it, or reject the fact.
 import re
 
 from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.relative_dates import relative_words
 
 _NAMED = pattern(r"(?<!^)\b(?!I\b)[A-ZÀ-Þ][\w'’-]+|[\"“\d]")
 """A name, title or number after the first word: the fact can be found by it."""
@@ -30,7 +31,7 @@ _PLAYED = pattern(
     r"\bplay(?:s|ed|ing)? (?:professionally|competitively|regularly|together|for (?:just |about |over )?\w+)\b"
 )
 _PRAISE = pattern(r"(?!The user\b)(?P<of>\S.*?) (?:is|are|was|were) an? (?:must\b|must-\w+|treat\b|blast\b|classic\b)")
-_AHEAD = pattern(
+PLANNED_PAST = pattern(
     r"\b(?:decided|plans?|planning|going|wants?|hopes?|intends?) to\b.*\b(?:yesterday|last (?:week|month|night|year))\b"
 )
 TENTATIVE = pattern(
@@ -54,8 +55,10 @@ def doubt(text: str) -> str | None:
         return f"An opinion on {praised['of']}, told as a fact."
     if TENTATIVE.search(text):
         return "Only considered so far, not decided."
-    if _AHEAD.search(text):
+    if PLANNED_PAST.search(text):
         return "A plan for a time that is past."
+    if day := relative_words(text):
+        return f'Does not say which day "{day}" is.'
     # "Went to a place" is vague even with a name elsewhere in the sentence.
     match = _SOME_PLACE.search(text)
     if match is None and _NAMED.search(text):

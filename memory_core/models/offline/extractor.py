@@ -17,12 +17,13 @@ from memory_core.models.offline.clauses import clauses, only_asks, sentences
 from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.offline.coreference import Antecedents, statement_of
 from memory_core.models.offline.descriptions import described
-from memory_core.models.offline.doubts import doubt
+from memory_core.models.offline.doubts import PLANNED_PAST, doubt
 from memory_core.models.offline.fact_rules import aiming, being, doing, having, living, naming, tasting
 from memory_core.models.offline.grammar import GROUP, NAME, USER, Statement, strip_lead_in
 from memory_core.models.offline.languages.readers import LANGUAGES, other_language
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
+from memory_core.models.offline.relative_dates import resolved
 from memory_core.models.offline.restating import restated
 from memory_core.models.offline.sense import stands_alone
 from memory_core.models.offline.specifics import has_verb, with_specifics
@@ -31,6 +32,7 @@ from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete,
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.planning.reasons import unread
 from memory_core.planning.slots import Slot, comes_back
+from memory_core.planning.speech import parse_message
 from memory_core.text import stems
 
 FACT_CHARACTERS = 200
@@ -71,17 +73,24 @@ class RuleExtractor(RuleBased):
                 continue
             before, again = len(facts), None
             direct = [fact for part in message.parts if isinstance(part, TextPart) for fact in facts_in(part.text)]
+            at = parse_message(message).time
             for stated in (*direct, *_restated(messages[index : index + 2])):
-                key = _key(stated.text)
+                whole = f"{stated.text} {stated.day}".rstrip()
+                # A plan for "yesterday" was misread, which a date would hide.
+                text = None if PLANNED_PAST.search(whole) else resolved(whole, at)
+                if text is None:
+                    again = again or NothingFound("undated")
+                    continue
+                key = _key(text)
                 if comes_back(last, stated.slot, key) or key not in seen:
                     seen.setdefault(key, NothingFound("repeated"))
                     facts.append(
                         ExtractedFact(
-                            stated.text,
+                            text,
                             stated.category,
                             index,
                             None if stated.slot is None else str(stated.slot),
-                            doubtful=doubt(stated.text) is not None,
+                            doubtful=doubt(text) is not None,
                         )
                     )
                     negated.append(stated.negated)

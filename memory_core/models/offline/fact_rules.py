@@ -139,8 +139,6 @@ def being(statement: Statement) -> StatedFact | None:
 def _arrangement(statement: Statement) -> StatedFact | None:
     """Return a date, time, price or place of a thing: "the dinner is on 14 March"."""
     rest = statement.rest
-    if _SOON.fullmatch(rest):
-        return None
     # Written as the present state: the slot makes it replace the former date.
     if moved := re.match(r"(?:now )?(?:been )?(?:moved|postponed|changed|shifted|rescheduled) to (.+)", rest):
         preposition = "" if re.match(r"(?:on|at|in) ", moved[1]) else ("on " if DATE.search(moved[1]) else "at ")
@@ -155,7 +153,7 @@ def _arrangement(statement: Statement) -> StatedFact | None:
     opens = re.match(
         r"(?:now |still |only |booked |scheduled |planned |fixed |set |due |open |reserved |taking place )?"
         r"(?:on|at|in|for|from|between|before|after|until|by|under|over|around|about|no later|no more|"
-        r"tomorrow|next)\b",
+        r"today|tonight|tomorrow|this|next)\b",
         rest,
     )
     # "The dinner is in the evening" is too loose to plan by.
@@ -412,8 +410,6 @@ def _done(statement: Statement) -> str | None:
     return None if idiom or (verb == "get" and not _GOT.match(rest)) else "other"
 
 
-_SOON = pattern(r"(?:now |still |only )?(?:today|tonight|tomorrow|this (?:morning|afternoon|evening))", re.IGNORECASE)
-"""Words for a day that mean another day by the time the fact is read."""
 _TAKEN = pattern(r"\b(?:mg|medication|pills?|insulin|lessons?|classes|a course|the bus|the train|vitamins?)\b")
 _GOT = pattern(
     r"(?:(?!no )(?:an?|my|our|his|her|their|some|the|two|three|\d+|new|first|another) |"

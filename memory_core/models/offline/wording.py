@@ -34,13 +34,12 @@ _OF_CONTACT = pattern(
 _HALF = pattern(r"an? [\w-]+ (?:but|and) ")
 """An adjective whose noun was cut off: "a lively [but manageable part]"."""
 _TAIL = pattern(
-    r"[ ,]{1,2}(?:too|as well|though|lately|recently|today|now|right now|at the moment|by the way|a lot|"
-    r"a ton|too much|honestly|apparently|partly|"
+    r"[ ,]{1,2}(?:too|as well|though|lately|recently|now|right now|at the moment|by the way|a lot|"
+    r"a ton|too much|honestly|apparently|partly|(?:a few|few|couple of|a couple of) days ago|"
+    r"very much|so much|please|you know|actually|again|these days|"
+    r"and so on|etc|nowadays|instead|for now|and|or|just now|(?P<day>today|tonight|yesterday|"
     r"last (?:night|week|weekend|month|year|summer|winter|spring|autumn|fall|(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|"
-    r"Sat(?:ur)?|Sun)(?:day)?)|this (?:week|weekend|month|year)|(?:a few|few|couple of|a couple of) days ago|"
-    r"very much|so much|please|you know|actually|yesterday|this morning|last night|tonight|again|these days|"
-    r"and so on|etc|nowadays|instead|for now|and|or|this afternoon|this evening|just now|last weekend|"
-    r"last week)[.,! ]{0,3}$"
+    r"Sat(?:ur)?|Sun)(?:day)?)|this (?:week|weekend|month|year|morning|afternoon|evening)))[.,! ]{0,3}$"
     r"|, (?:my )?friend$",
     re.IGNORECASE,
 )
@@ -84,11 +83,13 @@ class StatedFact:
     category: str
     slot: Slot | None = None
     negated: bool = False
+    day: str = ""
+    """Day that the text leaves out, relative to its message as it was said: `yesterday`, `this weekend`."""
 
 
 def fact(statement: Statement, category: str, slot: Slot | None = None) -> StatedFact | None:
     """Return the statement as a fact; None when nothing is left of it that can be understood alone."""
-    rest = clean(statement.rest)
+    rest, day = _trimmed(statement.rest)
     if rest and statement.subject == USER:
         # Pronouns of the user after their own verb add nothing.
         rest = rest.removeprefix("the user ")  # "booked us a trip"
@@ -100,27 +101,34 @@ def fact(statement: Statement, category: str, slot: Slot | None = None) -> State
         and THIRD.get(statement.verb) in statement.said.split()
     ):
         rest = _SECOND_VERB.sub(lambda verb: THIRD.get(verb[0], verb[0]), rest)
-    return StatedFact(
-        statement.text(rest), category, slot, statement.negated or bool(re.search(r" any ?(?:more|longer)$", rest))
-    )
+    negated = statement.negated or bool(re.search(r" any ?(?:more|longer)$", rest))
+    return StatedFact(statement.text(rest), category, slot, negated, day)
 
 
 def clean(rest: str) -> str | None:
     """Return the words after the verb, cut before the next thought, in the third person; None if they state nothing."""
+    return _trimmed(rest)[0]
+
+
+def _trimmed(rest: str) -> tuple[str | None, str]:
+    """Return what `clean` returns, and the relative day that was cut off its end."""
     if re.match(r"(?:it|that|this|them|these|those|him|so|here|there|both)\b(?! \w+ing\b)", rest) and not re.match(
         r"(?:that|this|these|those) \w+", rest
     ):
-        return None
+        return None, ""
     cut = _CUT.search(rest)
     if cut:
         rest = rest[: cut.start()].strip(_EDGE)
         # The cut would leave a phrase that has another meaning without the clause behind it.
         if (_CONTACT.match(cut[0]) and _OF_CONTACT.search(rest)) or _HALF.fullmatch(rest + cut[0][:5]):
-            return None
+            return None, ""
+    day = ""
     # Closing words pile up: "a lot lately, too".
     for _ in range(3):
-        rest = _TAIL.sub("", rest).strip(_EDGE)
-    return in_third_person(rest)
+        if tail := _TAIL.search(rest):
+            day = tail["day"] or day
+            rest = rest[: tail.start()].strip(_EDGE)
+    return in_third_person(rest), day
 
 
 def in_third_person(text: str) -> str | None:

@@ -284,6 +284,7 @@ def _nothing(code: NothingReason, number: int) -> str:
         "suppressed": "like a rejected fact",
         "refused": "refused as invalid",
         "quarantined": "in quarantine",
+        "undated": "about a day that cannot be told exactly",
         "language": "in a language that only a model reads",
     }
     return f"{tokens(number)} {why.get(code, code)}"
