@@ -81,6 +81,24 @@ _SUBSTITUTION = 0.8
 _LONGEST_STEMMED = 40
 """Maximum characters of a stemmed word. Longer runs are addresses and keys: kept whole and not cached."""
 
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_MONTH = "Sept|" + "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
+_DAY = r"(?:the )?(?P<{0}>[0-3]?\d)(?:st|nd|rd|th)?"
+_DATED = re.compile(
+    r"\b(?P<iso>\d{4})-(?P<iso_month>[01]\d)-(?P<iso_day>[0-3]\d)\b|\b(?:"
+    rf"{_DAY.format('before')}(?: of)? (?P<second>{_MONTH})|(?P<first>{_MONTH})\.? {_DAY.format('after')}(?![\d:.]\d)"
+    r")\b(?:,? (?P<year>\d{4})\b)?",
+    re.IGNORECASE,
+)
+_TIMED = re.compile(
+    r"\b(?P<hour>[0-2]?\d)(?:[:.](?P<minute>[0-5]\d))? ?(?P<half>[ap])\.?m\b\.?(?!\.)"
+    r"|\b(?P<clock>[0-2]?\d)(?::(?P<past>[0-5]\d)(?::00)?|h(?P<french>[0-5]\d)?)(?![:\w])|\b(?P<named>noon|midnight)\b",
+    re.IGNORECASE,
+)
+
 _NOT_CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is", "cannot": "can"}
 _SHORT_FORMS = ("'s", "'m", "'re", "'ve", "'ll", "'d")
 
@@ -137,6 +155,31 @@ def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
 
 
+@lru_cache(maxsize=16_384)
+def in_one_notation(text: str) -> str:
+    """Write each date of a text as `14 March 2026`, with or without the year, and each time of day as `20:00`.
+
+    >>> in_one_notation("On March 14th at 8 pm, not 2026-03-15 at noon")
+    'On 14 March at 20:00, not 15 March 2026 at 12:00'
+    """
+
+    def date(match: re.Match[str]) -> str:
+        day, name = match["before"] or match["after"] or match["iso_day"], match["first"] or match["second"]
+        number = int(match["iso_month"] or 0) or next(n for n, m in enumerate(_MONTHS, 1) if m[:3] == name[:3].title())
+        year = match["iso"] or match["year"]
+        return " ".join([str(int(day)), _MONTHS[number - 1], *([year] if year else [])]) if number < 13 else match[0]
+
+    def time(match: re.Match[str]) -> str:
+        hour = int(match["hour"] or match["clock"] or 0)
+        if match["named"]:
+            hour = 12 if match["named"].lower() == "noon" else 0
+        elif match["half"]:  # 12 am is midnight, and 12 pm noon
+            hour = hour % 12 + (12 if match["half"].lower() == "p" else 0) if hour < 13 else hour
+        return f"{hour}:{match['minute'] or match['past'] or match['french'] or '00'}"
+
+    return _TIMED.sub(time, _DATED.sub(date, text)) if any(map(str.isdigit, text)) or "n" in text else text
+
+
 def similarity(a: str, b: str) -> float:
     """Return the similarity of two short statements, 0 to 1; 1 if they have the same stems in any order. Symmetric.
 
@@ -178,7 +221,7 @@ class _Statement:
         self.persons: set[str] = set()
         self.capitalised: set[str] = set()
         self.reversals = 0
-        for cased in _cased_words(text):
+        for cased in _cased_words(in_one_notation(text)):
             for part in _parts(cased.lower()):
                 part = _ORDINAL.sub(r"\1", _NUMBER_WORDS.get(part, part))
                 # Stop words are not stemmed, so that they are recognised as such below.

@@ -19,6 +19,7 @@ from memory_core import (
 )
 from memory_core.events import FactHeldBack, FactsCurated
 from memory_core.history.rebuild import rebuild
+from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.planning import curation as wish
 from memory_core.store.fact_rows import revise
@@ -655,6 +656,19 @@ def test_of_a_contradiction_the_newer_fact_waits_until_a_person_said_which_holds
     assert waiting(desk) == ["The user lives in Lisbon"]
     desk.apply(wish.supersede(*desk.facts()))
     assert desk.review().facts == ()
+
+
+def test_an_imported_denial_waits_for_review_beside_what_it_denies():
+    _memory, desk = known("Leo is a nurse", "The gala is on 3 May")
+    rows = "text\nLeo isn't a nurse anymore\nThe gala is on 2027-05-03\nMia dislikes plums\nMia loves plums\n"
+    desk.apply(plan_import(read_facts_file(rows, filename="facts.csv"), desk.facts()).change)
+    assert waiting(desk) == ["Leo isn't a nurse anymore", "Mia loves plums"]
+
+
+def test_what_a_model_finds_without_a_slot_meets_its_opposite():
+    memory, desk = known("Mia trusts the bank")
+    learn(memory, "fact: Mia no longer trusts the bank")
+    assert waiting(desk) == ["Mia no longer trusts the bank"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from memory_core.planning.curation import (
 )
 from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.planning.slots import excludes
-from memory_core.planning.statements import CONTRADICTING, bearing
+from memory_core.planning.statements import Opposites, contradicts
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.delivery_rows import still_there
 from memory_core.store.erasing.fact_erasing import erase_facts
@@ -97,15 +97,19 @@ def add_each(held: Iterable[Fact], added: Iterable[New], add: Callable[[New, tup
     for fact in present:
         if (slot := slots[fact.id]) is not None:
             values.setdefault(slot, []).append((fact.id, fact.text))
-    ids = []
-    for new in news:
+    opposites = Opposites([*(fact.text for fact in present), *(new.text for new in news)])
+    for fact in present:
+        opposites.add(fact.id, fact.text)
+    ids: list[int] = []
+    for place, new in enumerate(news, start=1):
         same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
         single = excludes(new.slot, new.slot)
-        conflicts = [id for id, text in same_slot_facts if bearing(new.text, text, same_slot=single) in CONTRADICTING]
-        shown = tuple(dict.fromkeys((*new.instead_of, *conflicts))) if new.state in ("active", "proposed") else ()
-        ids.append(add(new, shown))
-        # Facts added together may contradict each other, too.
-        if new.state in ("active", "proposed"):
+        stands = new.state in ("active", "proposed")
+        conflicts = [id for id, text in same_slot_facts if contradicts(new.text, text, same_slot=single)]
+        # Facts added together may contradict each other, too; those without an id yet have negative numbers.
+        conflicts += [id if id > 0 else ids[-1 - id] for id in (opposites.add(-place, new.text) if stands else ())]
+        ids.append(add(new, tuple(dict.fromkeys((*new.instead_of, *conflicts))) if stands else ()))
+        if stands:
             same_slot_facts.append((ids[-1], new.text))
     return ids
 

@@ -10,7 +10,7 @@ from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.slices.fact_slice import WORDING, Facts
 from memory_core.models.offline.slot_reading import slot_in
 from memory_core.planning.fact_merging import Fact
-from memory_core.planning.statements import CONTRADICTING, bearing
+from memory_core.planning.statements import contradicts
 
 KINDS = WORDING
 """Events that record contradictions and later rewordings."""
@@ -75,4 +75,4 @@ def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], st
         if slot is not None and slot_in(fact.text) != slot:
             return False
     # Facts in their first wording still contradict each other; reworded ones are compared again, by rules.
-    return not reworded or bearing(a.text, b.text, same_slot=True) in CONTRADICTING
+    return not reworded or contradicts(a.text, b.text, same_slot=True)

@@ -20,7 +20,7 @@ from memory_core.models.offline.relative_dates import relative_words, without_da
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.pasted import own_words
 from memory_core.planning.phrase_matching import word_matches
-from memory_core.text import agreement_key, similarity, stems, words
+from memory_core.text import agreement_key, in_one_notation, similarity, stems, words
 
 FlagKind = Literal[
     "near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "from_tool", "pasted", "doubtful"
@@ -184,6 +184,7 @@ class _Profile:
     """Precomputed stem counts that give a fast upper bound of a text's `similarity` to others."""
 
     def __init__(self, text: str) -> None:
+        text = in_one_notation(text)
         content = Counter("#" if self._is_number(stem) else stem for stem in stems(text))
         self.marks = frozenset((stem, n) for stem, count in content.items() for n in range(count))
         """Content stems, a repeated one several times; all numbers count as one stem, because their spelling varies."""

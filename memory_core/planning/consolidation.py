@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from memory_core.planning.fact_merging import DUPLICATE, Confirmation, FoundFact, KnownFact, same_words
+from memory_core.planning.fact_merging import Confirmation, FoundFact, KnownFact, same_words
 from memory_core.planning.slots import excludes
-from memory_core.planning.statements import CONTRADICTING, Bearing, bearing, says_more
+from memory_core.planning.statements import CONTRADICTING, DUPLICATE, Bearing, bearing, says_more
 from memory_core.text import similarity
 
 Act = Literal["add", "update", "delete", "none"]

@@ -15,13 +15,8 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.messages import storable
 from memory_core.planning.slots import excludes
+from memory_core.planning.statements import DUPLICATE, DUPLICATE_IN_SLOT, Opposites, contradicts
 from memory_core.text import similarity, stems
-
-DUPLICATE = 0.85
-"""Similarity (`memory_core.text.similarity`) at and above which two wordings count as one fact."""
-
-DUPLICATE_IN_SLOT = 0.8
-"""Like `DUPLICATE`, for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""
 
 CONDENSED_SHARE = 0.8
 """Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
@@ -126,13 +121,13 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Index of a found fact that is new, and the facts that give another value to its slot."""
+    """Index of a found fact that is new, and the facts that it contradicts."""
 
     index: int
     conflicts_with: tuple[int, ...] = ()
-    """Ids of the known facts that give another value to the slot."""
+    """Ids of the known facts that it contradicts."""
     found_before: tuple[int, ...] = ()
-    """Indexes of the facts found earlier in the batch that give another value to the slot."""
+    """Indexes of the facts found earlier in the batch that it contradicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +161,10 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
     confirm: list[Confirmation] = []
     held_back: list[Confirmation] = []
     repeated: list[int] = []
+    held = [fact for fact in known if not fact.rejected]
+    opposites = Opposites([*(fact.text for fact in held), *(new.text for new in found)])
+    for place, fact in enumerate(held):
+        opposites.add(place, fact.text)
     for index, new in enumerate(found):
         alike = [(similarity(fact.text, new.text), fact) for fact in known]
         # Only the nearest decides: a rejected fact must not hold back what an active one says better.
@@ -180,12 +179,17 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
             # A statement that was contradicted in between, and is repeated now, counts as the later of the two.
             if twin is not None:
                 repeated.append(twin.index)
-                others = (other for other in add if other is not twin)
-                add = [replace(a, found_before=tuple(i for i in a.found_before if i != twin.index)) for a in others]
+                rest = (other for other in add if other is not twin)
+                add = [replace(a, found_before=tuple(i for i in a.found_before if i != twin.index)) for a in rest]
             # Nothing is replaced here: both stay, marked as contradicting each other.
-            same_slot = (fact.id for fact in known if excludes(new.slot, fact.slot) and not fact.rejected)
-            before = (other.index for other in add if excludes(new.slot, found[other.index].slot))
-            add.append(Addition(index, tuple(same_slot), tuple(before)))
+            conflicts = set(opposites.add(len(held) + index, new.text))
+            others: list[KnownFact | FoundFact] = [*held, *found[:index]]
+            for place, other in enumerate(others):
+                if excludes(new.slot, other.slot) and contradicts(new.text, other.text, same_slot=True):
+                    conflicts.add(place)
+            contradicted = tuple(fact.id for place, fact in enumerate(held) if place in conflicts)
+            before = tuple(other.index for other in add if len(held) + other.index in conflicts)
+            add.append(Addition(index, contradicted, before))
     return AdditionPlan(tuple(add), tuple(confirm), tuple(held_back), tuple(repeated))
 
 

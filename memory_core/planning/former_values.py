@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from memory_core.events import Ref
 from memory_core.planning.slots import Slot
-from memory_core.planning.statements import CONTRADICTING, bearing
+from memory_core.planning.statements import contradicts
 from memory_core.text import stems
 
 MarkKind = Literal["changed", "ended", "later"]
@@ -222,7 +222,7 @@ def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
                 continue
             former, present = _differences(old.text, new.text)
             # Either may have been reworded since.
-            if former and bearing(new.text, old.text, same_slot=True) in CONTRADICTING:
+            if contradicts(new.text, old.text, same_slot=True):
                 kind: MarkKind = "changed" if old.decided else "later"
                 whole = frozenset(stems(old.text))
                 values.append(FormerValue(kind, old, former, present, new, new.turn, whole))

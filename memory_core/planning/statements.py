@@ -5,12 +5,20 @@ statements are unrelated: nothing is lost by keeping both.
 """
 
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Literal
 
-from memory_core.planning.fact_merging import DUPLICATE, DUPLICATE_IN_SLOT
-from memory_core.text import STOP_WORDS, similarity, stems, words
+from memory_core.text import STOP_WORDS, in_one_notation, similarity, stems, words
+
+DUPLICATE = 0.85
+"""Similarity (`memory_core.text.similarity`) at and above which two wordings count as one fact."""
+
+DUPLICATE_IN_SLOT = 0.8
+"""Like `DUPLICATE`, for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""
 
 Bearing = Literal[
     "same", "more", "less", "ended", "negation", "partly", "opposite", "same_slot", "other_number", "preference",
@@ -25,9 +33,8 @@ Bearing = Literal[
 - `apart`: none of these
 """
 
-CONTRADICTING: frozenset[Bearing] = frozenset(
-    ("ended", "negation", "partly", "opposite", "same_slot", "other_number", "preference")
-)
+_DENYING: frozenset[Bearing] = frozenset(("ended", "negation", "partly"))
+CONTRADICTING: frozenset[Bearing] = frozenset((*_DENYING, "opposite", "same_slot", "other_number", "preference"))
 
 
 def _listed(names: str) -> frozenset[str]:
@@ -35,24 +42,43 @@ def _listed(names: str) -> frozenset[str]:
 
 
 _SAME_VERBS = {
-    **dict.fromkeys(("love", "enjoy", "ador", "prefer", "fond"), "like"),
+    **dict.fromkeys(("love", "enjoy", "ador", "prefer", "fond", "fan", "keen"), "like"),
     **dict.fromkeys(("move", "reloc", "resid"), "live"),
 }
 """Stems of verbs, each with the stem of a verb that counts as saying the same."""
-_DISLIKING = frozenset(("dislik", "hate", "detest", "loath"))
+_OPPOSITES = {
+    **dict.fromkeys(("hate", "detest", "loath", "despis", "abhor"), "like"),
+    **dict.fromkeys(("reject", "declin", "refus"), "accept"),
+    **dict.fromkeys(("forbid", "forbidden", "prohibit", "ban"), "allow"),
+    **{"forget": "rememb", "forgot": "rememb", "exclud": "includ", "fail": "pass", "lost": "won", "lose": "win"},
+    **{"close": "open", "late": "earli", "lack": "have", "absent": "present", "dead": "aliv"},
+    **{"inact": "activ", "intoler": "toler", "imposs": "possibl", "illeg": "legal"},
+}
+"""Stems of words, each with the stem of its opposite."""
+_OPPOSING = re.compile(r"\A(?:un(?!der|til|ion|ique|it|less|like\b)|dis|non)(?=\w{4})")
+"""Prefix that makes a word its opposite: unhappy, dislikes."""
+_UNBEARABLE = re.compile(r"\b(?:can't|cannot|can not|couldn't|could not) (?:stand|bear|abide)\b", re.IGNORECASE)
+_NOT_ONLY = re.compile(r"(?:\bnot|n't) (?:only|just|merely)\b", re.IGNORECASE)
+_ANY_MORE = re.compile(r"\bno longer\b|\b(?:any ?more|any longer)\b", re.IGNORECASE)
+_DENIED = re.compile(r"\b(?:not|never|cannot|without|neither|no)\b|n't\b", re.IGNORECASE)
 _ENDED = re.compile(
-    r"\bno longer\b|\b(?:not|n't|never)\b.{0,200}\b(?:any ?more|any longer)\b|\bused to\b|"
-    r"\b(?:stopped|quit|gave up|formerly|previously)\b",
+    r"(?<!\bam )(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bget )(?<!\bgets )(?<!\bgot )\bused to\b"
+    r"|\b(?:stopped(?! (?:at|by|in|for)\b)|quit|gave up|given up|formerly|previously)\b",
     re.IGNORECASE,
 )
-_DENIED = re.compile(r"\b(?:not|never|cannot|without)\b|n't\b", re.IGNORECASE)
-_TURNING = _listed("no longer not never any anymore used stopped quit gave up formerly previously cannot without")
+"""Words that deny by themselves, but for a second denial: "never stopped smoking"."""
+_TURNING = _listed(
+    "no longer not never any anymore used stopped quit gave given up formerly previously cannot without neither nor"
+)
 """Words that negate a statement and are not part of its subject matter."""
-_CONTRAST = re.compile(r"(?:,|;)? (?:but|and now|instead)\b|; ", re.IGNORECASE)
+_MODAL = _listed("should would could shall if whether maybe")
+"""Words that make a statement a wish, a duty or a question, which is not compared with a plain statement."""
+_CONTRAST = re.compile(r"(?:,|;)? (?:but|and now|and not|instead|rather than)\b|; ", re.IGNORECASE)
 _CONNECTING = STOP_WORDS | _listed(
     "every during named called especially near since until before after twice daily often always again"
 )
 """Words that may continue a statement's last word: "a cat" may become "a cat allergy"."""
+_YEAR = re.compile(r"\b(\d\d? (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*)(?: (\d{4}))?\b")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _CORRECTION = re.compile(r", not (?:on |in |at |the |an? )*([^,]{1,60})$", re.IGNORECASE)
 """The former value at the end of a correction: "is on 3 May, not 2 May". It denies nothing of the statement before."""
@@ -75,7 +101,12 @@ class _Statement:
     """Statement without its negation."""
 
     holds: bool
+    denied: bool
+    """True if it is negated, which a word of opposite meaning, such as "hates", is not."""
+    opposing: bool
+    """True if it has such a word."""
     ended: bool
+    modals: frozenset[str]
     goes_on: bool
     """True if the statement says something else after a "but"."""
     words: tuple[str, ...]
@@ -107,11 +138,12 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
     >>> bearing("The user lives in Porto", "The user lives in Lisbon", same_slot=True)
     'same_slot'
     """
+    new, known = _aligned(new, known)
     a, b = _statement(new), _statement(known)
     how = _compared(a, b)
     # 1. Both affirm, or both deny: what counts is how much of one the other says.
     if a.holds == b.holds:
-        if a.holds and _one_owner(a, b) and _replaces(new, known):
+        if not a.denied and _one_owner(a, b) and _replaces(new, known):
             return "same_slot"
         if how in ("same", "more", "less"):
             return how
@@ -120,18 +152,55 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
         if alike and a.subject == b.subject and a.owners == b.owners:
             return "same"
         # Only an affirmation replaces a value: not living in Porto does not say where else.
-        if a.holds and same_slot:
+        if not a.denied and same_slot:
             return "same_slot"
-        if a.holds and _other_number(new, known):
+        if not a.denied and _other_number(new, known):
             return "other_number"
-        return "preference" if a.holds and _other_preference(new, known) else "apart"
-    # 2. The new one affirms what the known one denies, or has nothing to do with it.
-    if a.holds:
-        return "opposite" if how == "same" else "apart"
-    # 3. The new one denies. Denying the shorter statement denies the longer, unless it is one item of a list.
-    if how == "same" or (how == "less" and not _in_list(b, a)):
-        return "ended" if a.ended else "negation"
-    return "partly" if how == "less" else "apart"
+        return "preference" if not a.denied and _other_preference(new, known) else "apart"
+    # 2. Not to hate something leaves room for not liking it either.
+    if any(one.denied and one.opposing for one in (a, b)) and not (a.opposing and b.opposing):
+        return "apart"
+    # 3. The new one affirms what the known one denies.
+    if a.holds and how == "same":
+        return "opposite"
+    # 4. The new one denies. Denying the shorter statement denies the longer, unless it is one item of a list.
+    if not a.holds and how in ("same", "less"):
+        whole = how == "same" or not _in_list(b, a)
+        return "partly" if not whole else "ended" if a.ended else "negation"
+    return "same_slot" if same_slot and not (a.denied or b.denied) else "apart"
+
+
+def contradicts(one: str, other: str, *, same_slot: bool = False) -> bool:
+    """Return whether one of two statements denies the other, or gives another value than it; see `bearing`.
+
+    >>> contradicts("Ana loves nuts", "Ana hates nuts"), contradicts("Ana is not only kind", "Ana is kind")
+    (True, False)
+    """
+    return bearing(one, other, same_slot=same_slot) in CONTRADICTING or bearing(other, one) in _DENYING
+
+
+class Opposites:
+    """Statements by number, in which each new one finds those that it denies or that deny it, in near-linear time."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Count the stems of all texts that will be added."""
+        self._frequency = Counter(chain.from_iterable(_statement(in_one_notation(text)).content for text in texts))
+        self._by_rarest: defaultdict[tuple[bool, str], list[tuple[int, str]]] = defaultdict(list)
+        self._by_stem: defaultdict[tuple[bool, str], list[tuple[int, str]]] = defaultdict(list)
+
+    def add(self, number: int, text: str) -> list[int]:
+        """Add a statement; return the numbers of its opposites among those added before, in ascending order."""
+        one = _statement(in_one_notation(text))
+        if not one.content:
+            return []
+        # Of two opposites the longer has all stems of the shorter, and so the rarest of them.
+        rarest = min(one.content, key=lambda stem: (self._frequency[stem], stem))
+        near = {*self._by_stem[not one.holds, rarest]}
+        near.update(chain.from_iterable(self._by_rarest[not one.holds, stem] for stem in one.content))
+        self._by_rarest[one.holds, rarest].append((number, text))
+        for stem in one.content:
+            self._by_stem[one.holds, stem].append((number, text))
+        return sorted(other for other, known in near if contradicts(text, known))
 
 
 def says_more(text: str) -> bool:
@@ -142,7 +211,7 @@ def says_more(text: str) -> bool:
 
 def _compared(a: _Statement, b: _Statement) -> Literal["same", "more", "less", "apart"]:
     """Return what `a` says relative to `b`, apart from their negations."""
-    if not a.content or not b.content or a.subject != b.subject:
+    if not a.content or not b.content or (a.subject, a.modals) != (b.subject, b.modals):
         return "apart"
     if a.content == b.content:
         return "same"
@@ -219,33 +288,49 @@ def _phrase(text: str) -> tuple[list[str], list[str]]:
     return stems(" ".join(parts[:end])), parts[end:]
 
 
-@lru_cache(maxsize=4096)
+def _aligned(one: str, other: str) -> tuple[str, str]:
+    """Write dates and times of two texts alike; a year that only one of them gives to a day is left out."""
+    texts = in_one_notation(one), in_one_notation(other)
+    without_year = {day for text in texts for day, year in _YEAR.findall(text) if not year}
+
+    def aligned(match: re.Match[str]) -> str:
+        return match[1] if match[1] in without_year else match[0]
+
+    return _YEAR.sub(aligned, texts[0]), _YEAR.sub(aligned, texts[1])
+
+
+@lru_cache(maxsize=16_384)
 def _statement(text: str) -> _Statement:
-    text = _CORRECTION.sub("", text)
-    ended = bool(_ENDED.search(text))
-    denied = ended or bool(_DENIED.search(text))
+    text = _UNBEARABLE.sub("hates", _NOT_ONLY.sub("", _CORRECTION.sub("", text).replace("’", "'")))
     # "No longer in Porto, but in Faro" denies one thing and states another: only the first part is compared.
-    first_part, *rest = _CONTRAST.split(text) if denied else [text]
+    first_part, *rest = _CONTRAST.split(text) if _DENIED.search(text) or _ENDED.search(text) else [text]
+    endings = len(_ENDED.findall(first_part))
+    denied = (endings + len(_DENIED.findall(first_part))) % 2 == 1
     remaining_words: list[str] = []
     matter: list[str] = []
     content: set[str] = set()
-    disliked = False
-    listed = words(first_part)
+    opposing = 0
+    listed = words(_ANY_MORE.sub("longer", first_part))
     for place, word in enumerate(listed):
         # Negations are in `holds` alone, so that an affirmation and its denial have the same matter.
         if word in _TURNING or word.endswith("n't") or (word == "to" and place and listed[place - 1] == "used"):
             continue
-        stem = word if word in STOP_WORDS or "'" in word else (stems(word, stop=False) or [word])[0]
-        disliked = disliked or stem in _DISLIKING
+        base = _OPPOSING.sub("", word, count=1)
+        stem = base if base in STOP_WORDS or "'" in base else (stems(base, stop=False) or [base])[0]
         # "Hates jazz" is compared as the denial of "likes jazz"; denied once more, it holds.
-        stem = "like" if stem in _DISLIKING else _SAME_VERBS.get(stem, stem)
+        opposing += base != word or stem in _OPPOSITES
+        stem = _OPPOSITES.get(stem, stem)
+        stem = _SAME_VERBS.get(stem, stem)
         remaining_words.append(word)
         matter.append(stem)
         if stem in _PERSONS or stem not in STOP_WORDS:
             content.add(stem)
     return _Statement(
-        holds=denied == disliked,
-        ended=ended,
+        holds=denied == (opposing % 2 == 1),
+        denied=denied,
+        opposing=opposing > 0,
+        ended=denied and (endings > 0 or _ANY_MORE.search(first_part) is not None),
+        modals=_MODAL.intersection(listed) | ({"?"} if text.rstrip().endswith("?") else set()),
         goes_on=any(stems(part) for part in rest),
         words=tuple(remaining_words),
         matter=tuple(matter),

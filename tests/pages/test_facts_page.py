@@ -2,6 +2,7 @@
 
 import threading
 import zlib
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -428,6 +429,38 @@ def test_of_a_contradiction_it_is_asked_which_fact_holds_and_undo_asks_again(dem
     assert states() == ("active", "active")
     assert "1 to review." in words(app)
     assert len(marked(app)) == 2
+
+
+def test_each_choice_of_review_retires_at_most_one_fact_which_it_names(demo_home):
+    memory = learned("Ana eats fish on Fridays", "Ana eats fish at sea", "Ana does not eat fish")
+    app = facts_page(session="mine")
+    show(app, "review")
+    buttons = {
+        each.label.replace("\\", ""): each for each in app.button if each.key and each.key.startswith("facts__choice")
+    }
+    assert list(buttons) == [
+        "Keep this, retire “Ana eats fish on Fridays”",
+        "Keep “Ana eats fish on Fridays”, retire this",
+        "Keep this, retire “Ana eats fish at sea”",
+        "Keep “Ana eats fish at sea”, retire this",
+        "Keep all",
+    ]
+    assert [label for label, each in buttons.items() if each.proto.type == "primary"] == ["Keep all"]
+    buttons["Keep this, retire “Ana eats fish on Fridays”"].click().run()
+    left = {each.text for each in memory.facts.read("Facts")}
+    assert left == {"Ana eats fish at sea", "Ana does not eat fish"}
+
+
+def test_review_says_which_of_the_waiting_facts_is_shown_and_since_when(demo_home):
+    memory = proposing("Ana likes jazz", "Rui bakes bread")
+    app = facts_page(session="mine")
+    show(app, "review")
+    assert "1 of 2" in words(app)
+    press(app, "Skip")
+    assert "2 of 2" in words(app)
+    assert "Proposed in turn 2" in words(app)
+    imported_fact = replace(memory.facts.desk("Facts").facts()[0], turn=0, state="active", origin="written")
+    assert review.when_new(imported_fact) == "Added before the first turn"
 
 
 def test_two_ticked_facts_that_contradict_each_other_can_be_settled_at_once(demo_home):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_core.planning import statements
 from memory_core.planning.consolidation import (
     DOUBLED,
     MISSING,
@@ -23,7 +24,7 @@ from memory_core.planning.consolidation import (
     settle,
 )
 from memory_core.planning.fact_merging import FoundFact, KnownFact, same_words
-from memory_core.planning.statements import bearing, says_more
+from memory_core.planning.statements import Opposites, bearing, contradicts, says_more
 
 # -- what one statement says of another ------------------------------------------------------------
 
@@ -119,6 +120,91 @@ def test_seen_from_the_other_side_a_bearing_turns_round(how, other_how, what, ot
         assert bearing(b, a) == TURNED[bearing(a, b)]
     if bearing(a, b) in ("ended", "negation") and what == other_what:
         assert bearing(b, a) == "opposite"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Mia eats fish", "Mia doesn't eat fish"),
+        ("Mia eats fish on Fridays", "Mia never eats fish"),
+        ("Mia eats fish", "Mia does not eat fish any more"),
+        ("Mia is a runner", "Mia isn’t a runner anymore"),
+        ("Mia is a runner", "Mia is no longer a runner"),
+        ("Mia plays chess", "Mia stopped playing chess"),
+        ("Mia plays chess", "Mia has given up playing chess"),
+        ("Mia always walks home", "Mia never walks home"),
+        ("Mia has a car", "Mia has no car"),
+        ("Mia can drive", "Mia cannot drive"),
+        ("Mia adores opera", "Mia detests opera"),
+        ("Mia enjoys opera", "Mia can't stand opera"),
+        ("Mia trusts the bank", "Mia distrusts the bank"),
+        ("Mia accepted the offer", "Mia declined the offer"),
+        ("Mia hates rain", "Mia does not hate rain"),
+        ("Mia never stopped painting", "Mia stopped painting"),
+        ("Mia likes tea but not milk", "Mia does not like tea"),
+    ],
+)
+def test_a_denial_and_an_opposite_contradict_in_either_order(one, other):
+    for before, after in ((one, other), (other, one)):
+        assert contradicts(before, after)
+        opposites = Opposites([before, after])
+        assert (opposites.add(1, before), opposites.add(2, after)) == ([], [1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Mia is not only a runner", "Mia is a runner"),
+        ("Mia does not dislike rain", "Mia likes rain"),
+        ("Mia does not hate rain", "Mia does not like rain"),
+        ("Mia never stopped painting", "Mia paints"),
+        ("Mia quit painting", "Mia does not paint"),
+        ("Mia's brother does not eat fish", "Mia eats fish"),
+        ("Leo does not eat fish", "Mia eats fish"),
+        ("Does Mia eat fish?", "Mia does not eat fish"),
+        ("Mia should not eat fish", "Mia eats fish"),
+        ("Mia does not always walk home", "Mia walks home"),
+        ("Mia does not eat fish at school", "Mia eats fish"),
+        ("Mia likes tea but not milk", "Mia likes tea"),
+        ("Mia likes milk but not tea", "Mia does not like tea"),
+        ("Mia is used to cold rooms", "Mia likes cold rooms"),
+        ("Mia has a car park", "Mia has no car"),
+        ("Mia is unmarried", "Mia is not married"),
+    ],
+)
+def test_what_can_both_hold_is_no_contradiction(one, other):
+    for before, after in ((one, other), (other, one)):
+        assert not contradicts(before, after)
+        opposites = Opposites([before, after])
+        assert (opposites.add(1, before), opposites.add(2, after)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("at 19:30", "at 7.30 pm", True),
+        ("at 12:00", "at noon", True),
+        ("on 3 May", "on 2027-05-03", True),
+        ("on May 3rd", "on Monday 3 May", True),
+        ("on the 3rd of May 2027 at 9 am", "on 2027-05-03 at 09:00", True),
+        ("at 7:30", "at 7:30 pm", False),
+        ("on 3 May 2026", "on 2027-05-03", False),
+        ("on 3 May", "on 2027-05-04", False),
+    ],
+)
+def test_a_date_or_time_in_another_notation_is_no_other_value(one, other, same):
+    one, other = f"The concert is {one}", f"The concert is {other}"
+    assert contradicts(one, other, same_slot=True) == contradicts(other, one, same_slot=True) == (not same)
+
+
+def test_opposites_among_many_statements_are_found_without_comparing_all(monkeypatch):
+    compared = []
+    monkeypatch.setattr(statements, "contradicts", lambda *pair: compared.append(pair) or contradicts(*pair))
+    texts = [f"Guest {n} {'eats' if n % 2 else 'does not eat'} dish {n} on Monday" for n in range(400)]
+    texts += [f"Guest {n} does not eat dish {n}" for n in (7, 9)]
+    opposites = Opposites(texts)
+    assert [(n, found) for n, text in enumerate(texts) if (found := opposites.add(n, text))] == [(400, [7]), (401, [9])]
+    assert len(compared) < 4 * len(texts)
 
 
 # -- the rules ---------------------------------------------------------------------------------------

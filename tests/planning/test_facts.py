@@ -43,8 +43,14 @@ def test_the_same_in_other_letters_is_a_confirmation():
     assert made.add == ()
 
 
-def test_a_negation_is_another_fact():
-    assert plan_additions(known("likes tea"), found("does not like tea")).add == (Addition(0),)
+def test_a_negation_is_another_fact_that_contradicts_the_known_one_and_those_found_with_it():
+    made = plan_additions(known("likes tea"), found("does not like tea", "enjoys tea with milk"))
+    assert made.add == (Addition(0, (1,)), Addition(1, (), (0,)))
+
+
+def test_a_time_of_day_in_another_notation_is_a_confirmation():
+    made = plan_additions(known("The ferry leaves at 20:00"), found("The ferry leaves at 8 pm"))
+    assert [(c.index, c.fact) for c in made.confirm] == [(0, 1)]
 
 
 def test_what_a_person_rejected_does_not_come_back():

@@ -1,4 +1,4 @@
-"""A contradiction between facts, resolved by choosing one; each choice shows what leaves the prompt."""
+"""A contradiction between facts, resolved by choosing one of a pair; the choices show what leaves the prompt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
-from memory_inspector.wording.formatting import count, plain, short
+from memory_inspector.wording.formatting import plain, short
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk
 
 LONGEST = 60
+SHOWN_PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,6 @@ class Choice:
     """Label of the choice's button. Not escaped: the label quotes a fact."""
     goes: str
     """Sentence on the superseded facts, without a full stop. Not escaped."""
-    key: str
-    """Keyboard shortcut in Review."""
     plan: fact_changes.Plan
 
 
@@ -38,56 +37,42 @@ def others_of(desk: Desk, fact: int) -> list[Fact]:
 
 
 def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
-    """Ways to resolve the contradiction between a fact and the others."""
-    one = len(others) == 1
-    gone = f"“{short(others[0].text, LONGEST)}”" if one else f"the {count(len(others), 'other')}"
-    return (
-        Choice(
-            f"Keep this, retire {gone}",
-            f"{gone[:1].upper()}{gone[1:]} {'is' if one else 'are'} superseded",
-            "A",
-            partial(keep, fact, others),
-        ),
-        Choice(
-            "Keep the other" if one else "Keep the others",
-            f"“{short(fact.text, LONGEST)}” is superseded",
-            "O",
-            # A fact is replaced by one other: with several, the last of them stands for all.
-            partial(plans.supersede, fact, others[-1]),
-        ),
-        Choice(
-            "Keep both" if one else "Keep all",
-            "Both stay" if one else "All stay",
-            "B",
-            partial(plans.keep_both, [fact, *others]),
-        ),
-    )
+    """Ways to resolve the contradictions between a fact and the others: two for each pair, and to keep all.
 
-
-def keep(fact: Fact, others: Sequence[Fact]) -> plans.ChangeSet:
-    """Return a change set that replaces the other facts with `fact`.
-
-    Raises:
-        MessageError: one of the facts is retired, rejected or superseded already.
+    Each retires one fact at most, and names it: a fact that stands beside a false one may be true.
     """
-    return plans.together("supersede", *(plans.supersede(other, fact) for other in others))
+    one, this = len(others) == 1, f"“{short(fact.text, LONGEST)}”"
+    result = []
+    for other in others[:SHOWN_PAIRS]:
+        that = f"“{short(other.text, LONGEST)}”"
+        instead = "Keep the other" if one else f"Keep {that}, retire this"
+        result.append(
+            Choice(f"Keep this, retire {that}", f"{that} is superseded", partial(plans.supersede, other, fact))
+        )
+        result.append(Choice(instead, f"{this} is superseded", partial(plans.supersede, fact, other)))
+    both, stay = ("Keep both", "Both stay") if one else ("Keep all", "All stay")
+    return (*result, Choice(both, stay, partial(plans.keep_both, [fact, *others])))
 
 
 def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) -> None:
-    """Draw one button for each choice, with what it removes. `keys` enables shortcuts, as in Review."""
-    for place, choice in enumerate(choices(fact, others)):
+    """Draw one button for each choice, with what it removes. `keys` enables shortcuts, as in Review: A and O decide on
+    the first pair, B keeps all facts."""
+    offered = choices(fact, others)
+    shortcuts = {0: "A", 1: "O", len(offered) - 1: "B"} if keys else {}
+    for place, choice in enumerate(offered):
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(
                 plain(choice.says),
                 key=f"facts__choice_{place}",
-                type="primary" if keys and place == 0 else "secondary",
+                # No button that retires a fact is highlighted: rules may take two true facts for a contradiction.
+                type="primary" if keys and choice is offered[-1] else "secondary",
                 # The keys would collide with those of other panels, so only Review has them.
-                shortcut=choice.key if keys else None,
+                shortcut=shortcuts.get(place),
                 on_click=_choose,
                 args=(desk, choice),
             )
             # Each effect plans two prompts: worth it for the one card of Review, and not whenever a fact is opened.
-            if keys:
+            if place in shortcuts:
                 st.markdown(f":small[:gray[{plain(_effect(desk, choice))}]]", width="content")
             elif place:  # a panel is narrow, and the first button says itself what it retires
                 st.markdown(f":small[:gray[{plain(choice.goes)}]]", width="content")

@@ -39,7 +39,7 @@ def draw_review(desk: Desk) -> None:
         fact_tab.remembered(desk.place, "asked_for"),
     )
     if waiting:
-        _card(desk, waiting[0], len(waiting))
+        _card(desk, waiting[0])
     elif desk.held:
         st.markdown("All reviewed.")
     else:
@@ -65,15 +65,16 @@ def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, flo
     return None if named is None else (named, similarity(named.text, fact.text))
 
 
-def _card(desk: Desk, fact: Fact, waiting: int) -> None:
+def _card(desk: Desk, fact: Fact) -> None:
     asked = fact_tab.at(desk.place).asks
     # The question belongs to one fact: when another comes up, it starts with the buttons.
     asks = asked[0] if asked and asked[1] == fact.id else None
     with st.container(border=True, gap="small", key="facts__review"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            new = "Proposed" if fact.state == "proposed" else "Learned"
-            st.markdown(f":small[:gray[1 of {tokens(waiting)}]]", width="content")
-            st.markdown(f":small[:gray[{new} in turn {tokens(fact.turn)}]]", width="content")
+            waiting = [each.id for each in desk.review.facts] if desk.review else [fact.id]
+            place = f"{tokens(waiting.index(fact.id) + 1)} of {tokens(len(waiting))}"
+            st.markdown(f":small[:gray[{place}]]", width="content")
+            st.markdown(f":small[:gray[{when_new(fact)}]]", width="content")
         st.markdown(f"**{plain(short(fact.text, LONGEST))}**")
         flags = desk.review.flags.get(fact.id, ()) if desk.review else ()
         for flag in flags:
@@ -97,6 +98,12 @@ def _card(desk: Desk, fact: Fact, waiting: int) -> None:
         # Where facts contradict each other, each choice shows its effect already.
         if not others:
             _effect(desk, fact)
+
+
+def when_new(fact: Fact) -> str:
+    """Return since when a fact is there: `Learned in turn 3`, `Added before the first turn`."""
+    new = "Proposed" if fact.state == "proposed" else "Added" if fact.origin == "written" else "Learned"
+    return f"{new} in turn {tokens(fact.turn)}" if fact.turn else f"{new} before the first turn"
 
 
 def _nearest(other: Fact, alike: float) -> None:
