@@ -158,6 +158,28 @@ def test_a_recalled_message_names_the_value_that_replaced_its_own(change):
     assert "former" not in line(memory, "user: I live in Lisbon now.") + line(memory, "user: I like figs.")
 
 
+def test_a_mark_names_the_turn_in_which_a_value_that_came_back_was_said_again():
+    memory = memory_of("I live in Faro.", "I live in Braga.", "I like rain.", "I live in Faro.", "I live in Faro.")
+    prompt = memory.get("Where do I live?")[0].content
+    assert "The user lives in Braga <former>said otherwise in turn 4</former>" in prompt
+    assert "I live in Braga. <former>later, in turn 4: The user lives in Faro</former>" in prompt
+
+
+def test_a_sentence_of_a_summary_names_that_turn_too():
+    blocks = [FactExtractionMemoryBlock(name="Facts"), SummaryMemoryBlock(name="Summary")]
+    memory = Memory.from_defaults("s", token_limit=2_000, memory_blocks=blocks)
+    say(memory, "I live in Faro.", "I live in Braga.", "I live in Faro.")
+    prompt = memory.get("Where do I live?")[0].content
+    assert "The user lives in Braga. <former>later, in turn 3: The user lives in Faro</former>" in prompt
+
+
+def test_a_denial_marks_the_fact_that_it_denies_and_the_other_way_round():
+    memory = memory_of("I am allergic to plums.", "I am not allergic to plums.")
+    assert "is allergic to plums <former>said otherwise in turn 2</former>" in memory.get("Plums?")[0].content
+    memory = memory_of("I am not allergic to plums.", "I am allergic to plums.", session="t")
+    assert "is not allergic to plums <former>said otherwise in turn 2</former>" in memory.get("Plums?")[0].content
+
+
 def test_a_fact_that_another_contradicts_names_it_until_a_person_decides():
     memory = memory_of("I live in Porto.", "I live in Lisbon.")
     assert "otherwise in turn 2" in line(memory, f"<fact>{PORTO}")

@@ -109,15 +109,20 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
     messages = _messages(connection, reading, {*of_message, *later})
     words_of = {source: frozenset(stems(message_text(stored.message))) for source, stored in messages.items()}
 
-    def mark(value: FormerValue, after: Source | None) -> Mark:
+    def said_after(one: Source, other: Source) -> bool:
+        # Sequence numbers order the messages of one session; only times order those of several.
+        return one[1] > other[1] if one[0] == other[0] else messages[one].at > messages[other].at
+
+    def mark(value: FormerValue, beside: Source | None) -> Mark:
         now = value.now
-        turns = [
-            messages[source].turn
-            for source in (now.sources if now is not None else ())
-            if source in words_of and value.present & words_of[source] and (after is None or source > after)
-        ]
-        words = "" if now is None else now.text
-        return Mark(value.kind, None if now is None else now.ref, min(turns, default=value.turn), words)
+        present = [source for source in (now.sources if now else ()) if value.replaced_in(words_of.get(source))]
+        former = [source for source in value.of.sources if value.said_in(words_of.get(source, ()))]
+        # A value may come back: what counts is when it was first said after the former one, or else last.
+        former = [beside] if beside is not None else former
+        since = [source for source in present if all(said_after(source, other) for other in former)]
+        ordered = sorted(since, key=lambda source: (messages[source].at, source[1]))
+        turn = messages[ordered[0 if former else -1]].turn if ordered else value.turn
+        return Mark(value.kind, None if now is None else now.ref, turn, "" if now is None else now.text)
 
     # 2. Only messages whose words state the former value are marked: a fact's sources include all that confirmed it.
     return Marks(

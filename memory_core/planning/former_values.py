@@ -90,6 +90,13 @@ class FormerValue:
         """Return whether a sentence with these stems says the whole former wording and not the present value."""
         return bool(self.former) and self.whole <= frozenset(sentence) and self.present.isdisjoint(sentence)
 
+    def replaced_in(self, message: Collection[str] | None) -> bool:
+        """Return whether a message with these stems says the present value; None for one that was deleted."""
+        # A present value may only lack a word of the former one, such as a negation.
+        return message is not None and not (
+            self.present.isdisjoint(message) if self.present else self.former & frozenset(message)
+        )
+
     def said_in(self, message: Collection[str]) -> bool:
         """Return whether a message with these stems says the former value and not the present one."""
         return not self.former.isdisjoint(message) and self.present.isdisjoint(message)
