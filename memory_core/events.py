@@ -729,8 +729,9 @@ class FactDecided(Event, family="facts"):
 
 
 class FactAdded(
-    Event, family="facts", adds="facts", gives="fact", writes=True, operation="create", text="content", supports=True
-):
+    Event, family="facts", adds="facts", gives="fact", writes=True, operation="create", text="content", supports=True,
+    free_text=("slot",),
+):  # fmt: skip
     fact: FactId
     block: str
     content: str
@@ -748,6 +749,8 @@ class FactAdded(
     """Hash of the key that a program gave the fact; None without one."""
     metadata: str | None = None
     """Hash of the metadata that a program gave the fact, as JSON; None without any."""
+    slot: str | None = None
+    """Attribute that the fact gives a value to (`planning.slots`); None without one, or in an older log."""
 
 
 class FactLabelled(Event, family="facts", writes=True, operation="update"):
@@ -814,7 +817,7 @@ class FactConfirmed(Event, family="facts", supports=True):
     """Earlier time of confirmation, in seconds since 1970, that undoing a person's confirmation restored."""
 
 
-class FactChanged(Event, family="facts", writes=True, operation="update", text="after"):
+class FactChanged(Event, family="facts", writes=True, operation="update", text="after", free_text=("slot",)):
     fact: FactId
     block: str
     before: str
@@ -823,6 +826,8 @@ class FactChanged(Event, family="facts", writes=True, operation="update", text="
     tokens: int
     metadata: str | None = None
     """Hash of the metadata after the change, as JSON; None without any."""
+    slot: str | None = None
+    """Slot after the change; None: as before."""
 
 
 class FactSuperseded(Event, family="facts", becomes="superseded", writes=True, operation="delete"):

@@ -658,6 +658,13 @@ def test_of_a_contradiction_the_newer_fact_waits_until_a_person_said_which_holds
     assert desk.review().facts == ()
 
 
+def test_an_erased_fact_leaves_no_words_of_its_slot_in_the_log():
+    memory, desk = known("vantongeren.home=Vantongeren lives in Ghent")
+    assert "vantongeren" in repr(memory.events())
+    desk.erase(desk.facts())
+    assert "vantongeren" not in repr(memory.events())
+
+
 def test_an_imported_denial_waits_for_review_beside_what_it_denies():
     _memory, desk = known("Leo is a nurse", "The gala is on 3 May")
     rows = "text\nLeo isn't a nurse anymore\nThe gala is on 2027-05-03\nMia dislikes plums\nMia loves plums\n"

@@ -116,6 +116,26 @@ def test_a_turn_without_a_prompt_is_neither():
     assert list(memory.trace.presence("allergic to nuts").dropped()) == []
 
 
+def test_an_earlier_one_is_not_mixed_with_what_is_left_after_a_shared_fact_was_erased_elsewhere(tmp_path):
+    def of_ana(session_id):
+        blocks = [FactExtractionMemoryBlock(name="facts", scope="user", deliver_on="turn")]
+        services = Services(embedder=HashEmbedder(), extractor=FakeExtractor())
+        return Memory.from_defaults(
+            session_id, user_id="ana", database_uri=on_file(tmp_path), memory_blocks=blocks, services=services
+        )
+
+    first, second = of_ana("first"), of_ana("second")
+    said(first, NUTS)
+    first.flush(all=True)
+    for text in ("What may I eat?", "And drink?"):
+        said(second, text)
+    earlier = second.trace.presence("allergic to nuts")
+    assert "prompt" in [each.state for each in earlier.turns]
+    first.session.forget("allergic to nuts")
+    said(second, "And now?")
+    assert second.trace.presence("allergic to nuts", earlier=earlier) == second.trace.presence("allergic to nuts")
+
+
 def test_it_goes_on_from_an_earlier_one_and_ends_the_same():
     memory = watching(FactExtractionMemoryBlock(name="facts"), token_limit=100, token_flush_size=30)
     said(memory, NUTS)

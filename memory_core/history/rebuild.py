@@ -51,6 +51,7 @@ class RebuiltFact:
     """Session id and sequence number of each message that the fact was learned from."""
     topics: tuple[str, ...] = ()
     key: str | None = None
+    slot: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -198,6 +199,7 @@ class Past:
             origin=fact.added.origin,
             sources=tuple(sorted(fact.sources)),
             topics=fact.topics,
+            slot=fact.slot,
             key=reader.text(fact.added.key) if fact.added.key is not None else None,
             metadata=json.loads(reader.text(fact.metadata) or "{}") if fact.metadata is not None else {},
         )

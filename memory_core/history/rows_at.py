@@ -218,6 +218,7 @@ def _fact_row(fact: FactCopy, past: FactState) -> FactCopy:
             "topics": past.topics,
             "metadata": last.metadata,
             "category": past.category,
+            "slot": past.slot or fact.slot,  # older logs lack it
             "sources": tuple(sorted(seq for session, seq in past.sources if session == past.record.session_id)),
         }
     )

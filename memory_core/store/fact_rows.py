@@ -224,6 +224,7 @@ def add_fact(
             topics=new.topics,
             key=key,
             metadata=metadata,
+            slot=new.slot,
         ),
         actor=actor,
     )
@@ -304,8 +305,9 @@ def revise(
     if text != fact.text or metadata_text(metadata) != metadata_text(fact.metadata):
         before, content = w.store_text(fact.text, scope=fact.scope), w.store_text(text, scope=fact.scope)
         tokens, data = fact.tokens if tokens is None else tokens, _store_metadata(w, fact.scope, metadata)
-        changed = FactChanged(fact.id, fact.block, before=before, after=content, tokens=tokens, metadata=data)
-        values = {"content": content, "tokens": tokens, "slot": fact.slot or slot, "metadata": data}
+        slot = fact.slot or slot
+        changed = FactChanged(fact.id, fact.block, before, content, tokens, metadata=data, slot=slot)
+        values = {"content": content, "tokens": tokens, "slot": slot, "metadata": data}
         changes.append((values, changed))
     category = fact.category if category is None else category
     topics = fact.topics if topics is None else tuple(topics)

@@ -173,7 +173,9 @@ class SessionTracer:
         # Turns that have begun: the last one may still lack its prompt.
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
         asked, trace = self._through(target, history, turns, end)
-        cells, presences = _still_valid(history, earlier, end), []
+        moment = moment_at(history, turns[-1] if turns else 0, end)
+        erased = max((record.position for record in _elsewhere(self._session, moment, _ERASING)), default=0)
+        cells, presences = _still_valid(history, earlier, end, erased), []
         for turn in turns:
             # Finished turns never change, so only new ones are traced.
             if turn not in cells:
@@ -329,22 +331,27 @@ def _typed(phrase: str) -> str:
     return phrase
 
 
-def _still_valid(history: History, prior: Presence | None, end: int) -> dict[int, TurnPresence]:
-    """Return reusable turns of an earlier result: all but its last, unless something was erased since."""
-    if prior is None or prior.position > end or any(item.kind in _ERASING for item in history.after(prior.position)):
+def _still_valid(history: History, prior: Presence | None, end: int, erased: int) -> dict[int, TurnPresence]:
+    """Return reusable turns of an earlier result: all but its last, unless something was erased since.
+
+    `erased`: position of the last erasure of a shared fact in another session; 0 for none.
+    """
+    if prior is None or prior.position > end or prior.position < erased:
+        return {}
+    if any(item.kind in _ERASING for item in history.after(prior.position)):
         return {}
     # The last turn may have gone on since, so it is traced again.
     return {cell.turn: cell for cell in prior.turns[:-1]}
 
 
-def _elsewhere(session: Session, moment: Moment) -> list[EventRecord]:
-    """Return fact events of the user's other sessions in blocks that this session shares."""
+def _elsewhere(session: Session, moment: Moment, kinds: Collection[str] = _FACT_KINDS) -> list[EventRecord]:
+    """Return fact events of these kinds of the user's other sessions in blocks that this session shares."""
     names = [block.name for block in moment.blocks.values() if block.kind == "facts" and block.scope == "user"]
     if not names or session.user_id is None:
         return []
     scope = user_scope(session.user_id)
     with session.database.read() as connection:
-        records = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
+        records = [record for name in names for record in read_scope_events(connection, scope, name, [*kinds])]
     others = [record for record in records if record.session_id != session.id]
     # In order of position, as `merge` needs it.
     return sorted(others, key=lambda record: record.position)

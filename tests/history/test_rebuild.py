@@ -33,7 +33,9 @@ class SayingExtractor(NoteExtractor):
 
     def extract(self, messages, *, known):
         said = [(i, m.content) for i, m in enumerate(messages) if m.role == "user" and m.content]
-        return Extraction(tuple(ExtractedFact(f"said {text}", "plan", source=i) for i, text in said))
+        slots = [f"ana.{text.split()[1]}" if "in Lisbon" in text else None for _, text in said]
+        found = zip(said, slots, strict=True)
+        return Extraction(tuple(ExtractedFact(f"said {text}", "plan", i, slot=slot) for (i, text), slot in found))
 
     def condense(self, facts, *, pinned, target):
         loose = [index for index in range(len(facts)) if index not in pinned]
@@ -184,7 +186,7 @@ def as_it_is(memory):
     """What the tables say now, in the form of `as_rebuilt`."""
     context = memory.build_context("What about Lisbon </memory>?")
     facts = [
-        (f.id, f.block, f.text, f.category, f.state, f.pinned, f.origin, tuple(sorted(f.sources)))
+        (f.id, f.block, f.text, f.category, f.slot, f.state, f.pinned, f.origin, tuple(sorted(f.sources)))
         for block in ("facts", "about_ana")
         for f in memory.facts.read(block, states=None)
     ]
@@ -205,7 +207,9 @@ def as_rebuilt(past):
         "position": past.position,
         "queue": [(m.seq, m.role, m.pinned, m.message) for m in past.queue],
         "archived": [(m.seq, m.role, m.pinned, m.message) for m in past.archived],
-        "facts": [(f.id, f.block, f.text, f.category, f.state, f.pinned, f.origin, f.sources) for f in past.facts],
+        "facts": [
+            (f.id, f.block, f.text, f.category, f.slot, f.state, f.pinned, f.origin, f.sources) for f in past.facts
+        ],
         "context": list(past.context),
     }
 

@@ -4,6 +4,7 @@ import threading
 import zlib
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from pages_driver import button, dialog, joined, opened, press, said, with_toasts
@@ -11,6 +12,8 @@ from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
+from memory_core.events import Ref
+from memory_core.history.log import history_of_session
 from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
@@ -20,7 +23,7 @@ from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from ui.facts import fact_changes, review
+from ui.facts import fact_changes, fact_snapshot, review
 from ui.facts.fact_snapshot import Desk
 from ui.tab import services
 
@@ -678,6 +681,16 @@ def test_a_past_turn_shows_the_facts_of_then_and_nothing_to_press(demo_home):
     assert not app.text_area
     app = facts_page(turn="9")
     assert "**No facts yet.**" in words(app)
+
+
+def test_a_past_turn_names_the_sources_that_the_log_has_after_a_message_was_forgotten(demo_home):
+    memory = learned("Ana likes jazz", "Rui bakes bread", "Ana likes jazz")
+    memory.session.forget(Ref.of("message", 1))
+    history = history_of_session(memory.session)
+    view = SimpleNamespace(memory=memory, position=history.position, history=history)
+    past = {each.id: each.sources for each in fact_snapshot._facts_at(view, "Facts")}
+    assert past == {each.id: each.sources for each in memory.facts.read("Facts", states=None)}
+    assert past[1] == (("mine", 5),)
 
 
 def test_the_users_facts_of_another_session_are_there_in_the_past_too(demo_home):

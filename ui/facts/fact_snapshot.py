@@ -15,6 +15,7 @@ from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.fact_evidence import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite
+from memory_core.history.slices import block_slice, fact_slice, message_slice
 from memory_core.history.usage import UsageCount, Use, usage_of
 from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
@@ -24,28 +25,8 @@ from memory_inspector.reading.fact_decisions import Decisions, decisions_of
 from memory_inspector.reading.fact_rows import Row, Source
 from ui.tab.view import View
 
-FACT_KINDS = frozenset(
-    (
-        "fact_added",
-        "fact_labelled",
-        "fact_confirmed",
-        "fact_changed",
-        "fact_superseded",
-        "fact_retired",
-        "fact_restored",
-        "fact_pinned",
-        "fact_rejected",
-        "fact_accepted",
-        "fact_proposed",
-        "fact_erased",
-        "facts_curated",
-        "block_added",
-        "block_edited",
-        "block_removed",
-        "session_reset",
-    )
-)
-"""Kinds of events that determine the state of facts."""
+FACT_KINDS = frozenset(event.kind for event in (*fact_slice.HANDLED, *message_slice.HANDLED, *block_slice.HANDLED))
+"""Kinds of events that determine the state of facts; those of messages, as a reset removes their facts' sources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class FactState:
     """Content hash of the fact's current words."""
     metadata: str | None
     """Content hash of the fact's current metadata; None without any."""
+    slot: str | None
     tokens: int
     pinned: bool
     category: str
@@ -137,6 +138,7 @@ class Facts:
             added=event,
             content=event.content,
             metadata=event.metadata,
+            slot=event.slot,
             tokens=event.tokens,
             pinned=event.pinned,
             category=event.category,
@@ -161,6 +163,7 @@ class Facts:
             fact.state = event.becomes
         elif isinstance(event, FactChanged):
             fact.content, fact.tokens, fact.metadata = event.after, event.tokens, event.metadata
+            fact.slot = event.slot or fact.slot
         elif isinstance(event, FactPinned):
             fact.pinned = event.pinned
         elif isinstance(event, FactLabelled):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, select, update
 
-from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack, NothingLearned
+from memory_core.events import Actor, FactAdded, FactChanged, FactDecided, FactErased, FactHeldBack, NothingLearned
 from memory_core.messages import content_hash
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.impact import ERASED
@@ -16,6 +16,7 @@ from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 _OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
+_WITH_SLOT = (FactAdded.kind, FactChanged.kind)
 _ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
 """Kinds of events with an error sentence, which may quote a fact."""
 
@@ -107,12 +108,12 @@ def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
 def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: set[str]) -> None:
     """Clear texts of events that are about these facts or quote them."""
     table = event_table
-    where = scope_sessions(scope) & (table.c.block == block) & table.c.kind.in_((*_OF_FACTS, *_ERRORS))
+    where = scope_sessions(scope) & (table.c.block == block) & table.c.kind.in_((*_OF_FACTS, *_WITH_SLOT, *_ERRORS))
     for position, kind, text in w.connection.execute(select(table.c.id, table.c.kind, table.c.data).where(where)).all():
         data = json.loads(text)
         # One event may be about several facts, such as a change set.
-        about = {data.get("fact"), *(fact for fact, *_ in data.get("facts", ()))} if kind in _OF_FACTS else set()
-        words = "reason" if kind in _OF_FACTS else "error"
+        about = {data.get("fact"), *(fact for fact, *_ in data.get("facts", ()))} if kind not in _ERRORS else set()
+        words = "reason" if kind in _OF_FACTS else "slot" if kind in _WITH_SLOT else "error"
         if data.get(words) and (about & ids or any(quoted in data[words] for quoted in texts)):
             blank = json.dumps({**data, words: ERASED}, ensure_ascii=False, separators=(",", ":"))
             w.connection.execute(update(table).where(table.c.id == position).values(data=blank))
