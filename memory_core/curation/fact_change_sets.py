@@ -31,8 +31,7 @@ from memory_core.planning.curation import (
     words_for,
 )
 from memory_core.planning.fact_merging import Fact, same_words
-from memory_core.planning.slots import excludes
-from memory_core.planning.statements import Opposites, contradicts
+from memory_core.planning.statements import Contradictions
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.delivery_rows import still_there
 from memory_core.store.erasing.fact_erasing import erase_facts
@@ -90,27 +89,20 @@ def add_each(held: Iterable[Fact], added: Iterable[New], add: Callable[[New, tup
 
     `held` are the block's facts before the change; `add` returns the new fact's id. All ids are returned.
     """
-    values: dict[str, list[tuple[int, str]]] = {}
     present = [fact for fact in held if fact.state in ("active", "proposed")]
     news = [with_slot(new) for new in added]
     slots = slots_of(present, ((new.text, new.slot) for new in news))
+    contradictions = Contradictions([*(fact.text for fact in present), *(new.text for new in news)])
     for fact in present:
-        if (slot := slots[fact.id]) is not None:
-            values.setdefault(slot, []).append((fact.id, fact.text))
-    opposites = Opposites([*(fact.text for fact in present), *(new.text for new in news)])
-    for fact in present:
-        opposites.add(fact.id, fact.text)
+        contradictions.add(fact.id, fact.text, slots[fact.id])
     ids: list[int] = []
     for place, new in enumerate(news, start=1):
-        same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
-        single = excludes(new.slot, new.slot)
-        stands = new.state in ("active", "proposed")
-        conflicts = [id for id, text in same_slot_facts if contradicts(new.text, text, same_slot=single)]
-        # Facts added together may contradict each other, too; those without an id yet have negative numbers.
-        conflicts += [id if id > 0 else ids[-1 - id] for id in (opposites.add(-place, new.text) if stands else ())]
-        ids.append(add(new, tuple(dict.fromkeys((*new.instead_of, *conflicts))) if stands else ()))
-        if stands:
-            same_slot_facts.append((ids[-1], new.text))
+        if new.state not in ("active", "proposed"):
+            ids.append(add(new, ()))
+            continue
+        # Facts added together may contradict each other, too; they have negative numbers, as none has an id yet.
+        conflicts = (id if id > 0 else ids[-1 - id] for id in contradictions.add(-place, new.text, new.slot))
+        ids.append(add(new, tuple(dict.fromkeys((*new.instead_of, *conflicts)))))
     return ids
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.messages import storable
 from memory_core.planning.slots import excludes
-from memory_core.planning.statements import DUPLICATE, DUPLICATE_IN_SLOT, Opposites, contradicts
+from memory_core.planning.statements import DUPLICATE, DUPLICATE_IN_SLOT, Contradictions
 from memory_core.text import similarity, stems
 
 CONDENSED_SHARE = 0.8
@@ -162,9 +162,9 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
     held_back: list[Confirmation] = []
     repeated: list[int] = []
     held = [fact for fact in known if not fact.rejected]
-    opposites = Opposites([*(fact.text for fact in held), *(new.text for new in found)])
+    contradictions = Contradictions([*(fact.text for fact in held), *(new.text for new in found)])
     for place, fact in enumerate(held):
-        opposites.add(place, fact.text)
+        contradictions.add(place, fact.text, fact.slot)
     for index, new in enumerate(found):
         alike = [(similarity(fact.text, new.text), fact) for fact in known]
         # Only the nearest decides: a rejected fact must not hold back what an active one says better.
@@ -182,14 +182,9 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
                 rest = (other for other in add if other is not twin)
                 add = [replace(a, found_before=tuple(i for i in a.found_before if i != twin.index)) for a in rest]
             # Nothing is replaced here: both stay, marked as contradicting each other.
-            conflicts = set(opposites.add(len(held) + index, new.text))
-            others: list[KnownFact | FoundFact] = [*held, *found[:index]]
-            for place, other in enumerate(others):
-                if excludes(new.slot, other.slot) and contradicts(new.text, other.text, same_slot=True):
-                    conflicts.add(place)
-            contradicted = tuple(fact.id for place, fact in enumerate(held) if place in conflicts)
-            before = tuple(other.index for other in add if len(held) + other.index in conflicts)
-            add.append(Addition(index, contradicted, before))
+            conflicts = contradictions.add(len(held) + index, new.text, new.slot)
+            before = (other.index for other in add if len(held) + other.index in conflicts)
+            add.append(Addition(index, tuple(held[n].id for n in conflicts if n < len(held)), tuple(before)))
     return AdditionPlan(tuple(add), tuple(confirm), tuple(held_back), tuple(repeated))
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Literal
 
+from memory_core.planning.slots import excludes
 from memory_core.text import STOP_WORDS, in_one_notation, similarity, stems, words
 
 DUPLICATE = 0.85
@@ -179,28 +180,29 @@ def contradicts(one: str, other: str, *, same_slot: bool = False) -> bool:
     return bearing(one, other, same_slot=same_slot) in CONTRADICTING or bearing(other, one) in _DENYING
 
 
-class Opposites:
-    """Statements by number, in which each new one finds those that it denies or that deny it, in near-linear time."""
+class Contradictions:
+    """Statements by number, in which each new one finds those that it contradicts, in near-linear time."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Count the stems of all texts that will be added."""
         self._frequency = Counter(chain.from_iterable(_statement(in_one_notation(text)).content for text in texts))
-        self._by_rarest: defaultdict[tuple[bool, str], list[tuple[int, str]]] = defaultdict(list)
-        self._by_stem: defaultdict[tuple[bool, str], list[tuple[int, str]]] = defaultdict(list)
+        self._numbered: defaultdict[tuple[object, ...], list[tuple[int, str]]] = defaultdict(list)
 
-    def add(self, number: int, text: str) -> list[int]:
-        """Add a statement; return the numbers of its opposites among those added before, in ascending order."""
-        one = _statement(in_one_notation(text))
-        if not one.content:
-            return []
+    def add(self, number: int, text: str, slot: str | None = None) -> list[int]:
+        """Add a statement; return the numbers of those added before that it contradicts, in ascending order."""
+        one, new = _statement(in_one_notation(text)), (number, text)
         # Of two opposites the longer has all stems of the shorter, and so the rarest of them.
-        rarest = min(one.content, key=lambda stem: (self._frequency[stem], stem))
-        near = {*self._by_stem[not one.holds, rarest]}
-        near.update(chain.from_iterable(self._by_rarest[not one.holds, stem] for stem in one.content))
-        self._by_rarest[one.holds, rarest].append((number, text))
-        for stem in one.content:
-            self._by_stem[one.holds, stem].append((number, text))
-        return sorted(other for other, known in near if contradicts(text, known))
+        rarest = min(one.content, key=lambda stem: (self._frequency[stem], stem), default="")
+        near = {*self._numbered["stem", rarest, not one.holds]}
+        near.update(chain.from_iterable(self._numbered["rarest", stem, not one.holds] for stem in one.content))
+        for key in (("rarest", rarest, one.holds), *(("stem", stem, one.holds) for stem in one.content)):
+            self._numbered[key].append(new)
+        found = {other for other, known in near if contradicts(text, known)}
+        if slot is not None:
+            single = excludes(slot, slot)
+            found |= {other for other, known in self._numbered[slot,] if contradicts(text, known, same_slot=single)}
+            self._numbered[slot,].append(new)
+        return sorted(found)
 
 
 def says_more(text: str) -> bool:

@@ -24,7 +24,7 @@ from memory_core.planning.consolidation import (
     settle,
 )
 from memory_core.planning.fact_merging import FoundFact, KnownFact, same_words
-from memory_core.planning.statements import Opposites, bearing, contradicts, says_more
+from memory_core.planning.statements import Contradictions, bearing, contradicts, says_more
 
 # -- what one statement says of another ------------------------------------------------------------
 
@@ -147,8 +147,8 @@ def test_seen_from_the_other_side_a_bearing_turns_round(how, other_how, what, ot
 def test_a_denial_and_an_opposite_contradict_in_either_order(one, other):
     for before, after in ((one, other), (other, one)):
         assert contradicts(before, after)
-        opposites = Opposites([before, after])
-        assert (opposites.add(1, before), opposites.add(2, after)) == ([], [1])
+        contradictions = Contradictions([before, after])
+        assert (contradictions.add(1, before), contradictions.add(2, after)) == ([], [1])
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_a_denial_and_an_opposite_contradict_in_either_order(one, other):
 def test_what_can_both_hold_is_no_contradiction(one, other):
     for before, after in ((one, other), (other, one)):
         assert not contradicts(before, after)
-        opposites = Opposites([before, after])
-        assert (opposites.add(1, before), opposites.add(2, after)) == ([], [])
+        contradictions = Contradictions([before, after])
+        assert (contradictions.add(1, before), contradictions.add(2, after)) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,11 @@ def test_opposites_among_many_statements_are_found_without_comparing_all(monkeyp
     monkeypatch.setattr(statements, "contradicts", lambda *pair: compared.append(pair) or contradicts(*pair))
     texts = [f"Guest {n} {'eats' if n % 2 else 'does not eat'} dish {n} on Monday" for n in range(400)]
     texts += [f"Guest {n} does not eat dish {n}" for n in (7, 9)]
-    opposites = Opposites(texts)
-    assert [(n, found) for n, text in enumerate(texts) if (found := opposites.add(n, text))] == [(400, [7]), (401, [9])]
+    contradictions = Contradictions(texts)
+    assert [(n, found) for n, text in enumerate(texts) if (found := contradictions.add(n, text))] == [
+        (400, [7]),
+        (401, [9]),
+    ]
     assert len(compared) < 4 * len(texts)
 
 
