@@ -665,6 +665,46 @@ def test_an_erased_fact_leaves_no_words_of_its_slot_in_the_log():
     assert "vantongeren" not in repr(memory.events())
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Mia likes rock music", "Mia enjoys rock music"),
+        ("Mia is allergic to plums", "Mia has a plum allergy"),
+        ("mia.home=Mia lives in Ghent", "mia.home=Mia's home town is Ghent"),
+        ("Mia eats fish", "Mia eats fish on Fridays"),
+    ],
+)
+@pytest.mark.parametrize("how", ["rejected", "retired as wrong"])
+def test_what_a_person_put_away_as_untrue_waits_when_it_is_said_in_other_words(before, after, how):
+    memory, desk = known(before)
+    (gone,) = desk.facts()
+    put_away = memory.facts.reject if how == "rejected" else memory.facts.retire
+    put_away(gone, reason="wrong")
+    learn(memory, f"fact: {after}", "fact: Leo eats fish")
+    new = fact(desk, after.rpartition("=")[2])
+    assert new.state == "proposed"
+    assert f'Says what was {how}: "{gone.text}".' in [flag.sentence for flag in desk.review().flags[new.id]]
+    assert fact(desk, "Leo eats fish").state == "active"
+    desk.apply(wish.accept([new]))
+    learn(memory, f"fact: {after}")
+    assert fact(desk, new.text).state == "active"
+
+
+def test_what_was_retired_for_another_reason_is_learned_again_unasked():
+    memory, desk = known("Mia likes rock music")
+    memory.facts.retire(*desk.facts(), reason="not needed")
+    learn(memory, "fact: Mia enjoys rock music")
+    assert fact(desk, "Mia enjoys rock music").state == "active"
+
+
+def test_rejecting_is_one_call_with_its_undo():
+    memory, desk = known("Mia likes rock music")
+    memory.facts.reject(*desk.facts(), reason="made up")
+    assert [each.state for each in desk.facts()] == ["rejected"]
+    memory.facts.undo()
+    assert [each.state for each in desk.facts()] == ["active"]
+
+
 def test_an_imported_denial_waits_for_review_beside_what_it_denies():
     _memory, desk = known("Leo is a nurse", "The gala is on 3 May")
     rows = "text\nLeo isn't a nurse anymore\nThe gala is on 2027-05-03\nMia dislikes plums\nMia loves plums\n"

@@ -70,14 +70,15 @@ from memory_core.planning.former_values import Mark, Statement
 from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.planning.slots import excludes, single_slot
+from memory_core.planning.statements import DUPLICATE, repeats
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
 from memory_core.store.database import Database
-from memory_core.store.fact_rows import read_facts, read_protected, read_wordings, scope_revision
+from memory_core.store.fact_rows import read_facts, read_protected, read_unwanted, read_wordings, scope_revision
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import user_scope
-from memory_core.text import stems
+from memory_core.text import similarity, stems
 
 BY_RULES = "offline rules"
 """Name of the decider if the rules decided because a model's decision could not be used."""
@@ -349,6 +350,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 limit=1,
                 newest_first=True,
             )
+            unwanted = read_unwanted(connection, scope, self.name)
             remembered = self._remembered(connection, batch, heard)
             heard = with_times(connection, batch.session_id, heard)
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
@@ -357,7 +359,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         everything, reasons, calls = _extract(extractor, heard, known=silent, ids=ids)
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         requests = _requests([message.message for message in heard])
-        facts = with_doubts(facts, [message.message for message in heard])
+        facts = with_doubts(facts, [message.message for message in heard], unwanted, compared_with)
         # 4. Decide on each found fact, and give every message without effect its reason.
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
@@ -582,16 +584,30 @@ def _to_known_facts(
     return [KnownFact(f.id, f.text, slots[f.id], f.pinned or f.id in protected, f.state == "rejected") for f in known]
 
 
-def with_doubts(facts: Iterable[ExtractedFact], read: Sequence[ChatMessage]) -> list[ExtractedFact]:
+def with_doubts(
+    facts: Iterable[ExtractedFact],
+    read: Sequence[ChatMessage],
+    unwanted: Sequence[Fact] = (),
+    known: Sequence[Fact] = (),
+) -> list[ExtractedFact]:
     """Return the facts; those that others may have said, or that a message asks to forget, are marked as doubtful.
 
-    A doubtful fact waits for a person. Anybody may have written a tool result or a text that a user pastes: a page that
+    So are those that say again what a person rejected or retired as wrong (`unwanted`), unless a known fact says it. A
+    doubtful fact waits for a person. Anybody may have written a tool result or a text that a user pastes: a page that
     says "remember that ..." must not teach the agent anything by itself.
     """
     requests = _requests(read)
+    active = [fact.text for fact in known if fact.state == "active"]
+
+    def comes_back(fact: ExtractedFact) -> bool:
+        again = any(repeats(fact.text, gone.text, same_slot=excludes(fact.slot, gone.slot)) for gone in unwanted)
+        return again and not any(similarity(fact.text, text) >= DUPLICATE for text in active)
+
     return [
         replace(fact, doubtful=True)
-        if _is_forgotten(fact, requests) or said_by_others(without_dates(fact.text), fact.source, read)
+        if _is_forgotten(fact, requests)
+        or said_by_others(without_dates(fact.text), fact.source, read)
+        or comes_back(fact)
         else fact
         for fact in facts
     ]

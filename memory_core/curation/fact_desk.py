@@ -43,7 +43,7 @@ from memory_core.planning.curation import (
 )
 from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
 from memory_core.services import Services
-from memory_core.store.fact_rows import read_by_ids, read_facts, read_protected, read_scope_events
+from memory_core.store.fact_rows import read_by_ids, read_facts, read_protected, read_scope_events, read_unwanted
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing, read_existing, read_texts
@@ -239,7 +239,10 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         extractor = block.extractor(services or self._session.services)
         message = timed(ChatMessage(role=MessageRole.USER, content=text), self._session.clock())
         everything = extractor.extract([message], known=block.not_to_repeat(compared, extractor)).facts
-        facts = with_doubts([block.labelled(dated(fact, [message])) for fact in everything], [message])
+        with self._session.database.read() as connection:
+            unwanted = read_unwanted(connection, self.scope, self.block)
+        dated_facts = [block.labelled(dated(fact, [message])) for fact in everything]
+        facts = with_doubts(dated_facts, [message], unwanted, compared)
         services = services or self._session.services
         finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in compared}
@@ -322,8 +325,15 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             reworded = {r.event.before for r in records if rewords_fact(r.event)}
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
+            unwanted = read_unwanted(connection, self.scope, self.block)
         conflicts = contradictions.open_contradictions(records, facts, log.changes(), texts.get)
-        flags = find_flags(facts, conflicts=conflicts, messages=self._source_texts(facts), looked_at=log.looked_at())
+        flags = find_flags(
+            facts,
+            conflicts=conflicts,
+            messages=self._source_texts(facts),
+            looked_at=log.looked_at(),
+            unwanted=unwanted,
+        )
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
 

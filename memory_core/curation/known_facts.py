@@ -181,6 +181,10 @@ class SessionFacts:
         """Retire facts: they are in no further prompt, and can be restored."""
         return self._change(facts, lambda facts: curation.retire(facts, reason), **options)
 
+    def reject(self, *facts: Fact | int, reason: str = "", **options: Unpack[Options]) -> Change:
+        """Reject facts: near copies of them are not learned again, and other words for them wait for review."""
+        return self._change(facts, lambda facts: curation.reject(facts, reason), **options)
+
     def restore(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:
         """Make retired or superseded facts active again."""
         return self._change(facts, curation.restore, **options)

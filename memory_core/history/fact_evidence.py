@@ -20,13 +20,16 @@ from memory_core.models.offline.relative_dates import relative_words, without_da
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.pasted import own_words
 from memory_core.planning.phrase_matching import word_matches
+from memory_core.planning.slots import excludes
+from memory_core.planning.statements import REPEATED, repeats
 from memory_core.text import agreement_key, in_one_notation, similarity, stems, words
 
 FlagKind = Literal[
-    "near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "from_tool", "pasted", "doubtful"
-]
+    "near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "from_tool", "pasted",
+    "doubtful", "rejected",
+]  # fmt: skip
 
-NEAR_DUPLICATE = 0.65
+NEAR_DUPLICATE = REPEATED
 """Similarity from which two facts are shown as near duplicates. Among 1,137 facts of five LoCoMo conversations and 270
 of MemoryBank, nearly all pairs above it said the same, and few below it did."""
 
@@ -78,12 +81,14 @@ def find_flags(
     conflicts: Mapping[int, Iterable[int]],
     messages: Mapping[Place, Said],
     looked_at: Collection[int] = (),
+    unwanted: Sequence[Fact] = (),
 ) -> dict[int, tuple[Flag, ...]]:
     """Return flags by fact id, for active and proposed facts; facts without flags are omitted.
 
     `conflicts` are the open contradictions (`history.contradictions`), by the newer fact. Sources missing from
     `messages` were erased and prove nothing. A fact that a person has reviewed (`looked_at`) is not flagged as doubtful
-    again. A pair is not flagged as near duplicates if its newer fact was reviewed, or one of its facts has a key.
+    again. `unwanted` are facts that a person rejected or retired as wrong. A pair is not flagged as near duplicates if
+    its newer fact was reviewed, or one of its facts has a key.
     """
     by_id = {fact.id: fact for fact in facts}
     flags: dict[int, list[Flag]] = {}
@@ -110,6 +115,10 @@ def find_flags(
         if fact.id not in looked_at and fact.origin != "written":
             if fact.state == "proposed" and (open_question := doubt(fact.text)) is not None:
                 flags.setdefault(fact.id, []).append(Flag("doubtful", open_question))
+            for gone in unwanted if fact.state == "proposed" else ():
+                if repeats(fact.text, gone.text, same_slot=excludes(fact.slot, gone.slot)):
+                    how = "rejected" if gone.state == "rejected" else "retired as wrong"
+                    flags.setdefault(fact.id, []).append(Flag("rejected", f'Says what was {how}: "{gone.text}".'))
             flags.setdefault(fact.id, []).extend(_source_flags(fact, facts, messages))
     return {id: tuple(found_flags) for id, found_flags in sorted(flags.items()) if found_flags}
 

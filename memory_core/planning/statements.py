@@ -21,6 +21,9 @@ DUPLICATE = 0.85
 DUPLICATE_IN_SLOT = 0.8
 """Like `DUPLICATE`, for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""
 
+REPEATED = 0.65
+"""Similarity from which nearly all pairs of statements say the same; see `history.fact_evidence.NEAR_DUPLICATE`."""
+
 Bearing = Literal[
     "same", "more", "less", "ended", "negation", "partly", "opposite", "same_slot", "other_number", "preference",
     "apart",
@@ -178,6 +181,24 @@ def contradicts(one: str, other: str, *, same_slot: bool = False) -> bool:
     (True, False)
     """
     return bearing(one, other, same_slot=same_slot) in CONTRADICTING or bearing(other, one) in _DENYING
+
+
+def repeats(one: str, other: str, *, same_slot: bool = False) -> bool:
+    """Return whether two statements say the same, or one of them says more, in whatever words.
+
+    >>> repeats("The user has a nut allergy", "The user is allergic to nuts")
+    True
+    """
+    a, b = (_statement(in_one_notation(text)) for text in (one, other))
+    if (a.holds, a.modals) != (b.holds, b.modals):
+        return False
+    # Beginnings of words: "allergic" and "allergy" have different stems.
+    less, more = sorted(({stem[:5] for stem in each.content} for each in (a, b)), key=len)
+    if (len(less) > 2 or less == more) and less <= more:
+        return True
+    if same_slot and (a.last in b.content or b.last in a.content):
+        return True
+    return bearing(one, other) in ("same", "more", "less") or similarity(one, other) >= REPEATED
 
 
 class Contradictions:

@@ -152,6 +152,14 @@ def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
     return ids | set(connection.execute(facts.where(_f.pinned.is_(True))).scalars())
 
 
+def read_unwanted(connection: Connection, scope: str, block: str) -> list[Fact]:
+    """Return the facts of a block that a person rejected, or retired as wrong, oldest first."""
+    revision = fact_revision_table.c
+    wrong = select(revision.fact_id).where(revision.state == "retired", func.lower(revision.reason) == "wrong")
+    query = _OF_BLOCK.where((_f.state == "rejected") | ((_f.state == "retired") & _f.id.in_(wrong)))
+    return _facts(connection, connection.execute(query, {"scope": scope, "block": block}).all())
+
+
 def read_former_confirmation(connection: Connection, scope: str, block: str, fact_id: int) -> float | None:
     """Return the time of the confirmation before a person's last one (seconds since 1970); None if there is none."""
     for record in read_scope_events(connection, scope, block, ("fact_confirmed",)):

@@ -56,6 +56,7 @@ FLAGS = {
     "from_tool": "From a tool",
     "pasted": "Pasted",
     "doubtful": "Doubtful",
+    "rejected": "Rejected before",
 }
 """Labels of flags in the state column."""
 
