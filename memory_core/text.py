@@ -164,20 +164,21 @@ def in_one_notation(text: str) -> str:
     """
 
     def date(match: re.Match[str]) -> str:
-        day, name = match["before"] or match["after"] or match["iso_day"], match["first"] or match["second"]
-        number = int(match["iso_month"] or 0) or next(n for n, m in enumerate(_MONTHS, 1) if m[:3] == name[:3].title())
-        year = match["iso"] or match["year"]
-        return " ".join([str(int(day)), _MONTHS[number - 1], *([year] if year else [])]) if number < 13 else match[0]
+        day, name, year = match["before"] or match["after"], match["first"] or match["second"], match["year"]
+        if match["iso"]:
+            day, name, year = match["iso_day"], dict(enumerate(_MONTHS, 1)).get(int(match["iso_month"])), match["iso"]
+        month = next((month for month in _MONTHS if name and month[:3] == name[:3].title()), None)
+        return f"{int(day)} {month}" + (f" {year}" if year else "") if month else match[0]
 
     def time(match: re.Match[str]) -> str:
-        hour = int(match["hour"] or match["clock"] or 0)
         if match["named"]:
-            hour = 12 if match["named"].lower() == "noon" else 0
-        elif match["half"]:  # 12 am is midnight, and 12 pm noon
-            hour = hour % 12 + (12 if match["half"].lower() == "p" else 0) if hour < 13 else hour
+            return "12:00" if match["named"].lower() == "noon" else "0:00"
+        hour = int(match["hour"] or match["clock"])
+        if match["half"] and hour < 13:  # 12 am is midnight, and 12 pm noon
+            hour = hour % 12 + 12 * (match["half"].lower() == "p")
         return f"{hour}:{match['minute'] or match['past'] or match['french'] or '00'}"
 
-    return _TIMED.sub(time, _DATED.sub(date, text)) if any(map(str.isdigit, text)) or "n" in text else text
+    return _TIMED.sub(time, _DATED.sub(date, text))
 
 
 def similarity(a: str, b: str) -> float:

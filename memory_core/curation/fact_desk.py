@@ -327,13 +327,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
             unwanted = read_unwanted(connection, self.scope, self.block)
         conflicts = contradictions.open_contradictions(records, facts, log.changes(), texts.get)
-        flags = find_flags(
-            facts,
-            conflicts=conflicts,
-            messages=self._source_texts(facts),
-            looked_at=log.looked_at(),
-            unwanted=unwanted,
-        )
+        messages, reviewed = self._source_texts(facts), log.looked_at()
+        flags = find_flags(facts, conflicts=conflicts, messages=messages, looked_at=reviewed, unwanted=unwanted)
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
 

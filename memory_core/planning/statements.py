@@ -63,7 +63,7 @@ _OPPOSING = re.compile(r"\A(?:un(?!der|til|ion|ique|it|less|like\b)|dis|non)(?=\
 """Prefix that makes a word its opposite: unhappy, dislikes."""
 _UNBEARABLE = re.compile(r"\b(?:can't|cannot|can not|couldn't|could not) (?:stand|bear|abide)\b", re.IGNORECASE)
 _NOT_ONLY = re.compile(r"(?:\bnot|n't) (?:only|just|merely)\b", re.IGNORECASE)
-_ANY_MORE = re.compile(r"\bno longer\b|\b(?:any ?more|any longer)\b", re.IGNORECASE)
+_ANY_MORE = re.compile(r"\b(?:no|any) ?(?:more|longer)\b", re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:not|never|cannot|without|neither|no)\b|n't\b", re.IGNORECASE)
 _ENDED = re.compile(
     r"(?<!\bam )(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bget )(?<!\bgets )(?<!\bgot )\bused to\b"
@@ -72,9 +72,10 @@ _ENDED = re.compile(
 )
 """Words that deny by themselves, but for a second denial: "never stopped smoking"."""
 _TURNING = _listed(
-    "no longer not never any anymore used stopped quit gave given up formerly previously cannot without neither nor"
+    "no longer not never any anymore used stopped quit gave given up formerly previously cannot without neither nor "
+    "now currently still actually really absolutely truly"
 )
-"""Words that negate a statement and are not part of its subject matter."""
+"""Words that negate or stress a statement and are not part of its subject matter."""
 _MODAL = _listed("should would could shall if whether maybe")
 """Words that make a statement a wish, a duty or a question, which is not compared with a plain statement."""
 _CONTRAST = re.compile(r"(?:,|;)? (?:but|and now|and not|instead|rather than)\b|; ", re.IGNORECASE)
@@ -315,11 +316,8 @@ def _aligned(one: str, other: str) -> tuple[str, str]:
     """Write dates and times of two texts alike; a year that only one of them gives to a day is left out."""
     texts = in_one_notation(one), in_one_notation(other)
     without_year = {day for text in texts for day, year in _YEAR.findall(text) if not year}
-
-    def aligned(match: re.Match[str]) -> str:
-        return match[1] if match[1] in without_year else match[0]
-
-    return _YEAR.sub(aligned, texts[0]), _YEAR.sub(aligned, texts[1])
+    one, other = (_YEAR.sub(lambda date: date[1] if date[1] in without_year else date[0], text) for text in texts)
+    return one, other
 
 
 @lru_cache(maxsize=16_384)
