@@ -74,7 +74,7 @@ def _card(desk: Desk, fact: Fact) -> None:
             waiting = [each.id for each in desk.review.facts] if desk.review else [fact.id]
             place = f"{tokens(waiting.index(fact.id) + 1)} of {tokens(len(waiting))}"
             st.markdown(f":small[:gray[{place}]]", width="content")
-            st.markdown(f":small[:gray[{when_new(fact)}]]", width="content")
+            st.markdown(f":small[:gray[{plain(when_new(fact))}]]", width="content")
         st.markdown(f"**{plain(short(fact.text, LONGEST))}**")
         flags = desk.review.flags.get(fact.id, ()) if desk.review else ()
         for flag in flags:
