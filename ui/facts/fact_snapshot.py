@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_core import Memory, list_sessions
 from memory_core.curation.fact_desk import Curation, Review, SourceMessage
-from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
+from memory_core.events import KINDS, EventRecord, FactAdded, FactChanged, MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.fact_evidence import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
@@ -25,7 +25,8 @@ from memory_inspector.reading.fact_decisions import Decisions, decisions_of
 from memory_inspector.reading.fact_rows import Row, Source
 from ui.tab.view import View
 
-FACT_KINDS = frozenset(event.kind for event in (*fact_slice.HANDLED, *message_slice.HANDLED, *block_slice.HANDLED))
+_HANDLED = fact_slice.HANDLED | message_slice.HANDLED | block_slice.HANDLED
+FACT_KINDS = frozenset(kind for kind, event in KINDS.items() if event in _HANDLED)
 """Kinds of events that determine the state of facts; those of messages, as a reset removes their facts' sources."""
 
 
