@@ -1,5 +1,6 @@
 """How found messages stand in a prompt: lines under their day, which no text and no name can forge."""
 
+import itertools
 import re
 
 import pytest
@@ -110,7 +111,7 @@ def test_messages_stand_in_the_order_in_which_they_were_said_under_one_date_line
     lines = section(told(remembering(), *talk(6)))
     dates = [line for line in lines if DATE.fullmatch(line)]
     assert dates == [f"{day} May 2023" for day in range(1, 7)]
-    spoken = [line.split("I spoke")[0] for line in lines if line not in dates]
+    spoken = [line.split("I spoke")[0] for line in lines if line and line not in dates]
     assert spoken == [
         f"{'assistant' if number % 2 else 'Ana'}: Day {day}, note {number}: "
         for day in range(1, 7)
@@ -228,7 +229,7 @@ def test_the_section_ends_once_whatever_was_said(layout):
 
 def test_the_layout_of_messages_gives_elements_best_first_and_no_days():
     memory = told(remembering(layout="messages", episode_weight=0, neighbour_weight=0), *talk(3))
-    lines = section(memory, "kites")
+    lines = [line for line in section(memory, "kites") if line]
     assert all(re.fullmatch(r"<message role='(user|assistant)'>Day .*</message>", line) for line in lines)
     assert "kites" in lines[0]
     built = memory.events(kinds=("context_built",))[-1].event
@@ -241,6 +242,31 @@ def test_the_layout_can_be_changed_in_mid_session():
     assert section(memory) == ["<message role='user'>I sold my boat.</message>"]
     memory.blocks.configure("turns", layout="lines")
     assert section(memory) == ["8 May 2023", "Ana: I sold my boat."]
+
+
+@pytest.mark.parametrize("layout", ["lines", "messages"])
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_a_question_is_not_followed_by_the_answer_to_another_one_without_a_blank_line(layout, scope):
+    turns = [(f"Is pond {n} frozen?", f"Pond {n} is {thing}.") for n, thing in enumerate(THINGS)]
+    talk = [said(text, role=role) for turn in turns for text, role in zip(turn, ("user", "assistant"), strict=True)]
+    block = VectorMemoryBlock(name="turns", layout=layout, scope=scope, similarity_top_k=9)
+    settings = {"token_limit": 400, "chat_history_token_ratio": 0.02, "token_flush_size": 1, "accounting": "billed"}
+    memory = Memory.from_defaults("s", "ana", memory_blocks=[block], services=services(), **settings)
+    told(memory, *talk)
+    if scope == "user":
+        block = VectorMemoryBlock(name="turns", layout=layout, scope=scope, similarity_top_k=9)
+        database = memory.session.database
+        memory = Memory.from_defaults(
+            "t", "ana", database=database, memory_blocks=[block], services=services(), **settings
+        )
+    context = memory.build_context("Is a pond frozen, and which one has kites or maps?")
+    text = "\n".join(str(message.content) for message in context.messages)
+    number = re.compile(r"(Is p|P)ond (\d)")
+    for one, other in itertools.pairwise(text.partition("</turns>")[0].splitlines()):
+        if (asked := number.search(one)) and (answered := number.search(other)):
+            assert asked[2] == answered[2], (one, other)
+    assert "\n\n" in text
+    assert context.plan.total >= context.billed_tokens - context.overhead_tokens
 
 
 # -- past contexts --------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ second argument of its put hook, and uses it to make these effects idempotent.
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -59,6 +59,12 @@ CALL_TOKENS = 8_000
 """Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
 
 
+Place = tuple[str, int, int]
+"""Place of a message: its session (empty for the one the prompt is for), its turn and its sequence number."""
+
+Span = tuple[Place, Place]
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A piece of a block's content that is cut as a whole or not at all."""
@@ -76,20 +82,40 @@ class Item:
     """True for a line above other items, cut with the last of them (see `planning.context_plan.Piece`)."""
     billed: int | None = None
     """Tokens of `parts` with the break after them, if already counted."""
+    span: Span | None = None
+    """First and last message of recalled conversation, before and after which a turn may end in the prompt."""
+
+
+def spaced_parts(items: Iterable[Item]) -> tuple[Part, ...]:
+    """Return the parts of items in order, with a blank line where recalled conversation goes on in another turn.
+
+    Without it, a question would seem to be answered by the next line, which may answer another one.
+    """
+    parts: list[Part] = []
+    before: Span | None = None
+    for item in items:
+        if before is not None and item.span is not None:
+            (*turn, last), (*other, first) = before[1], item.span[0]
+            # Best first, messages of one turn may stand in reverse: then they are no exchange either.
+            parts += [TextPart(text="")] if turn != other or first < last else []
+        parts += item.parts
+        before = item.span
+    return tuple(parts)
 
 
 def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
     """Return the size of an item in tokens.
 
     The accounting decides what counts: words and non-text parts (`content`), parts (`reference`), or parts with the
-    line break after each (`billed`).
+    line break after each (`billed`), and with a blank line where a turn may end.
     """
     if item.messages:
         return sum(counter.message(message).by(accounting) for message in item.messages)
     if accounting == "billed":
         if item.billed is not None:
             return item.billed
-        return sum(counter.text(p.text + "\n") if isinstance(p, TextPart) else counter.part(p) for p in item.parts)
+        end = "\n" if item.span is None else "\n\n"
+        return sum(counter.text(p.text + end) if isinstance(p, TextPart) else counter.part(p) for p in item.parts)
     if accounting == "reference":
         return sum(counter.part(part) for part in item.parts)
     other = sum(counter.part(part) for part in item.parts if not isinstance(part, TextPart))
@@ -611,7 +637,10 @@ def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
     data = json.loads(stored)
     if "unit" in data:
         heard, marks = [ChatMessage.from_json(text) for text in data["unit"]], data.get("marks", ())
-        return Item(ref=ref, words=unit_words(heard, marks), parts=unit_parts(heard, safe, data["layout"], marks))
+        # Texts of earlier versions do not say which messages they hold, and were laid out without blank lines.
+        span: Any = tuple((data["session"], *place) for place in data["span"]) if "span" in data else None
+        parts = unit_parts(heard, safe, data["layout"], marks)
+        return Item(ref=ref, words=unit_words(heard, marks), parts=parts, span=span)
     if "messages" in data:
         messages = tuple(ChatMessage.from_json(text) for text in data["messages"])
         return Item(ref=ref, words="\n".join(message_text(message) for message in messages), messages=messages)

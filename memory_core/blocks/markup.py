@@ -10,6 +10,9 @@ from memory_core.planning.speech import date_line, parse_message
 Layout = Literal["lines", "messages"]
 """Layout of stored units in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""
 
+SPACED = ", spaced"
+"""End of the recorded name of a layout with a blank line between turns; earlier versions had none."""
+
 UNDATED = "no date"
 """Date line of units without a time, if other units have one."""
 

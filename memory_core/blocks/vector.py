@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, PendingWrite, ReadContext
 from memory_core.blocks.former_marks import FormerMarks, Marks
-from memory_core.blocks.markup import Layout
+from memory_core.blocks.markup import SPACED, Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
 from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
 from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, check, postprocess
@@ -295,8 +295,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             postprocessors=tuple(self.postprocessed_by if self.node_postprocessors else ()),
             elsewhere=tuple((content_hash(text), round(scores[number], 4)) for number, text in texts.items()),
         )
-        # A prompt recorded without a layout is read as `messages`, the only one of former versions.
-        layout = None if self.layout == "messages" else self.layout
         # Marks of other sessions' units are in their texts, which are kept.
         marks = recall.laid_out.marks(n for n in recall.plan.granted if not recall.elsewhere(n))
         return Content(
@@ -304,7 +302,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             cut_order,
             events=(retrieved,),
             keep=(recall.question, *texts.values()),
-            layout=layout,
+            layout=f"{self.layout}{SPACED}",
             marks=tuple(mark.as_stored(Ref.of("message", seq)) for seq, mark in marks),
         )
 

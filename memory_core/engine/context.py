@@ -18,6 +18,7 @@ from memory_core.blocks.base import (
     content_out_of_quarantine,
     frame_tokens,
     item_tokens,
+    spaced_parts,
 )
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.config import MemoryConfig
@@ -465,7 +466,7 @@ def _laid_out(
     sections, in_front = [], []
     for part in plan.granted:
         items = [layout.items[piece.ref] for piece in part.pieces]
-        if parts := tuple(p for item in items for p in item.parts):
+        if parts := spaced_parts(items):
             sections.append(Section(part.name, parts))
         # Whole messages that a block returned go before the queue, not into the memory section.
         for message in (message for item in items for message in item.messages):

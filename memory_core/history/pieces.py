@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_core.blocks.base import Item, stored_item
+from memory_core.blocks.base import Item, Span, spaced_parts, stored_item
 from memory_core.blocks.markup import (
+    SPACED,
     day_parts,
     fact_parts,
     line_parts,
@@ -246,9 +247,17 @@ class PieceReader:
             return None
         if ref.kind == "day":
             return Item(ref, "", day_parts(heard, self._safe), tokens=0)
-        parts_of, marks = line_parts if part.get("layout") == "lines" else turn_parts, self._marks(unit, heard, part)
+        layout, marks = str(part.get("layout")), self._marks(unit, heard, part)
+        parts_of = line_parts if layout.startswith("lines") else turn_parts
         tokens = None if any(marks) else unit.tokens
-        return Item(ref, unit_words(heard, marks), parts_of(heard, self._safe, marks), tokens=tokens)
+        span = self._span(unit) if layout.endswith(SPACED) else None
+        return Item(ref, unit_words(heard, marks), parts_of(heard, self._safe, marks), tokens=tokens, span=span)
+
+    def _span(self, unit: StoredUnit) -> Span:
+        """Return the first and the last message of a unit that still has its words."""
+        seqs = [seq for seq in expand(unit.seqs) if self.message(seq) is not None] or expand(unit.seqs)
+        first, last = (("", self.pieces.turn_of(seq) or 0, seq) for seq in (seqs[0], seqs[-1]))
+        return first, last
 
     def _marks(self, unit: StoredUnit, heard: Sequence[ChatMessage], part: Mapping[str, Any]) -> list[str]:
         """Return the text of the mark at each of these messages of a unit; empty for a message without one."""
@@ -304,7 +313,7 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     # 1. Blocks in the order of the event, which is that of the prompt; messages of custom blocks go in front of it.
     for part in event.parts:
         items = [item for ref in spread(part["refs"]) if (item := reader.item(ref, part)) is not None]
-        if parts := tuple(piece for item in items for piece in item.parts):
+        if parts := spaced_parts(items):
             sections.append(Section(part["name"], parts))
         in_front += [message for item in items for message in item.messages]
     # 2. Pinned messages and the queue together. Other programs' prompts were not escaped.

@@ -1,6 +1,7 @@
 """Pack stored units into a prompt: choose which fit, and lay them out.
 
 The layout `lines` has conversation order, with a date line for each episode; the layout `messages` is best first.
+In both, a blank line stands where the next unit is of another turn.
 """
 
 import json
@@ -148,7 +149,7 @@ class PackedUnits:
             rendered[number], text = stored_item
             if text:
                 self._borrowed_texts[number] = text
-        for number, unit in self._messages(missing).items() if missing else ():
+        for number, unit in self.messages(missing).items() if missing else ():
             if self.elsewhere(number):
                 rendered[number], text = self._of_other(unit)
                 self._borrowed_texts[number] = text
@@ -159,7 +160,9 @@ class PackedUnits:
             # The stored size is that of the messages alone.
             tokens = None if any(marks) else self._stored.nodes[number].tokens
             parts = parts_of(messages, self._reading.safe, marks)
-            item = Item(Ref.of("unit", number), unit_words(messages, marks), parts, tokens=tokens)
+            first, last = (("", message.turn, message.seq) for message in (unit[0], unit[-1]))
+            words = unit_words(messages, marks)
+            item = Item(Ref.of("unit", number), words, parts, tokens=tokens, span=(first, last))
             rendered[number] = self._counted(item)
             self._stored.rendered.keep(self._key(number), rendered[number])
         return rendered
@@ -181,7 +184,8 @@ class PackedUnits:
         """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
         its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
-        origin: dict[str, object] = {"session": first.session_id, "turn": first.turn}
+        span = [(message.turn, message.seq) for message in (first, unit[-1])]
+        origin: dict[str, object] = {"session": first.session_id, "turn": first.turn, "span": span}
         # Without the words of a fact or relation: this text is kept even after they are erased.
         wordless = {source: replace(mark, words="") for source, mark in self.marked.items()}
         if any(marks := mark_texts(unit, wordless)):
@@ -190,7 +194,7 @@ class PackedUnits:
         item = stored_item(Ref.of("content", content_hash(stored)), stored, self._reading.safe)
         return self._counted(item), stored
 
-    def _messages(self, numbers: Sequence[int]) -> dict[int, list[StoredMessage]]:
+    def messages(self, numbers: Sequence[int]) -> dict[int, list[StoredMessage]]:
         reading, nodes = self._reading, [self._stored.nodes[number] for number in numbers]
         with reading.database.read() as connection:
             return messages_of(connection, reading.session_id, reading.services.messages, nodes)
