@@ -131,6 +131,40 @@ def test_what_is_still_in_the_queue_is_held_back():
     assert search.asked == 0
 
 
+@pytest.mark.parametrize("written", ["Where is the spare key?", "  where is THE\nspare key? "])
+def test_a_question_asked_before_takes_no_place_and_its_answer_does(written):
+    memory = made(0, limit=400, unit="message", similarity_top_k=2)
+    talk = [("Where is the spare key?", "Under a pot."), *((f"Is thing {n} a boat?", "No idea.") for n in range(30))]
+    for asked, answer in [*talk, ("where is the SPARE key?", "I cannot tell."), *talk[1:]]:
+        memory.put_messages([user(asked), ChatMessage(role="assistant", content=answer)])
+    memory.flush(all=True)
+    memory.put(user(written))
+    search = memory.retrieval.search(written)
+    assert {one.words for one in search.found.only("granted")} == {"Under a pot.", "I cannot tell."}
+    copies = [one for one in search.found.only("repeated") if "key" in one.words.lower()]
+    assert len(copies) == 2
+    assert sum(one.words == "No idea." and one.outcome != "repeated" for one in search.found.candidates) <= 1
+    # A tool that searches is shown the question too, once: it stands in no prompt.
+    found = [turn.messages[0].message.content for turn in memory.retrieval.recall("Where is the spare key?")]
+    assert len(found) == 2
+
+
+def test_texts_that_differ_in_one_ending_are_two():
+    memory = made(0, limit=400, unit="message", similarity_top_k=2)
+    memory.put_messages([user("I like this boat."), user("I liked this boat."), user("i like  this boat.")])
+    memory.flush(all=True)
+    memory.put(user("Which boat do I like?"))
+    granted = memory.retrieval.search("Which boat do I like?").found.only("granted")
+    assert sorted(one.words for one in granted) == ["I liked this boat.", "i like  this boat."]
+
+
+def test_one_word_said_a_hundred_thousand_times_is_a_question_like_others():
+    memory = made(3)
+    memory.put(user("boats " * 100_000))
+    assert memory.retrieval.search("boats " * 100_000).found.candidates
+    assert not memory.retrieval.search("  ").found.candidates
+
+
 def test_nothing_is_found_where_nothing_is_stored_or_asked():
     empty = made(0).retrieval.search("boats")
     assert (empty.stored, len(empty.found), empty.context, empty.candidates) == (0, 0, None, 0)

@@ -17,6 +17,7 @@ from memory_core.blocks.vector_parts.packing import PackedUnits
 from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
 from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, check, postprocess
 from memory_core.blocks.vector_parts.postprocessing import Node as FoundNode
+from memory_core.blocks.vector_parts.repeats import RepeatedTexts, queued_texts
 from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_of_user, vectors_that_follow
 from memory_core.blocks.vector_parts.unit_cache import Stored, UnitCache
 from memory_core.blocks.vector_parts.units import (
@@ -33,7 +34,7 @@ from memory_core.events import Ref, Retrieved, expand, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.protocols import Embedder, LimitedEmbedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
-from memory_core.planning.retrieval_plan import RetrievalPlan, Signals, plan_retrieval, postprocessed
+from memory_core.planning.retrieval_plan import Repeats, RetrievalPlan, Signals, plan_retrieval, postprocessed
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
 from memory_core.process import per_process
 from memory_core.services import Services
@@ -333,8 +334,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may find units that were stored after `stored` was read, or deleted.
         signals = [signal for signal in searched.signals if signal.number in stored.nodes]
-        if self.scope == "user":
-            signals = self._said_once(signals, stored, reading)
+        marks = FormerMarks.read(reading) if self.former_values != "show" else Marks()
+        laid_out = PackedUnits(reading, stored, self.layout, marks)
+        texts = RepeatedTexts(reading, stored, laid_out, unsaved or {})
+        answers = texts.answers(signal.number for signal in signals)
+        # No search may find the answer to an earlier copy of the question, as it can have all other words.
+        unsearched = sorted({n for n in answers.values() if n is not None}.difference(s.number for s in signals))
+        shared = searched.keyword.of(unsearched).tolist() if unsearched else []
+        signals += [Signals(number, None, keyword) for number, keyword in zip(unsearched, shared, strict=True)]
         known_nodes = [stored.nodes[signal.number] for signal in signals]
         in_queue = {
             node.number
@@ -346,17 +353,20 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
             return boosts(matches, stored.traits, stored.places, meant, weights)
 
-        marks = FormerMarks.read(reading) if self.former_values != "show" else Marks()
-        laid_out = PackedUnits(reading, stored, self.layout, marks)
         leaving_out = marks.messages and self.former_values == "leave_out"
+        replaced = {node.number for node in known_nodes if leaving_out and laid_out.marks((node.number,))}
+        quarantined = {node.number for node in known_nodes if self._in_quarantine(node, reading)}
+        shown = {node.number for node in known_nodes} - replaced - quarantined
+        queued = queued_texts(reading.queue, self.unit) if self.scope == "user" else ()
         plan = self._plan(
             signals,
             in_queue=in_queue,
             weights=searched.weights,
             added=added if weights.any else None,
             reading=reading,
-            replaced={node.number for node in known_nodes if leaving_out and laid_out.marks((node.number,))},
-            quarantined={node.number for node in known_nodes if self._in_quarantine(node, reading)},
+            replaced=replaced,
+            quarantined=quarantined,
+            repeats=texts.plan(shown, answers, queued),
         )
         plan, problem = self._postprocessed(plan, question, laid_out)
         degraded = " ".join(filter(None, (searched.degraded, problem))) or None
@@ -385,22 +395,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _of(self, node: Node, reading: ReadContext) -> bool:
         """Return whether a unit was stored by the session of `reading`."""
         return node.session_id in ("", reading.session_id)
-
-    def _said_once(self, signals: Sequence[Signals], stored: Stored, reading: ReadContext) -> list[Signals]:
-        """Drop units of other sessions with the text of a unit of this session, of its queue, or of an earlier unit.
-
-        A branch repeats its original, and a text repeated in several sessions is worth its tokens only once.
-        """
-        positions = _queued(reading.queue, self.unit).union(stored.said.get(reading.session_id, {}).values())
-        found_signals = []
-        # By age, so that of equal texts in other sessions the one stored first stays.
-        for signal in sorted(signals, key=lambda signal: signal.number):
-            session = stored.nodes[signal.number].session_id
-            position = stored.said[session][signal.number]
-            if session == reading.session_id or position not in positions:
-                found_signals.append(signal)
-            positions.add(position)
-        return found_signals
 
     def read_ahead(self, reading: ReadContext) -> None:
         """Load all stored units and vectors into this process, so that the first question need not wait."""
@@ -574,6 +568,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         reading: ReadContext | None = None,
         replaced: Collection[int] = (),
         quarantined: Collection[int] = (),
+        repeats: Repeats = Repeats(),  # noqa: B008 - frozen
     ) -> RetrievalPlan:
         unfilled = self.fills_budget and (reading is None or reading.token_budget is None)
         return plan_retrieval(
@@ -583,6 +578,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             in_queue=in_queue,
             replaced=replaced,
             quarantined=quarantined,
+            repeats=repeats,
             vector_weight=weights[0],
             keyword_weight=weights[1],
             boosts=added,
@@ -608,16 +604,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         """Embedder in use: the block's own, or the services' default."""
         embedder: Embedder = self.embed_model or services.embedder
         return embedder
-
-
-def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
-    """Return the text hash (as in `Stored.said`) of each unit that the queue's messages would form."""
-    units: list[list[str]] = []
-    for message in queue:
-        if unit == "message" or not units or (unit == "turn" and message.role is MessageRole.USER):
-            units.append([])
-        units[-1].append(parse_message(message).words)
-    return {hash(" ".join(stems("\n".join(text for text in several if text)))) for several in units}
 
 
 def _node(number: int, unit: Sequence[StoredMessage], reading: ReadContext) -> Node:

@@ -7,7 +7,7 @@ Pure: scores of each search go in, a frozen plan comes out. Elsewhere: searching
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from memory_core.errors import ConfigError
 
 GateOutcome = Literal[
-    "granted", "quarantined", "below_threshold", "in_queue", "replaced", "beyond_top_k", "postprocessed", "no_room",
+    "granted", "quarantined", "below_threshold", "in_queue", "replaced", "repeated", "beyond_top_k", "postprocessed",
+    "no_room",
 ]  # fmt: skip
 """Outcome of a candidate: `granted`, or the gate that stopped it; gates are in the order in which they apply."""
 
@@ -70,6 +71,15 @@ class RetrievalPlan:
         return tuple(candidate.number for candidate in self.candidates if candidate.outcome == "granted")
 
 
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Candidates that are left out because the prompt or another candidate has their text."""
+
+    repeated: frozenset[int] = frozenset()
+    takes_place_of: Mapping[int, Collection[int]] = field(default_factory=dict)
+    """By candidate: others that it is shown for, such as earlier copies of the question that it answers."""
+
+
 def plan_retrieval(
     signals: Sequence[Signals],
     *,
@@ -80,10 +90,11 @@ def plan_retrieval(
     keyword_weight: float,
     replaced: Collection[int] = (),
     quarantined: Collection[int] = (),
+    repeats: Repeats = Repeats(),
     boosts: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
-    """Score candidates, then pass them through five gates: `quarantined`, threshold, already in the queue, `replaced`
-    (they say a former value, and the block leaves these out), beyond `top_k`.
+    """Score candidates, then pass them through six gates: `quarantined`, threshold, already in the queue, `replaced`
+    (they say a former value, and the block leaves these out), repeated, beyond `top_k`.
 
     The match is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
     0, as does a signal that did not find the message. A weight of 0 switches a signal off, and the other alone is the
@@ -94,6 +105,7 @@ def plan_retrieval(
     for little, which a rank does not show. Questions often have other words than the messages that answer them.
 
     `boosts` computes further terms of each candidate from the matches of all; the score is the match plus their sum.
+    One that takes the place of others (`repeats`) has at least their score, the difference as lent by a neighbour.
     `threshold` is the minimum score, inclusive; None for no such gate, as for `top_k`.
 
     >>> found = [Signals(1, vector=0.9, keyword=None), Signals(2, vector=0.8, keyword=1.0)]
@@ -108,8 +120,12 @@ def plan_retrieval(
     _check(top_k, threshold, vector_weight, keyword_weight)
     merged = {found_signals.number: found_signals for found_signals in _merged(signals)}
     matches = {number: _match(signals_of, vector_weight, keyword_weight) for number, signals_of in merged.items()}
-    added = boosts(matches) if boosts is not None else {}
+    added = dict(boosts(matches)) if boosts is not None else {}
     scores = {number: match + sum(added.get(number, ())) for number, match in matches.items()}
+    for number, others in repeats.takes_place_of.items():
+        lent = max(0.0, *(scores[other] - scores[number] for other in others))
+        scores[number] += lent
+        added |= {number: (added[number][0] + lent, *added[number][1:])} if added else {}
     scored = sorted(
         ((scores[number], signals_of) for number, signals_of in merged.items()), key=lambda p: (-p[0], p[1].number)
     )
@@ -127,6 +143,8 @@ def plan_retrieval(
             outcome = "in_queue"
         elif signals_of.number in replaced:
             outcome = "replaced"
+        elif signals_of.number in repeats.repeated:
+            outcome = "repeated"
         elif top_k is not None and granted >= top_k:
             outcome = "beyond_top_k"
         else:

@@ -138,7 +138,7 @@ class Search:
         ahead = sum(
             (-other.score, other.number) < (-turn.score, turn.number)
             for other in self.found.candidates
-            if other.outcome not in ("in_queue", "not_proposed")
+            if other.outcome not in ("in_queue", "repeated", "not_proposed")
         )
         if self.settings.similarity_top_k is not None and ahead >= self.settings.similarity_top_k:
             changes["similarity_top_k"] = ahead + 1
@@ -336,7 +336,9 @@ def _of_this_session(session: Session, nodes: Mapping[int, Node]) -> dict[int, N
 
 def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
     """Return the best results from other sessions of the user; none of these can be opened from here."""
-    candidates = [outsider for outsider in recall.plan.candidates if recall.elsewhere(outsider.number)][:MAX_ELSEWHERE]
+    # A branch repeats its original: what is here already is no result from there.
+    outsiders = (c for c in recall.plan.candidates if recall.elsewhere(c.number) and c.outcome != "repeated")
+    candidates = list(outsiders)[:MAX_ELSEWHERE]
     texts = _texts(reading, [recall.nodes[outsider.number] for outsider in candidates])
     plan = context.plan if context is not None else None
     cut = [ref for cut in plan.cuts if cut.part == name for ref in cut.refs] if plan is not None else []

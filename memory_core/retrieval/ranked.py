@@ -16,6 +16,7 @@ CandidateOutcome = Literal[
     "no_room",
     "postprocessed",
     "beyond_top_k",
+    "repeated",
     "replaced",
     "in_queue",
     "below_threshold",
@@ -25,9 +26,9 @@ CandidateOutcome = Literal[
 """Stage at which a stored turn ended, from the prompt backwards.
 
 `cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit
-beside better ones; `replaced`: it says a former value, and the block leaves these out; `quarantined`: a person keeps
-one of its messages out of all prompts; `not_proposed`: neither search
-listed it among its nearest.
+beside better ones; `repeated`: the question or another candidate has its text; `replaced`: it says a former value, and
+the block leaves these out; `quarantined`: a person keeps one of its messages out of all prompts; `not_proposed`:
+neither search listed it among its nearest.
 """
 
 AT_ONCE = 500

@@ -319,6 +319,9 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
     if outcome == "in_queue":
         text = f"Found by {event.block}, which leaves out what is still in the queue."
         return stage("found", "not_reached", text, record, rule=outcome, score=score)
+    if outcome == "repeated":
+        text = f"Found by {event.block}, which leaves out what repeats the question or another candidate."
+        return stage("found", "not_reached", text, record, rule=outcome, score=score)
     if outcome == "quarantined":
         text = f"Found by {event.block} with a score of {score:.2f}, and left out: it is in quarantine."
         return stage("found", "lost", text, record, rule=outcome, score=score)

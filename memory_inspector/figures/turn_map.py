@@ -53,6 +53,7 @@ MARKS: dict[CandidateOutcome, Mark] = {
     "below_threshold": Mark("below the threshold", "circle-open", "○", "unknown", 9),
     "in_queue": Mark("in the queue", "square", "■", "queue", 9),
     "replaced": Mark("former value", "hourglass-open", "⧖", "unknown", 10),
+    "repeated": Mark("repeated", "square-open", "□", "unknown", 9),
     "beyond_top_k": Mark("beyond the results", "diamond-open", "◇", "unknown", 10),
     "postprocessed": Mark("left out by a postprocessor", "diamond-tall-open", "⬨", "unknown", 10),
     "no_room": Mark("no room", "triangle-down-open", "▽", "unknown", 10),

@@ -18,8 +18,8 @@ from memory_inspector.wording.formatting import count, plain, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored
 
 Stage = Literal[
-    "stored", "candidates", "quarantined", "below", "queued", "replaced", "beyond", "postprocessed", "no_room", "asked",
-    "granted",
+    "stored", "candidates", "quarantined", "below", "queued", "replaced", "repeated", "beyond", "postprocessed",
+    "no_room", "asked", "granted",
 ]  # fmt: skip
 """Stage that the table can be filtered by."""
 
@@ -39,6 +39,7 @@ _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
     "below": ("below_threshold",),
     "queued": ("in_queue",),
     "replaced": ("replaced",),
+    "repeated": ("repeated",),
     "beyond": ("beyond_top_k",),
     "postprocessed": ("postprocessed",),
     "no_room": ("no_room",),
@@ -63,6 +64,8 @@ def stages(search: Search) -> dict[Stage, str]:
     # Rare stages are listed only if they occurred, so that the funnel stays short.
     if counts["replaced"]:
         numbers["replaced"] = f"Former values: {tokens(counts['replaced'])}"
+    if counts["repeated"]:
+        numbers["repeated"] = f"Repeated: {tokens(counts['repeated'])}"
     if counts["beyond_top_k"]:
         numbers["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
     if counts["postprocessed"]:
@@ -130,6 +133,7 @@ def outcome(turn: RankedTurn, search: Search) -> str:
         "postprocessed": "Left out by a postprocessor",
         "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
         "replaced": "Left out as a former value",
+        "repeated": "Repeats another text",
         "in_queue": "In the queue",
         "quarantined": "In quarantine",
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
@@ -169,6 +173,8 @@ def why(turn: RankedTurn, search: Search) -> str:
         return "It was found and left out: it is in quarantine until you release it."
     if turn.outcome == "replaced":
         return "It was found and left out: it states a former value, which another one has replaced."
+    if turn.outcome == "repeated":
+        return "It was found and left out: it repeats the question or another result, and each text takes one place."
     if turn.outcome == "beyond_top_k":
         best = " ".join(["the best", _results(search)]).strip()
         return f"It passed the threshold, but only {best} are requested, and it is {place(turn)}."
@@ -275,6 +281,8 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
         reasons.append(f"{tokens(counts['quarantined'])} in quarantine")
     if counts["replaced"]:
         reasons.append(f"{tokens(counts['replaced'])} left out as former values")
+    if counts["repeated"]:
+        reasons.append(f"{tokens(counts['repeated'])} left out as repeated")
     if counts["postprocessed"]:
         reasons.append(f"{tokens(counts['postprocessed'])} left out by a postprocessor")
     if counts["no_room"]:
@@ -349,6 +357,7 @@ def _gate(turn: RankedTurn, search: Search) -> str:
         "postprocessed": "left out by a postprocessor.",
         "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
         "replaced": "left out as a former value.",
+        "repeated": "left out, because it repeats the question or another result.",
         "quarantined": "left out, because it is in quarantine.",
         "in_queue": "left out, because it is still in the queue.",
         "not_proposed": f"not among the {tokens(search.proposed)} nearest of either search.",
@@ -379,6 +388,7 @@ def _becomes(turn: RankedTurn, search: Search) -> str:
         "postprocessed": "left out by a postprocessor",
         "beyond_top_k": "beyond the results",
         "replaced": "left out as a former value",
+        "repeated": "left out as repeated",
         "quarantined": "in quarantine",
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
@@ -422,6 +432,7 @@ THEN: dict[CandidateOutcome, str] = {
     "postprocessed": "Left out by a postprocessor",
     "beyond_top_k": "Beyond the results",
     "replaced": "Left out as a former value",
+    "repeated": "Repeats another text",
     "quarantined": "In quarantine",
     "in_queue": "In the queue",
     "below_threshold": "Below the threshold",

@@ -39,6 +39,7 @@ OUTCOMES = {
     "below_threshold": "Below the threshold",
     "in_queue": "Still in the queue",
     "replaced": "Left out as a former value",
+    "repeated": "Repeats another text",
     "beyond_top_k": "Beyond the number of results",
     "postprocessed": "Left out by a postprocessor",
     "no_room": "No room left",

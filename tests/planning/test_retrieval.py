@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.errors import ConfigError
-from memory_core.planning.retrieval_plan import Candidate, Signals, plan_retrieval
+from memory_core.planning.retrieval_plan import Candidate, Repeats, Signals, plan_retrieval
 
 
-def plan(signals, *, top_k=2, threshold=None, in_queue=(), vector_weight=0.85, keyword_weight=0.15):
+def plan(signals, *, top_k=2, threshold=None, in_queue=(), vector_weight=0.85, keyword_weight=0.15, **given):
     return plan_retrieval(
         signals,
         top_k=top_k,
@@ -16,6 +16,7 @@ def plan(signals, *, top_k=2, threshold=None, in_queue=(), vector_weight=0.85, k
         in_queue=in_queue,
         vector_weight=vector_weight,
         keyword_weight=keyword_weight,
+        **given,
     )
 
 
@@ -64,11 +65,19 @@ def test_the_best_are_granted_up_to_top_k():
         "below_threshold": 0,
         "in_queue": 0,
         "replaced": 0,
+        "repeated": 0,
         "quarantined": 0,
         "beyond_top_k": 1,
         "postprocessed": 0,
         "no_room": 0,
     }
+
+
+def test_what_takes_the_place_of_a_repeated_candidate_has_its_score_and_the_others_follow():
+    repeats = Repeats(frozenset({1}), {4: (1,)})
+    made = plan(vectors(0.9, 0.6, 0.5, 0.1), repeats=repeats, keyword_weight=0)
+    assert (made.granted, made.gates["repeated"]) == ((4, 2), 1)
+    assert next(candidate.score for candidate in made.candidates if candidate.number == 4) == 0.9
 
 
 def test_equal_scores_grant_the_older_message():
@@ -103,6 +112,7 @@ def test_nothing_found_plans_nothing():
         "below_threshold": 0,
         "in_queue": 0,
         "replaced": 0,
+        "repeated": 0,
         "quarantined": 0,
         "beyond_top_k": 0,
         "postprocessed": 0,

@@ -34,6 +34,7 @@ ZERO = {
     "no_room": 0,
     "postprocessed": 0,
     "beyond_top_k": 0,
+    "repeated": 0,
     "replaced": 0,
     "quarantined": 0,
     "in_queue": 0,

@@ -23,6 +23,7 @@ GATES = {
     "below_threshold": "below the threshold",
     "in_queue": "in the queue already",
     "replaced": "former values",
+    "repeated": "repeated",
     "beyond_top_k": "beyond the number of results",
     "postprocessed": "left out by a postprocessor",
     "no_room": "without room",

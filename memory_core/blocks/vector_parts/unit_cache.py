@@ -16,6 +16,7 @@ from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
 from memory_core.planning.boosts import Traits, episodes
 from memory_core.process import collector_paused
 from memory_core.store.vector_rows import Node, collections_of, count_removed, read_heard, turns_revision
+from memory_core.text import stems
 from memory_core.vectors.keyword import KeywordIndex
 from memory_core.vectors.vector_index import EMPTY
 
@@ -26,6 +27,11 @@ MAX_RENDERED = 4_096
 """Maximum number of rendered units kept: a few megabytes."""
 
 NOTHING_HEARD = UnitMetadata("", 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
+
+
+def text_number(text: str) -> int:
+    """Return the number of a text (see `Stored.said`), by a hash that differs between processes."""
+    return hash(" ".join(stems(text)))
 
 
 class Rendered:
@@ -79,6 +85,15 @@ class Stored:
         places = [place for number in set(numbers) if (place := self.places.get(number)) is not None]
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
+
+    def following(self, number: int, steps: int) -> tuple[int, ...]:
+        """Return the ids of the units after this one in its session, at most `steps`."""
+        place, session = self.places[number] + 1, self.nodes[number].session_id
+        return tuple(n for n in self.order[place : place + steps] if self.nodes[n].session_id == session)
+
+    def text_number(self, number: int) -> int:
+        """Return a unit's number in `said`."""
+        return self.said[self.nodes[number].session_id][number]
 
     def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """Return a copy with new units appended in conversation order; the caller adds them to the keyword index."""

@@ -120,6 +120,8 @@ def _why_nothing(event: Retrieved) -> str:
         return f"what fits best ({best:.2f}) is in quarantine"
     if outcome == "replaced":
         return f"what fits best ({best:.2f}) states a former value"
+    if outcome == "repeated":
+        return f"what fits best ({best:.2f}) repeats the question"
     if outcome == "postprocessed":
         return f"what fits best ({best:.2f}) was left out by {', '.join(event.postprocessors)}"
     if outcome == "no_room":
