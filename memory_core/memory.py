@@ -306,11 +306,14 @@ class Memory:
         *,
         message_ids: Sequence[str] | None = None,
         end_turn: bool = False,
+        whole: bool = False,
         wait: bool = True,
     ) -> Receipt:
         """Append messages in one transaction, then flush at most once. See `put`.
 
-        `end_turn`: the newest turn counts as complete with these messages, answered or not.
+        A list without ids that begins with the whole history, as front ends send it, only puts what follows.
+        `end_turn`: the newest turn counts as complete with these messages, answered or not. `whole`: the list is the
+        conversation so far, perhaps cut or edited: what follows the last message that is stored already is put.
         """
         ids = list(message_ids) if message_ids is not None else [uuid.uuid4().hex for _ in messages]
         # The same id twice would be noticed only by the database, as a conflict of keys.
@@ -324,6 +327,8 @@ class Memory:
                 if message_ids is not None
                 else {}
             )
+            if whole or message_ids is None:
+                prepared = list(queue.without_history(self._session, w, prepared, stored, whole=whole))
             # Append, flush and deliveries in one transaction: a crash leaves all of a put or nothing.
             seqs = queue.append(self._session, w, prepared, stored)
             plan = queue.flush_queue(self._session, w, "over_budget")

@@ -1383,3 +1383,48 @@ def test_a_tool_call_without_a_function_costs_no_message(call):
     memory = Memory.from_defaults()
     memory.put(ChatMessage(role="assistant", content="Hi", additional_kwargs={"tool_calls": [call]}))
     assert [message.content for message in memory.get_all()] == ["Hi"]
+
+
+# -- a history that is sent whole -------------------------------------------------------------------------------
+
+
+def turns(*texts):
+    return [ChatMessage(role=("user", "assistant")[n % 2], content=text) for n, text in enumerate(texts)]
+
+
+def contents(memory):
+    return [message.content for message in memory.get_all()]
+
+
+def test_a_list_that_begins_with_the_whole_history_only_puts_what_follows():
+    memory = Memory.from_defaults()
+    memory.put_messages(turns("Open?", "Yes."))
+    memory.put_messages(turns("Open?", "Yes.", "Until when?"))
+    assert contents(memory) == ["Open?", "Yes.", "Until when?"]
+    # What only looks like it is said again: one message, a turn repeated, a list with ids of its own.
+    memory.put(turns("Open?")[0])
+    memory.put_messages(turns("Open?", "Yes."))
+    assert len(contents(memory)) == 6
+    memory.put_messages([*memory.get_all(), *turns("Well?")], message_ids=[f"m{n}" for n in range(7)])
+    assert len(contents(memory)) == 13
+
+
+@pytest.mark.parametrize(
+    ("sent", "new"),
+    [
+        (("Open?", "Yes.", "Until when?", "Five.", "Thanks!"), ["Thanks!"]),
+        (("Open?", "Yes, we are.", "Until when?", "Five.", "Thanks!"), ["Thanks!"]),
+        (("Until when?", "Five.", "Thanks!"), ["Thanks!"]),
+        (("Open?", "Yes.", "Until when?", "Six.", "Thanks!"), ["Six.", "Thanks!"]),
+        (("Open?", "Yes.", "Until when?", "Five."), []),
+        (("Open?", "Yes.", "Until when?"), ["Until when?"]),
+        (("Who?", "I."), ["Who?", "I."]),
+        (("Open?",), ["Open?"]),
+    ],
+)
+def test_of_a_whole_conversation_edited_or_cut_by_its_front_end_only_what_follows_is_put(sent, new):
+    memory = Memory.from_defaults()
+    stored = turns("Open?", "Yes.", "Until when?", "Five.")
+    memory.put_messages(stored)
+    memory.put_messages(turns(*sent), whole=True)
+    assert contents(memory) == [*(message.content for message in stored), *new]

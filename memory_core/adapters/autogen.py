@@ -6,6 +6,7 @@ replaced by the recorded prompt. Calls, results and answers that the agent appen
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from memory_core.adapters import framework
@@ -111,18 +112,18 @@ class InspectedMemory(AutoGenMemory):
         if self._context is None:
             return
         messages = list(await self._context.get_messages())
-        # If the context was cut or replaced, its beginning differs, and all its messages count as new.
+        # If the context was cut or replaced, its beginning differs: the stored history says what is new.
         shared = len(self._given) if messages[: len(self._given)] == self._given else 0
         self._given = messages
-        await self._put(messages[shared:])
+        await self._put(messages[shared:], whole=not shared)
 
-    async def _put(self, messages: Sequence[LLMMessage]) -> None:
+    async def _put(self, messages: Sequence[LLMMessage], *, whole: bool = False) -> None:
         new: list[ChatMessage] = []
         for message in messages:
             with reading(self.memory, asks=isinstance(message, UserMessage)):
                 new += _ours(message)
         if new:
-            await asyncio.to_thread(keep, self.memory, new)
+            await asyncio.to_thread(partial(keep, self.memory, new, whole=whole))
 
 
 def _given_by_blocks(context: Context) -> MemoryQueryResult:

@@ -30,8 +30,8 @@ with framework("LangChain", "langchain"):
 class InspectedMiddleware(AgentMiddleware[Any, Any]):
     """Replaces the thread's messages by the memory's prompt in each model call.
 
-    A message is stored once per LangChain id, so every call may pass the whole thread. The agent's system prompt and
-    tools are measured, and taken off the limit.
+    A message is stored once, so every call may pass the whole thread, with LangChain's ids or from a front end without.
+    The agent's system prompt and tools are measured, and taken off the limit.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -56,7 +56,7 @@ class InspectedMiddleware(AgentMiddleware[Any, Any]):
     def _prompt(self, request: ModelRequest[Any]) -> list[BaseMessage]:
         # If the memory fails, the model still gets the thread's own messages.
         with harmless(self.memory.session_id, "The prompt is the thread's own"):
-            _keep(self.memory, request.messages)
+            _keep(self.memory, request.messages, whole=True)
             beside = tokens_beside(self.memory, lambda: _beside(request))
             return _theirs(self.memory.build_context(reserved_tokens=beside).messages)
         return list(request.messages)
@@ -81,18 +81,21 @@ class InspectedHistory(BaseChatMessageHistory):
         self.memory.reset()
 
 
-def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
-    """Store the messages whose LangChain id is new; a message without an id counts as new."""
+def _keep(memory: Memory, messages: Sequence[BaseMessage], *, whole: bool = False) -> None:
+    """Store the messages whose LangChain id is new; `whole` as in `Memory.put_messages`."""
     ids: list[str] = []
     ours: list[ChatMessage] = []
     with harmless(memory.session_id, "Messages were not kept"):
         for message in messages:
+            # LangChain's summary stands for messages that are stored here already; nobody said it.
+            if message.additional_kwargs.get("lc_source") == "summarization":
+                continue
             id = message.id or uuid.uuid4().hex
             for number, one in enumerate(_ours(message), 1):
                 # The ids must be the same each time: a thread sends all its messages with every call.
                 ids.append(id if number == 1 else f"{id}:{number}")
                 ours.append(one)
-        keep(memory, ours, message_ids=ids)
+        keep(memory, ours, message_ids=ids, whole=whole)
 
 
 def _beside(request: ModelRequest[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from memory_core.adapters import framework
@@ -100,7 +101,7 @@ class InspectedSession(SessionABC):
     async def input_callback(self, history: Sequence[Item], new: Sequence[Item]) -> list[Item]:
         """Store the new items and return the recorded prompt for them; for `RunConfig(session_input_callback=...)`."""
         messages = messages_from_items(storable_value([*new]))
-        await asyncio.to_thread(self.memory.put_messages, messages)
+        await asyncio.to_thread(partial(self.memory.put_messages, messages, whole=True))
         # The SDK hands the same items to `add_items` at the end of the run.
         self._taken = list(new)
         context = await asyncio.to_thread(self.memory.build_context, reserved_tokens=self._beside)

@@ -3,7 +3,9 @@
 The planner decides (`planning.flush`); here its decision is applied and recorded.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 
 from sqlalchemy import Connection
 
@@ -12,16 +14,29 @@ from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, QueueReplaced, ranges
 from memory_core.formats.given_message import GivenMessage, as_messages
-from memory_core.messages import MessageStatus, unstorable
+from memory_core.messages import ChatMessage, MessageStatus, TextPart, ThinkingPart, message_text, unstorable
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.planning.impact import texts_in
 from memory_core.planning.rendering import strip_memory
 from memory_core.store.delivery_rows import given_seqs, last_turn_heard, queue_delivery, read_deliveries
 from memory_core.store.erasing.session_erasing import message_seqs, remove_messages
 from memory_core.store.log_rows import section_went_out
-from memory_core.store.message_rows import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
+from memory_core.store.message_rows import (
+    NewMessage,
+    add_messages,
+    archive,
+    oldest_queued,
+    queued_turns,
+    read_messages,
+    sizes_between,
+)
 from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing
+
+LOOKED_BACK = 4
+"""Number of stored messages, for each of a list, among which the list's beginning is looked for."""
+
+_log = logging.getLogger(__name__)
 
 
 def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[str]) -> list[NewMessage]:
@@ -41,6 +56,42 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
         for id, new_message in zip(ids, messages, strict=True)
         for number, message in enumerate(as_messages(new_message), 1)
     ]
+
+
+def without_history(
+    session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_id: Mapping[str, int], *, whole: bool
+) -> Sequence[NewMessage]:
+    """Return the messages that go on from what is stored, of a list that may begin with the history.
+
+    Left out is a beginning that is the whole history, if more follows. With `whole` the list is known to be a whole
+    conversation, perhaps with messages edited or left out by its front end: new is what follows the last stored one.
+    """
+    if len(prepared) < 2 or not w.session.messages:
+        return prepared
+    if stored_places := [place for place, new in enumerate(prepared) if new.id in seq_by_id]:
+        return prepared[stored_places[-1] + 1 :] if whole else prepared
+    if not whole and w.session.messages >= len(prepared):
+        return prepared
+    history = read_messages(w.connection, session.id, session.services.messages, last=LOOKED_BACK * len(prepared))
+    have, sent = [_compared(one.message) for one in history], [_compared(new.message) for new in prepared]
+    if have == sent[: len(have)] and (whole or len(have) < len(sent)):
+        return prepared[len(have) :]
+    if not whole:
+        return prepared
+    *blocks, _ = SequenceMatcher(None, have, sent, autojunk=False).get_matching_blocks()
+    # A single equal message, such as "yes", is shared history only at an end of it.
+    if not blocks or (sum(b.size for b in blocks) == 1 and blocks[0].a + 1 < len(have) and any(blocks[0][:2])):
+        return prepared
+    _log.info("%r: a history was sent that differs from the stored one; what follows it was kept.", session.id)
+    stored_to, sent_to = (start + blocks[-1].size for start in blocks[-1][:2])
+    # All of it is stored, and was answered since: the last message is asked once more.
+    return prepared[sent_to - (sent_to == len(sent) and stored_to < len(have)) :]
+
+
+def _compared(message: ChatMessage) -> tuple[str, ...]:
+    """Return what is equal for two copies of a message: role, text and tool calls, but not a client's own fields."""
+    others = (part for part in message.parts if not isinstance(part, TextPart | ThinkingPart))
+    return message.role, message_text(message).strip(), *(part.model_dump_json() for part in others)
 
 
 def append(session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_id: dict[str, int]) -> list[int]:

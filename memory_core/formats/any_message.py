@@ -93,7 +93,9 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
     role = str(fields.get("role") or kind) if kind == "chat" else kind.removesuffix("MessageChunk").lower()
     older = fields.get("additional_kwargs")
     older = older if isinstance(older, Mapping) else {}
-    chat: dict[str, Any] = {"role": _LANGCHAIN.get(role, role)}
+    # A summary by LangChain's middleware poses as the user, whose words would be learned from.
+    summary = older.get("lc_source") == "summarization"
+    chat: dict[str, Any] = {"role": "system" if summary else _LANGCHAIN.get(role, role)}
     # Older versions kept the endpoint's own fields here; the newer ones below take precedence.
     chat |= {key: older[key] for key in ("tool_calls", "function_call", "reasoning_content") if older.get(key)}
     chat |= {key: fields[key] for key in ("content", "name", "tool_call_id") if fields.get(key) is not None}

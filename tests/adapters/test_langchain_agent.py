@@ -9,12 +9,16 @@ import langchain_core.tools as tools
 import langchain_openai as openai
 import pytest
 from content_forms import PARTS
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from models.scripted_server import ScriptedServer, completion
 
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from memory_core import Memory, StaticMemoryBlock
 from memory_core.adapters.langchain import InspectedHistory, InspectedMiddleware
+from memory_core.formats.any_message import read_messages
 from memory_core.formats.chat_completions import to_openai
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LangChain's own
@@ -91,6 +95,39 @@ def test_an_answer_with_any_part_reaches_the_agent_and_its_words_are_kept(entry)
         assert "By the ferry" in memory.get_all()[1].content
         answered(memory, [entry, {"type": "text", "text": "By the ferry"}], id="a1")
         assert len(memory.get_all()) == 2, "what has the same id is kept once"
+
+
+def test_a_front_end_that_sends_its_history_without_ids_has_it_stored_once():
+    with Memory.from_defaults() as memory:
+        model = GenericFakeChatModel(messages=iter([AIMessage("Leek."), AIMessage("Two."), AIMessage("Yes.")]))
+        cook = agents.create_agent(model, [], middleware=[InspectedMiddleware(memory)])
+        history = []
+        for question in ("Which soup?", "How many leeks?", "Is that enough?"):
+            history.append({"role": "user", "content": question})
+            answer = cook.invoke({"messages": history})["messages"][-1].content
+            history.append({"role": "assistant", "content": answer})
+            if len(history) == 4:
+                history[1] = {"role": "assistant", "content": "Leek, edited."}
+        said = [message.content for message in memory.get_all()]
+        assert said == ["Which soup?", "Leek.", "How many leeks?", "Two.", "Is that enough?", "Yes."]
+
+
+def test_langchain_s_own_summary_is_nobody_s_message():
+    with Memory.from_defaults() as memory:
+        replies = ["Leek.", "Two.", "They spoke of soup.", "Yes.", "They cooked.", "Now."]
+        model = GenericFakeChatModel(messages=iter([AIMessage(text) for text in replies]))
+        summing = SummarizationMiddleware(model, trigger=("messages", 4), keep=("messages", 1))
+        cook = agents.create_agent(
+            model, [], middleware=[summing, InspectedMiddleware(memory)], checkpointer=InMemorySaver()
+        )
+        thread = {"configurable": {"thread_id": "t"}}
+        for question in ("Which soup?", "How many leeks?", "Is that enough?"):
+            state = cook.invoke(asked(question), thread)
+        (summary,) = [m for m in state["messages"] if m.additional_kwargs.get("lc_source") == "summarization"]
+        assert not any("summary" in message.content for message in memory.get_all())
+        assert [message.role for message in memory.get_all()] == ["user", "assistant"] * 3
+    (read,) = read_messages({"type": "human", "data": summary.model_dump()})
+    assert read.role == "system"
 
 
 def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
