@@ -77,7 +77,7 @@ class Repeats:
 
     repeated: frozenset[int] = frozenset()
     takes_place_of: Mapping[int, Collection[int]] = field(default_factory=dict)
-    """By candidate: others that it is shown for, such as earlier copies of the question that it answers."""
+    """Others that a candidate is shown for, such as earlier copies of the question that it answers."""
 
 
 def plan_retrieval(

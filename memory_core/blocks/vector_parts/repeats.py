@@ -51,10 +51,10 @@ class RepeatedTexts:
         present = set(answers) if self.reading.queue_seqs else set()
         present |= {n for n in self._saying(queue_texts, similar) if self.laid_out.elsewhere(n)}
         # 2. Of equal texts of one speaker, the one in the queue is shown, else one with an answer, else the newest.
-        same: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        by_text: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for number in similar - present:
             if unit := units.get(number):
-                same[self.stored.traits[number].speakers, same_words(search_words(unit))].append(number)
+                by_text[self.stored.traits[number].speakers, same_words(search_words(unit))].append(number)
 
         def worth(number: int) -> tuple[bool, bool, bool, int]:
             own = not self.laid_out.elsewhere(number)
@@ -62,7 +62,7 @@ class RepeatedTexts:
             answered = _answer(number, self.stored.following(number, 1), units) is not None
             return in_queue, own, answered, self.stored.places[number]
 
-        shown = {number: max(group, key=worth) for group in same.values() for number in group}
+        shown = {number: max(group, key=worth) for group in by_text.values() for number in group}
         # 3. The score of what is left out goes to what takes its place.
         places: defaultdict[int, list[int]] = defaultdict(list)
         takers = {number: shown.get(answer, answer) for number, answer in answers.items() if answer is not None}
@@ -80,9 +80,9 @@ class RepeatedTexts:
         return [number for number, unit in units.items() if same_words(search_words(unit)) in words]
 
     def _messages(self, numbers: Iterable[int]) -> dict[int, Sequence[StoredMessage]]:
-        stored = sorted(set(numbers) - self.unsaved.keys())
-        there = {number: unit for number in numbers if (unit := self.unsaved.get(number)) is not None}
-        return {**(self.laid_out.messages(stored) if stored else {}), **there}
+        saved = sorted(set(numbers) - self.unsaved.keys())
+        previewed = {number: unit for number in numbers if (unit := self.unsaved.get(number)) is not None}
+        return {**(self.laid_out.messages(saved) if saved else {}), **previewed}
 
 
 def _answer(number: int, after: Sequence[int], units: Mapping[int, Sequence[StoredMessage]]) -> int | None:
