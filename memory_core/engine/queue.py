@@ -73,19 +73,19 @@ def without_history(
     if not whole and w.session.messages >= len(prepared):
         return prepared
     history = read_messages(w.connection, session.id, session.services.messages, last=LOOKED_BACK * len(prepared))
-    stored, given = [_compared(one.message) for one in history], [_compared(new.message) for new in prepared]
-    if stored == given[: len(stored)] and (whole or len(stored) < len(given)):
+    stored, listed = [_compared(one.message) for one in history], [_compared(new.message) for new in prepared]
+    if stored == listed[: len(stored)] and (whole or len(stored) < len(listed)):
         return prepared[len(stored) :]
     if not whole:
         return prepared
-    *blocks, _ = SequenceMatcher(None, stored, given, autojunk=False).get_matching_blocks()
+    *blocks, _ = SequenceMatcher(None, stored, listed, autojunk=False).get_matching_blocks()
     # A single equal message, such as "yes", is shared history only at an end of it.
     if not blocks or (sum(b.size for b in blocks) == 1 and blocks[0].a + 1 < len(stored) and any(blocks[0][:2])):
         return prepared
     _log.info("%r: a history was sent that differs from the stored one; what follows it was kept.", session.id)
     stored_to, sent_to = (start + blocks[-1].size for start in blocks[-1][:2])
     # All of it is stored, and was answered since: the last message is asked once more.
-    return prepared[sent_to - (sent_to == len(given) and stored_to < len(stored)) :]
+    return prepared[sent_to - (sent_to == len(listed) and stored_to < len(stored)) :]
 
 
 def _compared(message: ChatMessage) -> tuple[str, ...]:

@@ -57,10 +57,10 @@ class RepeatedTexts:
                 by_text[self.stored.traits[number].speakers, same_words(search_words(unit))].append(number)
 
         def worth(number: int) -> tuple[bool, bool, bool, int]:
-            own = not self.laid_out.elsewhere(number)
-            in_queue = own and self.stored.nodes[number].covers(self.reading.queue_seqs)
+            of_session = not self.laid_out.elsewhere(number)
+            in_queue = of_session and self.stored.nodes[number].covers(self.reading.queue_seqs)
             answered = _answer(number, self.stored.following(number, 1), units) is not None
-            return in_queue, own, answered, self.stored.places[number]
+            return in_queue, of_session, answered, self.stored.places[number]
 
         shown = {number: max(group, key=worth) for group in by_text.values() for number in group}
         # 3. The score of what is left out goes to what takes its place.
