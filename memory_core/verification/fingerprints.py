@@ -97,8 +97,8 @@ def forms(text: str) -> list[bytes]:
 def spellings(text: str) -> list[bytes]:
     """Return the forms to look for in respelled bytes: both spellings, and each two words of a short text as one.
 
-    >>> spellings("Zoë's lock-file")
-    [b'zo\xc3\xab s lock file', b'zo\xc3\xabs lockfile']
+    >>> [form.decode() for form in spellings("Zoë's lock-file")]
+    ['zoë s lock file', 'zoës lockfile', 'zoëslockfile']
     """
     apart, joined = (spelling.decode() for spelling in respelled(text.encode("utf-8", "replace")))
     words = joined.split()
