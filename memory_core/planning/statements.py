@@ -143,25 +143,25 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
     >>> bearing("The user lives in Porto", "The user lives in Lisbon", same_slot=True)
     'same_slot'
     """
-    new, known = _aligned(new, known)
-    a, b = _statement(new), _statement(known)
+    new, older = _aligned(new, known)
+    a, b = _statement(new), _statement(older)
     how = _compared(a, b)
     # 1. Both affirm, or both deny: what counts is how much of one the other says.
     if a.holds == b.holds:
-        if not a.denied and _one_owner(a, b) and _replaces(new, known):
+        if not a.denied and _one_owner(a, b) and _replaces(new, older):
             return "same_slot"
         if how in ("same", "more", "less"):
             return how
         # Close wordings are one statement only about one subject: Ana's sister is not Ana.
-        alike = similarity(new, known) >= (DUPLICATE_IN_SLOT if same_slot else DUPLICATE)
+        alike = similarity(new, older) >= (DUPLICATE_IN_SLOT if same_slot else DUPLICATE)
         if alike and a.subject == b.subject and a.owners == b.owners:
             return "same"
         # Only an affirmation replaces a value: not living in Porto does not say where else.
         if not a.denied and same_slot:
             return "same_slot"
-        if not a.denied and _other_number(new, known):
+        if not a.denied and _other_number(new, older):
             return "other_number"
-        return "preference" if not a.denied and _other_preference(new, known) else "apart"
+        return "preference" if not a.denied and _other_preference(new, older) else "apart"
     # 2. Not to hate something leaves room for not liking it either.
     if any(one.denied and one.opposing for one in (a, b)) and not (a.opposing and b.opposing):
         return "apart"
@@ -194,7 +194,7 @@ def repeats(one: str, other: str, *, same_slot: bool = False) -> bool:
     if (a.holds, a.modals) != (b.holds, b.modals):
         return False
     # Beginnings of words: "allergic" and "allergy" have different stems.
-    less, more = sorted(({stem[:5] for stem in each.content} for each in (a, b)), key=len)
+    less, more = sorted(({stem[:5] for stem in one.content} for one in (a, b)), key=len)
     if (len(less) > 2 or less == more) and less <= more:
         return True
     if same_slot and (a.last in b.content or b.last in a.content):
@@ -219,12 +219,12 @@ class Contradictions:
         near.update(chain.from_iterable(self._numbered["rarest", stem, not one.holds] for stem in one.content))
         for key in (("rarest", rarest, one.holds), *(("stem", stem, one.holds) for stem in one.content)):
             self._numbered[key].append(new)
-        found = {other for other, known in near if contradicts(text, known)}
+        against = {other for other, older in near if contradicts(text, older)}
         if slot is not None:
             single = excludes(slot, slot)
-            found |= {other for other, known in self._numbered[slot,] if contradicts(text, known, same_slot=single)}
+            against |= {other for other, older in self._numbered[slot,] if contradicts(text, older, same_slot=single)}
             self._numbered[slot,].append(new)
-        return sorted(found)
+        return sorted(against)
 
 
 def says_more(text: str) -> bool:

@@ -71,7 +71,7 @@ def _card(desk: Desk, fact: Fact) -> None:
     asks = asked[0] if asked and asked[1] == fact.id else None
     with st.container(border=True, gap="small", key="facts__review"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            waiting = [each.id for each in desk.review.facts] if desk.review else [fact.id]
+            waiting = [listed.id for listed in desk.review.facts] if desk.review else [fact.id]
             place = f"{tokens(waiting.index(fact.id) + 1)} of {tokens(len(waiting))}"
             st.markdown(f":small[:gray[{place}]]", width="content")
             st.markdown(f":small[:gray[{plain(when_new(fact))}]]", width="content")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, select, update
 
-from memory_core.events import Actor, FactAdded, FactChanged, FactDecided, FactErased, FactHeldBack, NothingLearned
+from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack, NothingLearned
 from memory_core.messages import content_hash
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.impact import ERASED
@@ -16,7 +16,7 @@ from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 _OF_FACTS = ("fact_retired", "fact_rejected", "facts_curated")
-_WITH_SLOT = (FactAdded.kind, FactChanged.kind)
+_WITH_SLOT = ("fact_added", "fact_changed")
 _ERRORS = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
 """Kinds of events with an error sentence, which may quote a fact."""
 
