@@ -109,9 +109,7 @@ class RuleRelations(RuleBased):
                     else:
                         result[relation] = None
         stating = {relation.source for relation in result}
-        silent = {
-            index: why_nothing(message, (None,)) for index, message in enumerate(messages) if index not in stating
-        }
+        silent = {index: why_nothing(message) for index, message in enumerate(messages) if index not in stating}
         return RelationsFound(tuple(result), nothing=silent | {i: undated[i] for i in silent.keys() & undated.keys()})
 
 

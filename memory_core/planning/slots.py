@@ -1,8 +1,8 @@
 """Slots: attributes that facts and relations give a value to, and which of them hold one value at a time. Pure.
 
-The rules of every language take the attributes of their facts from here, and the graph those of its predicates. In a
-slot of one value the last value stated is current; a slot of several values keeps them all. Suppositions, plans and
-questions have no slot, and so replace nothing.
+The rules for facts take their attributes from here, and the graph those of its predicates. In a slot of one value the
+last value stated is current; a slot of several values keeps them all. Suppositions, plans and questions have no slot,
+and so replace nothing.
 """
 
 import re
@@ -15,7 +15,7 @@ ADDRESS, AGE, ANNIVERSARY, BIRTHDAY, BUDGET = "address", "age", "anniversary", "
 DATE, EMPLOYER, HOME, JOB, NAME = "date", "employer", "home", "job", "name"
 MARITAL, ORIGIN, PLACE, PRICE = "marital status", "origin", "place", "price"
 STATUS, TIME = "status", "time"
-"""Attributes that rules recognise in every language; others are named by the words of the speaker."""
+"""Attributes that rules recognise; others are named by the words of the speaker."""
 
 _OF_SEVERAL = "allergy child children dislike friend hobby language like pet sibling skill"
 """Attributes that hold several values at a time, in singular or plural; all others hold one."""

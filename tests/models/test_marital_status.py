@@ -28,14 +28,6 @@ def facts_after(*texts):
         (["I am single.", "I'm engaged to Anna.", "I just got married to Anna."], "The user got married to Anna"),
         (["I am divorced.", "My marital status is single."], "The user's marital status is single"),
         (["My sister is married to Tom.", "My sister got divorced."], "The user's sister got divorced"),
-        (["Estoy casado con Ana.", "Yo me divorcié el año pasado."], "El usuario se divorció"),
-        (["Ahora estoy divorciada.", "Hola, me casé con Ana."], "El usuario se casó con Ana"),
-        (["Ich bin mit Anna verheiratet.", "Ich habe mich scheiden lassen."], "Der Nutzer hat sich scheiden lassen"),
-        (["Ich habe Anna geheiratet.", "Ich bin wieder Single."], "Der Nutzer ist Single"),
-        (["我和安娜结婚了。", "我离婚了。"], "用户离婚了"),
-        (["我结婚了。", "我是单身。"], "用户是单身"),
-        (["アンナと結婚しています。", "離婚しました。"], "ユーザーは離婚しました"),
-        (["私は結婚しています。", "今は独身です。"], "ユーザーは独身"),
     ],
 )
 def test_the_last_marital_status_replaces_the_former_one(texts, last):
@@ -47,10 +39,6 @@ def test_the_last_marital_status_replaces_the_former_one(texts, last):
     "texts",
     [
         ("I am married to Anna.", "I am retired."),
-        ("Estoy casado con Ana.", "Estoy jubilado."),
-        ("Ich bin verheiratet.", "Ich bin im Ruhestand."),
-        ("我结婚了。", "我退休了。"),
-        ("私は結婚しています。", "退職しました。"),
         # Of an earlier year, or of somebody else.
         ("I am married to Anna.", "I got divorced in 2015."),
         ("I am married to Anna.", "My sister is single."),

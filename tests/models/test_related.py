@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.models.offline.chains import MAX_JOINED, joined
+from memory_core.models.offline.responder import MAX_JOINED, joined
 
 
 def test_what_follows_from_each_other_is_joined_the_longest_first():

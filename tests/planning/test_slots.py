@@ -16,16 +16,10 @@ from memory_core.planning.graph_rules import Graph
 from memory_core.planning.slots import ATTRIBUTES, Slot, excludes, of_user
 
 CITIES = st.lists(st.sampled_from(["Lisbon", "Porto", "Berlin", "Rome"]), min_size=1, max_size=6)
-FORMS = {
-    "I live in {}.": (
-        "I might move to {}.", "I'm thinking of moving to {}.", "If I lived in {}, I'd swim.",
-        "I plan to move to {}.", "Should I move to {}?", "Maybe I live in {} by May.",
-    ),
-    "Ich wohne in {}.": ("Vielleicht wohne ich in {}.", "Wenn ich in {} wohne, dann gern.", "Wohne ich in {}?"),
-    "Vivo en {}.": ("Quizás vivo en {}.", "Estoy pensando en mudarme a {}.", "¿Vivo en {}?"),
-    "我住在{}。": ("我可能住在{}。", "如果我住在{}就好了。", "我住在{}吗？"),
-    "{}に住んでいます。": ("{}に住んでいるかもしれない。", "もし{}に住んでいたら、いいです。"),
-}  # fmt: skip
+TENTATIVE = (
+    "I might move to {}.", "I'm thinking of moving to {}.", "If I lived in {}, I'd swim.",
+    "I plan to move to {}.", "Should I move to {}?", "Maybe I live in {} by May.",
+)  # fmt: skip
 
 
 def changed(values):
@@ -69,7 +63,7 @@ def test_the_last_home_is_current_and_the_former_ones_stay_in_the_past(learn, ci
     assert (now, former) == (homes[-1:], homes[:-1])
 
 
-@given(CITIES, st.sampled_from(FORMS["I live in {}."]), st.data())
+@given(CITIES, st.sampled_from(TENTATIVE), st.data())
 @pytest.mark.parametrize("learn", [learn_facts, learn_relations])
 def test_a_tentative_statement_replaces_nothing(learn, cities, form, data):
     messages = [f"I live in {city}." for city in cities]
@@ -78,12 +72,11 @@ def test_a_tentative_statement_replaces_nothing(learn, cities, form, data):
     assert [text for text in now if text.startswith("The user lives")] == [f"The user lives in {cities[-1]}"]
 
 
-@pytest.mark.parametrize("stated", FORMS)
-def test_only_what_is_stated_has_a_slot(stated):
+def test_only_what_is_stated_has_a_slot():
     home = of_user("home")
-    assert [fact.slot for fact in facts_in(stated.format("Tokio"))] == [home]
-    for form in FORMS[stated]:
-        assert home not in [fact.slot for fact in facts_in(form.format("Tokio"))], form
+    assert [fact.slot for fact in facts_in("I live in Oslo.")] == [home]
+    for form in TENTATIVE:
+        assert home not in [fact.slot for fact in facts_in(form.format("Oslo"))], form
 
 
 @given(st.lists(st.sampled_from(["German", "Greek", "Thai", "Dutch"]), min_size=2, unique=True))

@@ -2,13 +2,13 @@
 
 A rule reads one `Statement` (or one clause of a fixed shape, such as "keep it under 300 euros") and
 gives facts about the user and the people and plans they name, in one form: "The user lives in Porto",
-"Ana is allergic to nuts", "The dinner is on 14 March". Rules for other languages are in `languages/`.
+"Ana is allergic to nuts", "The dinner is on 14 March". Only English is read.
 Where no rule is sure, nothing is learned: a missed fact can be added by hand, but a fact that was never said should
 not exist.
 """
 
 import re
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
@@ -20,7 +20,7 @@ from memory_core.models.offline.descriptions import described
 from memory_core.models.offline.doubts import PLANNED_PAST, doubt
 from memory_core.models.offline.fact_rules import aiming, being, doing, having, living, naming, tasting
 from memory_core.models.offline.grammar import GROUP, NAME, USER, Statement, strip_lead_in
-from memory_core.models.offline.languages.readers import LANGUAGES, other_language
+from memory_core.models.offline.language_detection import other_language
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
 from memory_core.models.offline.relative_dates import resolved
@@ -122,24 +122,19 @@ def _key(text: str) -> tuple[str, ...]:
     return tuple(sorted(stems(text, stop=False)))
 
 
-def why_nothing(message: ChatMessage, languages: Collection[str | None] = (None, *LANGUAGES)) -> NothingFound:
-    """Return the reason why rules for these languages (None: English) find nothing in a message."""
+def why_nothing(message: ChatMessage) -> NothingFound:
+    """Return the reason why the rules find nothing in a message."""
     if message.role is not MessageRole.USER:
         return NothingFound(unread(message).code)
     text = message_text(message)
-    language = other_language(text)
-    if language not in languages:
-        return NothingFound("language", said=language or "")
-    asks = LANGUAGES[language].only_asks(text) if language else only_asks(text)
-    return NothingFound("question" if asks else "no_rule")
+    if language := other_language(text):
+        return NothingFound("language", said=language)
+    return NothingFound("question" if only_asks(text) else "no_rule")
 
 
 def facts_in(text: str) -> Iterator[StatedFact]:
-    """Yield the facts that one text of a user states, in order and in the language of the text."""
-    language = other_language(text)
-    if language is not None:
-        if language in LANGUAGES:
-            yield from LANGUAGES[language].facts_in(text)
+    """Yield the facts that one text of a user states, in order; none of a text in another language than English."""
+    if other_language(text):
         return
     antecedents = Antecedents()
     for sentence in sentences(text):

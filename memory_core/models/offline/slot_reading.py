@@ -8,7 +8,6 @@ from itertools import chain
 from memory_core.models.offline.doubts import TENTATIVE
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE
-from memory_core.models.offline.languages.readers import rules_for
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.wording import StatedFact
 from memory_core.planning.fact_merging import Fact, relevance
@@ -37,8 +36,6 @@ def slot_in(line: str) -> str | None:
 
     >>> slot_in("The user lives in Porto"), slot_in("The user likes jazz")
     ('user.home', None)
-    >>> slot_in("Der Nutzer wohnt in Porto"), slot_in("用户住在北京")
-    ('user.home', 'user.home')
     """
     return next((str(fact.slot) for fact in _read_back(line) if fact.slot is not None), None)
 
@@ -87,9 +84,6 @@ def slots_of(known: Sequence[Fact], found: Iterable[tuple[str, str | None]]) -> 
 
 def _read_back(line: str) -> Iterator[StatedFact]:
     """Return the facts in the words of a stored fact."""
-    # Rules for another language read the fact in that language, in its first person.
-    if rules := rules_for(line):
-        return rules.facts_in(rules.first_person(line))
     spoken = line
     for third, words in _FIRST_PERSON:
         spoken = third.sub(words, spoken)

@@ -85,8 +85,8 @@ _SHARE = 0.2
 _WORDS_READ = 300
 """Maximum words of a text that are looked at."""
 
-_TOLD_BY_ONE = ("Spanish", "German")
-"""Languages with rules, for which a single short word is enough: "soy vegano"."""
+_BY_ONE_WORD = ("Spanish", "German")
+"""Languages whose lists hold the verbs of short sentences, so that a single word is enough: "soy vegano"."""
 _ALSO_ENGLISH = word_set(
     "a am an as con de mi ya del die el en es gern hat hay in las los me no para se son so war was y"
 )
@@ -114,7 +114,17 @@ def language_of(text: str) -> str | None:
     best = max(hits, key=lambda language: len(hits[language]))  # of equals the first, so English before all others
     if best != ENGLISH:
         foreign = set(hits[best]) - _SHORT_WORDS[ENGLISH]
-        # One foreign word may be a name or a loan; only languages with rules take it as a sign.
-        if len(foreign) < 2 and (not foreign - _ALSO_ENGLISH or best not in _TOLD_BY_ONE):
+        # One foreign word may be a name or a loan, so most languages need two.
+        if len(foreign) < 2 and (not foreign - _ALSO_ENGLISH or best not in _BY_ONE_WORD):
             return None
     return best if len(hits[best]) >= max(1, _SHARE * len(terms)) else None
+
+
+def other_language(text: str) -> str | None:
+    """Return a text's language if it is not English; None if it is English or cannot be detected.
+
+    >>> other_language("Ich wohne in Porto"), other_language("I live in Porto")
+    ('German', None)
+    """
+    language = language_of(text)
+    return None if language == ENGLISH else language

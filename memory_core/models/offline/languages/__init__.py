@@ -1,1 +1,0 @@
-"""Extract facts by rules in other languages than English, and detect languages."""
