@@ -269,7 +269,7 @@ def test_a_prompt_that_cannot_be_recorded_is_given_all_the_same(monkeypatch):
     memory = open_memory(memory_blocks=[Counter()])
     memory.put(note(1))
 
-    def fails(*arguments):
+    def fails(*arguments, **named):
         raise OverflowError("Python int too large to convert to SQLite INTEGER")
 
     monkeypatch.setattr(context, "_record", fails)

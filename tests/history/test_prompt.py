@@ -317,8 +317,8 @@ def test_the_same_pieces_in_another_order_are_said_to_be_reordered():
     )
     for number in range(9):
         memory.put(note(number))
-    _, before = built(memory, input="note 1 of the day is here")
-    _, after = built(memory, input="note 2 of the day is here")
+    _, before = built(memory, input="note 1 of the day")
+    _, after = built(memory, input="note 2 of the day")
     turns = next(d for d in diff_prompts(before, after) if d.part.name == "turns")
     assert (turns.removed, turns.added, turns.reordered) == ((), (), True)
 

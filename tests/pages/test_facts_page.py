@@ -13,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.events import Ref
-from memory_core.history.log import history_of_session
 from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
@@ -684,13 +683,15 @@ def test_a_past_turn_shows_the_facts_of_then_and_nothing_to_press(demo_home):
 
 
 def test_a_past_turn_names_the_sources_that_the_log_has_after_a_message_was_forgotten(demo_home):
-    memory = learned("Ana likes jazz", "Rui bakes bread", "Ana likes jazz")
+    memory = learned("Ana likes jazz", "Rui bakes bread")
+    memory.put(ChatMessage(role="user", content="Once more: FACT: Ana likes jazz"))  # not the same message again
+    memory.flush(all=True)
     memory.session.forget(Ref.of("message", 1))
-    history = history_of_session(memory.session)
+    history = memory.log.history()
     view = SimpleNamespace(memory=memory, position=history.position, history=history)
     past = {each.id: each.sources for each in fact_snapshot._facts_at(view, "Facts")}
     assert past == {each.id: each.sources for each in memory.facts.read("Facts", states=None)}
-    assert past[1] == (("mine", 5),)
+    assert sorted(past.values()) == [(("mine", 3),), (("mine", 5),)]
 
 
 def test_the_users_facts_of_another_session_are_there_in_the_past_too(demo_home):

@@ -150,6 +150,7 @@ def test_each_outcome_has_its_words_and_its_rule():
         "in_queue": "In the queue",
         "below_threshold": "Below 0.31",
         "not_proposed": "Not among the nearest 50",
+        "repeated": "Repeats another text",
     }
     reasons = {why(found(1, each, 0.28), NINE) for each in ZERO}
     assert len(reasons) == len(ZERO)
