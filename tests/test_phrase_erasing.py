@@ -367,6 +367,13 @@ def test_forgetting_a_message_takes_what_repeats_it_in_another_spelling(tmp_path
     assert impact.ids("message") == [1, 3]
 
 
+def test_a_forgotten_message_leaves_no_version_of_a_summary_that_read_it(tmp_path):
+    memory = filled(tmp_path, "I live in Porto.", "I like tea.")
+    memory.session.forget(Ref.of("message", 1))
+    assert memory.trace("Porto").tracks == ()
+    clean(tmp_path, "Porto")
+
+
 def test_a_message_is_not_forgotten_for_sharing_words_with_another(tmp_path):
     memory = filled(tmp_path, "What is the plan for today?", "My plan for today is to rest.")
     assert memory.session.forget(Ref.of("message", 1), preview=True).ids("message") == [1]

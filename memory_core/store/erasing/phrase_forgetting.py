@@ -389,8 +389,13 @@ def _shorten(w: Writing, record: BlockRecord, target: Target, stale: Callable[[s
     shorter = target.removed_from(text)
     if stale is not None:
         shorter = without_sentences(shorter, stale)
-    # An earlier version of a summary may have the same sentences in other words.
-    saying = [n for n, content in past if target.said_in(words.get(content, "")) or (stale and content != record.text)]
+    # An earlier version of a summary may have the same sentences in other words; the present one has what is removed.
+    replaced = stale is not None and shorter != text
+    saying = [
+        number
+        for number, content in past
+        if target.said_in(words.get(content, "")) or (replaced if content == record.text else stale)
+    ]
     for chunk in chunks(saying):
         w.connection.execute(delete(block_revision_table).where(of_block, revision.revision.in_(chunk)))
     # The row repeats the text among its constructor's values, and a setting such as the description may say it too.
