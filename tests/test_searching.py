@@ -149,6 +149,16 @@ def test_a_question_asked_before_takes_no_place_and_its_answer_does(written):
     assert len(found) == 2
 
 
+def test_a_question_that_only_the_input_asks_takes_no_place_either():
+    memory = made(0, limit=400, unit="message", similarity_top_k=1)
+    for asked, answer in [("Where is the spare key?", "Under a pot."), ("Is it a boat?", "No idea.")]:
+        memory.put_messages([user(asked), ChatMessage(role="assistant", content=answer)])
+    memory.flush(all=True)
+    prompt = memory.get("Where is the spare key?")[0].content
+    assert "Under a pot." in prompt
+    assert "spare key" not in prompt
+
+
 def test_texts_that_differ_in_one_ending_are_two():
     memory = made(0, limit=400, unit="message", similarity_top_k=2)
     memory.put_messages([user("I like this boat."), user("I liked this boat."), user("i like  this boat.")])

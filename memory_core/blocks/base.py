@@ -167,6 +167,8 @@ class ReadContext:
     accounting: Accounting = "content"
     token_budget: int | None = None
     """Tokens available to a block that fills its budget; None: unlimited."""
+    for_prompt: bool = True
+    """False for a search outside of any prompt."""
     patience: float = 0.0
     """Seconds a block may wait for work in the background, such as vectors."""
     imagined: tuple[Statement, ...] = ()

@@ -36,7 +36,7 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     """See `Memory.retrieval.recall`."""
     found_in = vector_block(session, block)
     # The question alone counts; messages in the queue may be returned as well.
-    reading = replace(reading_of(session, query), queue_seqs=frozenset(), patience=PATIENCE_SECONDS)
+    reading = replace(reading_of(session, query), queue_seqs=frozenset(), for_prompt=False, patience=PATIENCE_SECONDS)
     with session.database.read() as connection:
         heard = _not_stored_yet(session, connection, found_in.name)
     nodes = found_in.stored(reading).nodes

@@ -47,8 +47,8 @@ class RepeatedTexts:
         queue_texts = self._texts(queued)
         similar = {n for key, group in groups.items() if len(group) > 1 or key in queue_texts for n in group}
         units = self._messages({*similar, *(after for n in similar for after in self.stored.following(n, 1))})
-        # A search without a queue is for no prompt: its question stands nowhere, so one copy of it is a result.
-        present = set(answers) if self.reading.queue_seqs else set()
+        # The question of a search that is for no prompt stands nowhere, so one copy of it is a result.
+        present = set(answers) if self.reading.for_prompt else set()
         present |= {n for n in self._saying(queue_texts, similar) if self.laid_out.elsewhere(n)}
         # 2. Of equal texts of one speaker, the one in the queue is shown, else one with an answer, else the newest.
         by_text: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
