@@ -144,6 +144,7 @@ def test_what_comes_back_is_a_name_or_has_its_date_stays(text):
     "said",
     [
         "I'm moving to Berlin soon.", "I'm moving to Berlin in a few days.", "My exam is on Thursday.",
+        "My flight is at 8 pm the following day.",
         "My exam is next Friday.", "My flight is a week from Friday.", "I'm moving to Berlin next summer.",
     ],
 )  # fmt: skip

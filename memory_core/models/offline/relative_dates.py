@@ -41,6 +41,7 @@ _RELATIVE = pattern(
     # Words for no exact day.
     rf"|\b(?P<vague>(?:very |pretty )?soon|the other day|in the (?:near|coming) \w+|"
     rf"(?:the )?(?:next|coming|upcoming|last|past) (?:{_SOME}|{_N}) {_UNIT}s?|the (?:next|coming|last|past) {_UNIT}s?|"
+    rf"the (?:next|following|previous) (?:{_UNIT}s?|{_PART})|"
     rf"(?:(?:this )?past|(?:end|beginning|start|middle|rest) of the) (?:week|month|year)|in {_LOOSE}(?:['’]? time)?|"
     rf"(?:{_LOOSE}|{_N} {_UNIT}s? and {_N} {_UNIT}s?) (?:ago|from now)|{_N} {_UNIT}s? (?:from|after|before) "
     rf"(?:tomorrow|yesterday|(?:(?:next|last|this) )?{WEEKDAY})|the \w+ (?:after next|before last)|{WEEKDAY} week|"
@@ -53,7 +54,7 @@ _RELATIVE = pattern(
     rf"(?P<what>week|weekend|month|quarter|year|spring|summer|autumn|fall|{WEEKDAY}|{_SHORT}|(?-i:{MONTH}))"
     rf"|in (?P<n>{_N}) (?P<unit>{_UNIT})s?(?:['’]? time)?"
     rf"|(?P<n_ago>{_N}) (?P<unit_ago>{_UNIT})s? (?P<ago>ago|from (?:now|today))"
-    rf"|(?P<weekday>(?<=[a-z] ){WEEKDAY}|(?:^|(?<=on )|(?<=by ))(?:{_SHORT}|{WEEKDAY}))"
+    rf"|(?P<weekday>(?<=[a-z] ){WEEKDAY}|(?:^|(?<=on )|(?<=by )|(?<=is ))(?:{_SHORT}|{WEEKDAY}))"
     rf"(?=(?: {_PART})?(?:$|['’]s|[.,;:!?)]| (?:\d|(?:at|in|and|but|or|with|for|to|from|by|on|because|when|where|until|"
     r"before|after|so|as|around|about|he|she|they|the)\b)))"
     rf")\b(?: (?P<part>{_PART}))?(?P<whose>['’]s\b)?(?P<given>,? (?={_GIVEN}))?",
