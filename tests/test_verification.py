@@ -51,6 +51,10 @@ SPELLINGS = {
     "dash and lines": "O'Brien's lock\u2011file\n  at\tZOÉ'S",
     "one word": "OBriens lockfile at Zoés",
     "invisible": "O'Brien's lock\u00ad-file at Z\u200boé's",
+    "line break in HTML": "O'Brien's<br>lock-file<p class='x'>at Zoé's",
+    "escaped twice": "O&amp;#39;Brien's lock-file at Zo&amp;eacute;'s",
+    "link": "[O'Brien's](https://site.example) lock-file at Zoé's",
+    "end of a line": "O'Bri-\nen's lock-file at Zoé's",
 }
 """Spellings of one text that none of its own forms has."""
 
@@ -61,6 +65,17 @@ def test_another_spelling_of_a_text_is_found_once_and_across_chunks(spelling):
     data = b"\x00\xff before " + spelling.encode() + b" after \xfe\x00"
     assert count([data], want) == [1]
     assert count([data[n : n + 5] for n in range(0, len(data), 5)], want) == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "spelling"), [("Room 5", "Room5"), ("Room5", "room 5"), ("1000 euros", "1,000 euros")]
+)
+def test_numbers_are_found_however_they_are_written(text, spelling):
+    assert count([spelling.encode()], wanted([text])) == [1]
+
+
+def test_a_run_of_backslashes_is_searched_in_linear_time():
+    assert count([b"\\" * 200_000], wanted(["allergic to nuts"])) == [0]
 
 
 def test_words_of_two_values_and_letters_across_words_are_no_match():

@@ -46,18 +46,21 @@ _SPEAKER = frozenset({"user", "i", "my", "me"})
 
 _MARKUP = re.compile(r"[*`~]+")
 """Markdown that may occur within a word."""
-_TAG = re.compile(r"</?(?:a|b|br|code|del|em|font|i|ins|li|mark|p|s|small|span|strong|sub|sup|u)(?:\s[^<>]*)?/?>", re.I)
+_TAG = re.compile(
+    r"<!--.{0,200}?-->|</?(?:a|b|code|del|em|font|i|ins|mark|s|small|span|strong|sub|sup|u)(?:\s[^<>]*)?>", re.I
+)
+_BREAK = re.compile(r"</?(?:br|p|li|div|td|tr)(?:\s[^<>]*)?/?>", re.I)
 _LINK = re.compile(r"\[([^\[\]]*)\]\([^()\s]*\)")
 _INVISIBLE = re.compile(
-    "[\u00ad\u0307\u0591-\u05c7\u0640\u064b-\u065f\u0670\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]"
+    "[\u00ad\u0307\u034f\u0591-\u05c7\u0640\u064b-\u065f\u0670\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
 )
 """Characters that people leave out: soft hyphens, joiners, direction marks, variation selectors, vowel marks of Arabic
 and Hebrew; and the dot over a decomposed Turkish I."""
 _SPELLED = str.maketrans({**dict.fromkeys("‘’‛ʼʹ´′＇", "'"), **dict.fromkeys("‐‑‒–—―−﹣－", "-"), "İ": "I"})
 """Apostrophes and dashes, each as the keyboard has it; and the I whose lower case has two characters."""
-_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|([^\W\d_])|(.))", re.DOTALL)
+_ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|([^\W\d_])|(.))", re.DOTALL)
 """JSON escapes in tool texts: a code point, a control character, or any other character."""
-_CONTROL = re.compile(r"\\+[^\W\d_]")
+_CONTROL = re.compile(r"(?<!\\)\\+[^\W\d_]")
 _CODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _JOINTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])|'")
 """Boundaries of words written together: `birthdayDinner`, `HAT229`, `l'avion`."""
@@ -295,8 +298,9 @@ class _Sentence:
     def compounds(self) -> dict[str, frozenset[str]]:
         """Two words that follow each other by the stem they have as one: `{"lockfil": {"lock", "file"}}`."""
         pairs = {pair for pair in pairwise(words(self.text.casefold())) if STOP_WORDS.isdisjoint(pair)}
-        halves = {"".join(pair): pair for pair in pairs if all(map(str.isalpha, pair))}
-        joined = ((stems(whole, stop=False)[0], pair) for whole, pair in halves.items() if len(whole) > MIN_JOINED)
+        long = (pair for pair in pairs if min(map(len, pair)) >= MIN_JOINED and all(map(str.isalpha, pair)))
+        halves = {"".join(pair): pair for pair in long}
+        joined = ((stems(whole, stop=False)[0], pair) for whole, pair in halves.items())
         return {stem: frozenset(stems(" ".join(pair))) for stem, pair in joined}
 
     def has(self, wanted: "_Sentence") -> bool:
@@ -413,9 +417,9 @@ def readings(text: str) -> Iterator[str]:
     elif "\\" in read:  # faster
         read = _CONTROL.sub(" ", read)
     if "&" in read:
-        read = html.unescape(read)
+        read = html.unescape(html.unescape(read))  # of what was escaped already, too
     if "<" in read or "](" in read:
-        read = _LINK.sub(r"\1", _TAG.sub("", read))
+        read = _LINK.sub(r"\1", _BREAK.sub(" ", _TAG.sub("", read)))
     read = _MARKUP.sub("", read)
     if read != plain:
         yield visible(read)
@@ -437,10 +441,10 @@ def spaced(text: str) -> list[str]:
 
 
 def _symbols(text: str) -> Set[str]:
-    """Return a text's emoji and currency signs, which are part of no word."""
-    if text.isascii():
-        return {"$"} if "$" in text else frozenset()
-    return {sign for sign in visible(text) if category(sign) in ("So", "Sc", "Cn")}
+    """Return a text's emoji, currency and plus signs, which are part of no word."""
+    if text.isascii() and "\\" not in text:
+        return {sign for sign in "$+" if sign in text}
+    return {sign for read in readings(text) for sign in read if sign == "+" or category(sign) in ("So", "Sc", "Cn")}
 
 
 def carries(present: Set[str], wanted: Set[str]) -> bool:

@@ -211,15 +211,14 @@ class SessionHandle:
             w.session.probes = text
 
     def forget(self, what: Forgettable, *, keep: Collection[Affected] = (), preview: bool = False) -> Impact:
-        """Erase what contains a phrase (in any case), and what was learned only from messages that contain it. No undo.
+        """Erase what says a phrase, and what was learned only from messages that say it. No undo.
 
         `what` is the phrase, the ref of a message or a fact (`Ref.of("fact", 12)`), or an entity of a graph, which
         stands for all its names. With a fact, messages that state it are erased, in all sessions of the user if these
-        share it; with a message, what repeats it.
+        share it; with a message, what repeats it word for word. Each row names how it says a phrase (`Affected.match`).
 
         Returns what was erased; with `preview=True` what would be, without any change. Rows in `keep` are left alone.
-        Texts and summaries lose the sentences that say it; past prompts show its words as erased. What says the same in
-        other words stays.
+        Texts and summaries lose the sentences that say it; past prompts show its words as erased.
 
         Raises:
             MessageError: the phrase or a name has under 3 characters.

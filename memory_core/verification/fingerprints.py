@@ -118,16 +118,29 @@ def respelled(data: bytes) -> tuple[bytes, bytes]:
         text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", text)
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if "&" in text:
-        text = html.unescape(text)
+        text = html.unescape(html.unescape(text))  # of what was escaped already, too
     if "<" in text:
-        text = _TAG.sub("", text)
-    text = unicodedata.normalize("NFKC", text).casefold()
-    apart, joined = (" ".join(text.translate(table).split()).encode() for table in (_APART, _JOINED))
-    return apart, joined
+        text = _BREAK.sub(" ", _TAG.sub("", text))
+    if "](" in text:
+        text = _LINK.sub(r"\1", text)
+    text = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
+    apart, joined = (" ".join(each.translate(table).split()) for each, table in (
+        (text, _APART), (_WRAPPED.sub("", text), _JOINED)))  # fmt: skip
+    return apart.encode(), _NUMBERED.sub("", joined).encode()
 
 
-_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
-_TAG = re.compile(r"</?(?:b|i|em|strong|u|s|code|mark|span|p|br)/?>", re.IGNORECASE)
+_ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
+_TAG = re.compile(
+    r"<!--.{0,200}?-->|</?(?:b|i|em|strong|u|s|code|mark|span|a|font|small|sub|sup|del|ins)(?:\s[^<>]{0,300})?>",
+    re.IGNORECASE,
+)
+_BREAK = re.compile(r"</?(?:br|p|li|div|td|tr)(?:\s[^<>]{0,300})?/?>", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\[\]]{0,300})\]\([^()\s]{0,2000}\)")
+_WRAPPED = re.compile(r"(?<=\w)[-\u2010]\r?\n[ \t]{0,20}(?=\w)")
+"""A hyphen at the end of a line."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_NUMBERED = re.compile(r"(?<=[^\W\d]) (?=\d)|(?<=\d) (?=[^\W\d])")
+"""The space in `room 5`."""
 
 
 class _Letters(dict[int, str | None]):

@@ -38,6 +38,12 @@ VERBATIM = [
     ("=> {", "x => { }"),
     ("a", "a b"),
     ("Ana", "Ana's cat"),
+    ("allergic to nuts", "<p>allergic to</p><p>nuts</p>"),
+    ("allergic", '<span class="x">aller</span>gic'),
+    ("Zoë Müller", "Zo&amp;euml; M&amp;uuml;ller"),
+    ("allergic", "al\u2066lergic\u2069"),
+    ("\U0001f600 party", '"\\ud83d\\ude00 party"'),
+    ("C++", "I use C++."),
 ]
 REWORDED = [
     ("allergic to nuts", "She is allergic to all nuts."),
@@ -59,6 +65,9 @@ NEITHER = [
     ("", ""),
     ("\u200b", "anything"),
     ("!", "none"),
+    ("C++", "I take vitamin C"),
+    ("no table", "a notable thing"),
+    ("no body", "nobody came"),
 ]
 
 
@@ -109,6 +118,8 @@ def test_every_text_with_letters_or_signs_says_itself(text):
         ("ab " * 3_000 + "c", "ab ab ab " * 30_000 + "xabc", None),
         ("x" * 10_000, "x" * 100_000, None),
         ("!" * 10_000, "!" * 100_000, "verbatim"),
+        ("allergic to nuts", "x" + "\\" * 100_000, None),
+        ("allergic to nuts", "\\" * 100_000 + "u", None),
     ],
 )
 def test_repeated_words_and_long_phrases_have_an_answer_too(phrase, text, grade):
