@@ -124,8 +124,8 @@ def respelled(data: bytes) -> tuple[bytes, bytes]:
     if "](" in text:
         text = _LINK.sub(r"\1", text)
     text = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
-    apart, joined = (" ".join(each.translate(table).split()) for each, table in (
-        (text, _APART), (_WRAPPED.sub("", text), _JOINED)))  # fmt: skip
+    apart = " ".join(text.translate(_APART).split())
+    joined = " ".join(_WRAPPED.sub("", text).translate(_JOINED).split())
     return apart.encode(), _NUMBERED.sub("", joined).encode()
 
 
