@@ -172,9 +172,17 @@ def _occurrences(window: Window, wanted: Phrase, lane: Lane) -> dict[int, Occurr
 
 
 def _occurrence(item: Item, text: str, wanted: Phrase) -> Occurrence | None:
-    """Return that an item has a phrase, in either grade; None if it has not."""
-    grade = wanted.grade_in(text)
-    return Occurrence(item, None, wanted.reworded_in(text) if grade == "reworded" else "") if grade else None
+    """Return that an item has a phrase, None if it has not.
+
+    Other words count where a text stands for what was said before; elsewhere they may be about anything, but for the
+    inflected forms of a single word.
+    """
+    if wanted.verbatim_in(text):
+        return Occurrence(item, None)
+    if item.kind != "summary" and len(wanted.stems) > 1:
+        return None
+    quote = wanted.reworded_in(text) if len(wanted.sentences) == 1 else ""
+    return Occurrence(item, None, quote) if quote else None
 
 
 def _fates(
