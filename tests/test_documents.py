@@ -71,7 +71,7 @@ ASKS_A_MODEL = "docs/how-to/openai-client.md"
 """The page whose programs need a model; all others run offline."""
 
 PRINTS = {
-    "README.md": ("In the prompt of turn 5, as fact 1 of facts.", "No room: better results took the 19 tokens"),
+    "README.md": ("In the prompt of turn 5, as fact 1 of facts.", "No room: better results took the 14 tokens"),
     "docs/how-to/check-a-configuration.md": ("2 of 2 probes held", "token_limit 200 → 60"),
     "docs/how-to/does-memory-help.md": ("without memory       0.38     383     1,290  -0.20",),
     ASKS_A_MODEL: ("No umbrella today.",),

@@ -18,6 +18,7 @@ from memory_core.errors import ModelUnreachableError
 from memory_core.events import Ref
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.relative_dates import relative_words
 from memory_core.models.protocols import Condensation, CondensedFact, Extraction
 from memory_core.planning import curation
 from memory_core.recipes import RECIPES
@@ -87,7 +88,9 @@ def conversations(data_file):
     for person in json.loads(data_file("memorybank/memory_bank_en.json").read_text(encoding="utf-8")).values():
         turns = [(entry["query"], entry["response"]) for day in person["history"].values() for entry in day][:10]
         facts = [RuleExtractor().extract([user(said)], known=[]).facts for said, _ in turns]
-        place = next((n for n, told in enumerate(facts) if n and len(told) == 1 and not told[0].doubtful), None)
+        # A fact that names its day by the message's time has another text where the message has a time.
+        single = (n for n, told in enumerate(facts) if n and len(told) == 1 and not told[0].doubtful)
+        place = next((n for n in single if not relative_words(turns[n][0])), None)
         if place is not None and sum(map(len, facts)) >= 4:
             found.append((turns, place, facts[place][0].text))
     return found

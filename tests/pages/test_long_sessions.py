@@ -52,7 +52,7 @@ def chat(memory):
     for turn in range(FOUND):
         memory.put(ChatMessage(role="user", content=f"{turn}: I like {WISHES[turn % len(WISHES)]}"))
         memory.build_context()
-        memory.put(ChatMessage(role="assistant", content="Yes."))
+        memory.put(ChatMessage(role="assistant", content=f"Yes {turn}."))
 
 
 def talk(memory):
