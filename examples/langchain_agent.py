@@ -28,7 +28,8 @@ def market(day: str) -> str:
 
 memory = Memory.from_defaults(
     session_id="langchain",
-    token_limit=150,  # small, so that a short conversation already fills it
+    token_limit=225,  # small, so that a short conversation already fills it
+    reserved_tokens=75,  # of them for what the agent sends besides: its system prompt and tools
     token_flush_size=40,
     database_uri="sqlite:///agent.db",
     memory_blocks=[FactExtractionMemoryBlock(name="facts", priority=1)],
