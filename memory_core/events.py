@@ -729,9 +729,8 @@ class FactDecided(Event, family="facts"):
 
 
 class FactAdded(
-    Event, family="facts", adds="facts", gives="fact", writes=True, operation="create", text="content", supports=True,
-    free_text=("slot",),
-):  # fmt: skip
+    Event, family="facts", adds="facts", gives="fact", writes=True, operation="create", text="content", supports=True
+):
     fact: FactId
     block: str
     content: str
@@ -817,7 +816,7 @@ class FactConfirmed(Event, family="facts", supports=True):
     """Earlier time of confirmation, in seconds since 1970, that undoing a person's confirmation restored."""
 
 
-class FactChanged(Event, family="facts", writes=True, operation="update", text="after", free_text=("slot",)):
+class FactChanged(Event, family="facts", writes=True, operation="update", text="after"):
     fact: FactId
     block: str
     before: str

@@ -665,6 +665,13 @@ def test_an_erased_fact_leaves_no_words_of_its_slot_in_the_log():
     assert "vantongeren" not in repr(memory.events())
 
 
+def test_an_erased_fact_leaves_the_slots_of_other_facts_whose_codes_have_its_words():
+    memory, desk = known("home", "user.home=The user lives in Ghent")
+    desk.erase([fact for fact in desk.facts() if fact.text == "home"])
+    assert [fact.slot for fact in memory.facts.read("facts")] == ["user.home"]
+    assert "user.home" in repr(memory.events())
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

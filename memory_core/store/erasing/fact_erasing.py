@@ -114,7 +114,9 @@ def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: 
         # One event may be about several facts, such as a change set.
         about = {data.get("fact"), *(fact for fact, *_ in data.get("facts", ()))} if kind not in _ERRORS else set()
         words = "reason" if kind in _OF_FACTS else "slot" if kind in _WITH_SLOT else "error"
-        if data.get(words) and (about & ids or any(quoted in data[words] for quoted in texts)):
+        # A slot is a code: it quotes nobody, and goes with its own fact alone.
+        quotes = kind not in _WITH_SLOT and any(quoted in (data.get(words) or "") for quoted in texts)
+        if data.get(words) and (about & ids or quotes):
             blank = json.dumps({**data, words: ERASED}, ensure_ascii=False, separators=(",", ":"))
             w.connection.execute(update(table).where(table.c.id == position).values(data=blank))
     delivery = delivery_table.c

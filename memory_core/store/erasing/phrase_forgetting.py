@@ -448,12 +448,8 @@ def _clear_events(w: Writing, target: Target) -> None:
     rows = w.connection.execute(select(event.id, event.kind, event.actor, event.data).where(where)).all()
     for position, kind, actor, text in rows:
         data = json.loads(text)
-        # The engine's reasons are codes, and a slot goes with its fact.
-        values = {
-            name: data[name]
-            for name in kinds[kind]
-            if data.get(name) and name != "slot" and (name, actor) != ("reason", "engine")
-        }
+        # The engine's reasons are codes.
+        values = {name: data[name] for name in kinds[kind] if data.get(name) and (name, actor) != ("reason", "engine")}
         new = data | {
             name: _shorter_settings(value, target) if isinstance(value, dict) else _cleared(value, target)
             for name, value in values.items()
