@@ -81,11 +81,11 @@ _SUBSTITUTION = 0.8
 _LONGEST_STEMMED = 40
 """Maximum characters of a stemmed word. Longer runs are addresses and keys: kept whole and not cached."""
 
-_MONTHS = (
+MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-_MONTH = "Sept|" + "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
+_MONTH = "Sept|" + "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
 _DAY = r"(?:the )?(?P<{0}>[0-3]?\d)(?:st|nd|rd|th)?"
 _DATED = re.compile(
     r"\b(?P<iso>\d{4})-(?P<iso_month>[01]\d)-(?P<iso_day>[0-3]\d)\b|\b(?:"
@@ -166,8 +166,8 @@ def in_one_notation(text: str) -> str:
     def date(match: re.Match[str]) -> str:
         day, name, year = match["before"] or match["after"], match["first"] or match["second"], match["year"]
         if match["iso"]:
-            day, name, year = match["iso_day"], dict(enumerate(_MONTHS, 1)).get(int(match["iso_month"])), match["iso"]
-        month = next((month for month in _MONTHS if name and month[:3] == name[:3].title()), None)
+            day, name, year = match["iso_day"], dict(enumerate(MONTHS, 1)).get(int(match["iso_month"])), match["iso"]
+        month = next((month for month in MONTHS if name and month[:3] == name[:3].title()), None)
         return f"{int(day)} {month}" + (f" {year}" if year else "") if month else match[0]
 
     def time(match: re.Match[str]) -> str:

@@ -44,7 +44,7 @@ from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.quarantine_rows import read_targets
-from memory_core.store.writing import Writing, read_existing, session_scope, user_scope
+from memory_core.store.writing import Writing, read_existing, recorded_ids, session_scope, user_scope
 from memory_core.text import whole_characters
 from memory_core.tokens import Accounting, TokenCounter
 
@@ -226,7 +226,7 @@ def with_times(connection: Connection, session_id: str, messages: Sequence[Store
     recording = (read_existing(connection, session_id).recording if imported else None) or ""
     result = []
     for stored in messages:
-        from_file = stored.id.startswith(f"{recording[:16]}-") if recording else stored.seq <= count
+        from_file = stored.id.startswith(recorded_ids(recording)) if recording else stored.seq <= count
         message = stored.message if from_file else timed(stored.message, stored.at)
         result.append(replace(stored, message=message))
     return result

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from memory_core.planning.fact_merging import relevance, same_words
-from memory_core.text import STOP_WORDS, stems
+from memory_core.text import MONTHS, STOP_WORDS, stems
 
 
 def _listed(names: str) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 )
 _BETWEEN = re.compile(r" |, |-| of ")
 """Separators between the day and the month of one date."""
-_IN_ORDER = _listed("january february march april may june july august september october november december")
+_IN_ORDER = tuple(map(str.lower, MONTHS))
 _MONTHS = {month[:3]: month for month in _IN_ORDER} | {month: month for month in _IN_ORDER} | {"sept": "september"}
 """Names of months, short ones too."""
 _NUMBER_WORDS = dict(

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.text import STOP_WORDS
+from memory_core.text import MONTHS, STOP_WORDS
 
 LONGEST_NAME = 40
 """Maximum characters of a speaker's name."""
@@ -33,11 +33,6 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 _BEGINS = tuple("[0123456789")
 _OLDEST = 1e8  # seconds: 1973; smaller numbers are no times
 _DEFAULTS = (datetime(1970, 1, 1), datetime(1972, 2, 2))
-
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _MONTH = "|".join((*MONTHS, *(month[:3] for month in MONTHS if month != "May"), "Sept"))
 _ASKED_DATE = re.compile(
     rf"(?:\b(?P<before>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b(?P<month>{_MONTH})\b\.?"

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.store.tables import message_table
-from memory_core.store.writing import read_existing, read_texts
+from memory_core.store.writing import read_existing, read_texts, recorded_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Recording:
 
     def message_id(self, index: int) -> str:
         """Return the id under which the message at `index` is put."""
-        return f"{self.key[:16]}-{index}"
+        return f"{recorded_ids(self.key)}{index}"
 
 
 def encode(messages: Sequence[ChatMessage]) -> str:
@@ -65,7 +65,7 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
         # ids.
         m = message_table.c
         # By the highest index, not by count: messages that were played may have been removed since.
-        ids = select(m.id).where(m.session_id == state.id, m.id.like(f"{state.recording[:16]}-%"))
+        ids = select(m.id).where(m.session_id == state.id, m.id.like(f"{recorded_ids(state.recording)}%"))
         if upto is not None:
             ids = ids.where(m.seq <= upto)
         return Recording(state.recording, _decoded(text), _played(connection.execute(ids).scalars()))

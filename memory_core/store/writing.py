@@ -137,6 +137,11 @@ def session_scope(session_id: str) -> str:
     return f"session:{session_id}"
 
 
+def recorded_ids(recording: str) -> str:
+    """Return the beginning of the ids of messages that were put from a recording, given by its key."""
+    return f"{recording[:16]}-"
+
+
 def user_scope(user_id: str) -> str:
     return f"user:{user_id}"
 

@@ -17,7 +17,8 @@ from memory_core.models.offline.grammar import BASE, PAST, word_set
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.vocabulary import MONTH, TASTES, WEEKDAY
 from memory_core.models.protocols import ExtractedFact
-from memory_core.planning.speech import MONTHS, date_line, parse_message
+from memory_core.planning.speech import date_line, parse_message
+from memory_core.text import MONTHS
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
