@@ -3,7 +3,7 @@
 from functools import cache
 
 from memory_core.coding.coding_session import Branch, CodingSession, Window
-from memory_core.coding.statement_fates import Statement, Texts, has_summary, statements_at
+from memory_core.coding.statement_fates import IndexedTexts, Statement, has_summary, statements_at
 from memory_core.coding.transcript import Item
 from memory_core.planning.phrase_matching import Phrase
 from memory_core.text import words
@@ -16,10 +16,10 @@ def lost_statements(session: CodingSession, branch: Branch) -> list[tuple[Statem
     """
 
     @cache  # whole texts may have to be read from the file
-    def texts(number: int) -> tuple[Texts, str]:
+    def texts(number: int) -> tuple[IndexedTexts, str]:
         window = branch.windows[number]
         whole = [(item.kind, session.main.whole(item)) for item in window.items]
-        return Texts([text for _, text in whole]), "\n".join(text for kind, text in whole if kind == "summary")
+        return IndexedTexts([text for _, text in whole]), "\n".join(text for kind, text in whole if kind == "summary")
 
     def has(window: Window, wanted: Phrase) -> bool:
         items, summary = texts(window.number)

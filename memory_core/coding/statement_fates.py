@@ -34,8 +34,8 @@ _RULE = re.compile(
 """Words of a sentence that tells the agent how to work, and not only what to do next."""
 
 
-class Texts:
-    """Many texts in which phrases are looked for, by their letters in a row."""
+class IndexedTexts:
+    """Texts in which many phrases are looked for, indexed by their letters."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -46,8 +46,8 @@ class Texts:
 
     def first(self, wanted: Phrase) -> int | None:
         """Return the place of the first text that has a phrase word for word; None if none has."""
-        start = 0
-        for row in wanted.rows:
+        for row in filter(None, wanted.rows):
+            start = 0
             while (begin := self._letters.find(row, start)) >= 0:
                 place = bisect_right(self._starts, begin) - 1
                 if wanted.verbatim_in(self._texts[place]):
@@ -237,11 +237,11 @@ def statements_at(
     lane = session.main
     summary = _summary(lane, window)
     places = [place for place, item in enumerate(window.items) if item.kind != "summary"]
-    texts = Texts([lane.whole(window.items[place]) for place in places])
+    texts = IndexedTexts([lane.whole(window.items[place]) for place in places])
 
     @cache  # only where a statement is gone from the session: its subagents may have read much
-    def of_subagents() -> Texts:
-        return Texts([other.whole(item) for other, item in _of_subagents(session) if _is_after(item, window)])
+    def of_subagents() -> IndexedTexts:
+        return IndexedTexts([other.whole(item) for other, item in _of_subagents(session) if _is_after(item, window)])
 
     statements: dict[str, Statement] = {}
     for item in branch.windows[window.number - 1].items:

@@ -202,8 +202,8 @@ class Phrase:
         return "" if any(self.rows) else "".join(visible(self.text).split())
 
     @cached_property
-    def _runs(self) -> list["_Run"]:
-        return [_Run(reading) for reading in readings(self.text)]
+    def _runs(self) -> list["_LetterRow"]:
+        return [_LetterRow(reading) for reading in readings(self.text)]
 
     @cached_property
     def rows(self) -> list[str]:
@@ -226,11 +226,11 @@ def _parsed(text: str) -> Phrase:
 
 def _needles(words: Iterable[str], *, stop: bool = True) -> tuple[str, ...]:
     # Word by word, so that each stem's beginning is one of a single word.
-    beginnings = (squeezed(_beginning(stem)) for word in words for stem in stems(word, stop=stop))
+    beginnings = (_row(_beginning(stem)) for word in words for stem in stems(word, stop=stop))
     return tuple(dict.fromkeys(filter(None, beginnings)))[:MAX_NEEDLES]
 
 
-class _Run:
+class _LetterRow:
     """The letters of a text's words in a row, with the places where words meet."""
 
     def __init__(self, text: str) -> None:
@@ -250,7 +250,7 @@ class _Run:
         """True for a place whose two words may also be written as one."""
         self._places = list(joints)
 
-    def is_in(self, other: "_Run") -> bool:
+    def is_in(self, other: "_LetterRow") -> bool:
         """Return whether another run has the same words in a row, each compound in any spelling."""
         start = other.letters.find(self.letters)
         while start >= 0:
@@ -266,7 +266,7 @@ class _Run:
         at_end = place == len(self.letters) or place in self._joints
         return at_end or bool(_UNSPACED.match(self.letters, place - 1))
 
-    def _meets_as(self, other: "_Run", start: int) -> bool:
+    def _meets_as(self, other: "_LetterRow", start: int) -> bool:
         first = bisect_left(other._places, start + 1)
         last = bisect_left(other._places, start + len(self.letters))
         theirs = {place - start for place in other._places[first:last]}
@@ -306,8 +306,8 @@ class _Sentence:
     def has(self, wanted: "_Sentence") -> bool:
         """Return whether the sentence has all stems of another, a compound as one word or as two."""
         if missing := wanted.stems - self.stems:
-            letters = squeezed(self.text)
-            if not all(squeezed(_beginning(stem)) in letters for stem in missing):
+            letters = _row(self.text)
+            if not all(_row(_beginning(stem)) in letters for stem in missing):
                 return False
             halves = (pair for whole, pair in wanted.compounds.items() if whole in self.stems)
             return missing <= {*self.compounds, *(half for pair in halves for half in pair)}
@@ -321,8 +321,8 @@ class _Text:
         self._readings = list(dict.fromkeys(readings(text)))
 
     @cached_property
-    def runs(self) -> list[_Run]:
-        return [_Run(reading) for reading in self._readings]
+    def runs(self) -> list[_LetterRow]:
+        return [_LetterRow(reading) for reading in self._readings]
 
     @cached_property
     def sentences(self) -> list[_Sentence]:
@@ -367,7 +367,7 @@ class _TextWords:
 
     @cached_property
     def _forms(self) -> list[str]:
-        return [form for text in readings(self._text) for form in {text, _MARKUP.sub("", text)}]
+        return list(readings(self._text))
 
     @cached_property
     def _words(self) -> Set[str]:
@@ -432,6 +432,7 @@ def squeezed(text: str) -> str:
 
 
 def _row(reading: str) -> str:
+    """Return the casefolded letters and digits of one reading."""
     return reading.casefold().translate(_SQUEEZING)
 
 
