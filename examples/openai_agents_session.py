@@ -37,7 +37,7 @@ async def main() -> None:
     memory = Memory.from_defaults(
         session_id="openai-agents",
         token_limit=225,  # small, so that a short conversation already fills it
-    reserved_tokens=75,  # of them for what the agent sends besides: its system prompt and tools
+        reserved_tokens=75,  # of them for what the agent sends besides: its system prompt and tools
         token_flush_size=40,
         database_uri="sqlite:///agent.db",
         memory_blocks=[

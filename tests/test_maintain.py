@@ -308,7 +308,7 @@ BETWEEN = st.lists(st.sampled_from(["maintain", "use", "archive"]), max_size=3)
 @example(before=["archive"], after=["use"], inner_after=[], earlier=False)
 @example(before=["use"], after=["maintain"], inner_after=["use"], earlier=True)
 def test_what_two_runs_at_once_delete_is_in_the_archive(tmp_path_factory, before, after, inner_after, earlier):
-    """Whatever another run, an agent or a person does between two steps of a run; what was there before it stays."""
+    """Act as another run, an agent or a person between two steps of a run; archives from before it stay."""
     folder, database = tmp_path_factory.mktemp("archive"), Database.open()
     memory = Memory.from_defaults("s", database=database, clock=lambda: NOW - 200 * DAY, services=Services())
     memory.put(user("words"))

@@ -38,7 +38,9 @@ class Searched:
     file: str
     """Path within the folder, or the name of a server's database."""
     part: str
-    """`bytes` or `name` of the file, `table.column`, an archive's member, or `unpacked`; `contents` if unreadable."""
+    """`bytes` or `name` of the file, `table.column`, an archive's member, or `unpacked`; `contents` if unreadable.
+
+    Of an archive in an archive, the path to it: `inner.zip/notes.txt`."""
     bytes: int
     hits: int
     """Number of matches of all texts."""

@@ -130,7 +130,7 @@ def test_items_come_back_as_they_were_and_go_one_by_one_as_with_the_sdk_s_own_se
 
 
 ANSWERS = st.sampled_from([ITEMS[1:], ITEMS[2:], ITEMS[-1:], []])
-"""What follows a question: reasoning, calls, results and words; calls without reasoning; words; nothing yet."""
+"""Answers to a question: reasoning, calls, results and words; calls without reasoning; words; nothing yet."""
 
 
 @settings(max_examples=40)

@@ -1,4 +1,4 @@
-"""One answer to "does this text say that phrase?", in two grades: word for word, and in other words."""
+"""Match a phrase in a text, in two grades: word for word, and in other words."""
 
 import pytest
 from hypothesis import given

@@ -64,7 +64,7 @@ def test_something_new_is_a_change():
 
 @dataclass
 class Context:
-    """What is used of Streamlit's run context."""
+    """Stand-in with the parts of Streamlit's run context that are used."""
 
     sent: list
     page_script_hash: str = "chat"
