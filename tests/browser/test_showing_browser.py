@@ -62,6 +62,8 @@ def saved(served, demo, chromium, tmp_path_factory):
     tab.goto(f"{served.url}/trace?session={branch.session_id}&words={PHRASE.replace(' ', '+')}")
     tab.get_by_role("button", name="Save as page").click()
     dialog = tab.get_by_role("dialog")
+    expect(dialog.get_by_text("Whole session")).to_be_visible()
+    idle(tab)
     dialog.get_by_text("Whole session").click()
     expect(dialog.get_by_text("12 turns")).to_be_visible()
     words = dialog.get_by_role("textbox", name="Replace words")
