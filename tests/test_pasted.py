@@ -105,6 +105,12 @@ WORKED_ON = [
     "In my story, I am a pirate. {}", "Summarise this: {}", "Hey, rewrite this more formally: {}", "{} Translate that.",
     "Pretend that I am a doctor. {}", "Let's role-play. {}", "Write a cover letter as a nurse. {}", "Say after me: {}",
     "{}\n\nPlease proofread the text above.", "Make this sound better: {}", "Continue the story. {}",
+    "The narrator says: {}", "My doctor wrote: {}", "You be the waiter and I'll be the guest. {}",
+    "You are a doctor and I am your patient. {}", "Let me be the customer and you be the clerk. {}",
+    "How would this sound in Italian? {}", "What does this mean: {}", "Is this sentence correct: {}",
+    "Does this make sense? {}", "Which sentence is better: {}", "Can you tell me if this is grammatical? {}",
+    "Here is my draft. {} Can you polish it?", "This is my essay: {}", "Mark the errors: {}",
+    "For the sake of argument, {}", "Hypothetically, {}", "Let's say {}", "What if I moved? {}",
 ]  # fmt: skip
 
 
@@ -127,7 +133,11 @@ def test_a_text_to_work_on_is_not_the_users_own_word(request_for_work):
         "Check this out: I live in Rome.",
         "Act as a travel agent. I live in Rome.", "Make me a plan. I live in Rome.",
         "My story is long. I live in Rome.", "In my free time, I play chess. I live in Rome.",
-        "Assume nothing. I live in Rome.",
+        "Assume nothing. I live in Rome.", "My doctor says I have asthma. I live in Rome.", "I said: I live in Rome.",
+        "How does this app work? I live in Rome.", "What does it cost? I live in Rome.",
+        "Here is my address: I live in Rome.", "This is my first chat. I live in Rome.",
+        "You are a great help and I am thankful. I live in Rome.", "Is this a good time? I live in Rome.",
+        "I'll be in Rome, you know. I live in Rome.", "Which book do you like? I live in Rome.",
     ],
 )  # fmt: skip
 def test_what_a_user_says_beside_a_request_stays_their_own(text):

@@ -50,6 +50,11 @@ _WORK = (
 _MEND = r"(?:correct|fix|edit|improve|check|review|continue|finish|complete|transcribe)"
 _REST = r"[^\n:：.!?\"“']{0,80}"
 _AS_ANOTHER = r"(?:as (?:an?|the|if)|from the (?:perspective|point of view|viewpoint)|in the (?:voice|role|person))\b"
+_DRAFT = (
+    r"(?:drafts?|essays?|sentences?|paragraphs?|grammar|spelling|translation|wording|bio|speech|cover letter|poem|song|"
+    r"lyrics|chapter|scene|script|novel|dialogue|monologue)"
+)
+_BEING = r" ?(?:'m|'re| am| are|(?:'ll|will)? ?(?:be|play|act as)) (?:the|an?|my|your)\b"
 _POLITE = (
     r"(?:(?:hi|hello|hey|ok|okay|now|please|pls|and|then|so|next|just|kindly|(?:can|could|would|will) (?:you|we)|"
     r"help me(?: to| with)?|let's|let us|I (?:want|need) you to|I'd like you to)[ ,]+){0,4}"
@@ -65,8 +70,17 @@ _REQUESTED = re.compile(
     r"|(?:write|tell|compose|draft|create|invent|make up|begin|start)\b (?:me |us )?(?:(?:an?|the|my|our|some) )?"
     rf"(?:[\w-]+ ){{0,3}}?(?:{_FICTION}\b{_REST}[:：.!?\n]|\w+{_REST}\b{_AS_ANOTHER}|{_WRITING}\b{_REST}[:：])"
     r"|(?:pretend|imagine|suppose|assume)(?: that)? (?:I|we|you|he|she|my|an?|to be)\b"
-    r"|(?:role-?play|play (?:a game|the (?:role|part))|act (?:as if|as though|like) (?:I|we))\b"
-    rf"|you are .{{1,80}} and I(?:'m| am)\b|(?:how (?:do|would|can) (?:you|I|we) say|say|repeat|quote)\b{_REST}[:：]"
+    r"|(?:role-?play|play (?:a game|the (?:role|part))|act (?:as if|as though|like) (?:I|we)|hypothetically|"
+    r"for the sake of (?:the )?argument|what if (?:I|we)|(?:let's|let us) (?:say|assume|imagine|suppose))\b"
+    rf"|you{_BEING} .{{1,60}}?(?:,| and)? I{_BEING}|(?:let me|I){_BEING} .{{1,60}}?(?:,| and)? you{_BEING}"
+    rf"|(?:how|what) (?:do|does|did|would|should|could) (?:{_THIS}|it) (?:sound|read|look|mean|say)\b{_REST}[:：.!?\n]"
+    rf"|(?:is|are|does|do|(?:tell me )?(?:if|whether)) (?:{_THIS}|my) (?!an? |the ){_REST}\b(?:correct|right|ok|okay|fine|good|"
+    rf"clear|natural|polite|grammatical|sounds?|reads?|means?|makes? sense)\b{_REST}[:：.!?\n]"
+    rf"|(?:here(?:'s| is| are)|this is|below is|attached is) (?:my|our|the|an?) (?:\w+ ){{0,3}}?{_DRAFT}\b{_REST}[:：.!?\n]"
+    rf"|(?:which|what|what's|is|are|mark|find|spot|give|any)\b{_REST}\b(?:{_DRAFT}|mistakes?|errors?)\b{_REST}[:：]"
+    rf"|(?!I\b|we\b)[\w'’ -]{{2,40}}? (?:says?|said|wrote|writes|texted|tells? (?:me|us)|told (?:me|us)|replie[sd]|"
+    rf"asks?|asked|claims?|claimed)(?: to me)?[:：]"
+    rf"|(?:how (?:do|would|can) (?:you|I|we) say|say|repeat|quote)\b{_REST}[:：]"
     rf"|(?:for|in|from) (?:my|our|an?|this) (?:\w+ ){{0,2}}?{_FICTION}\b{_REST}[:：,]|my {_FICTION}\b{_REST}[:：]"
     r")(?!\s*(?:by the way|btw)\b)",
     re.I,
