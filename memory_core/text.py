@@ -47,6 +47,8 @@ _REVERSALS = _listed(
     """
 )
 """Words that negate a statement or say that it has ended."""
+_PLACING = _listed("to into from than over under above below before after behind beneath")
+"""Words around which two things have places: "coffee to tea" is not "tea to coffee"."""
 
 _NUMBER_WORDS = {
     **{"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7"},
@@ -188,7 +190,8 @@ def similarity(a: str, b: str) -> float:
     0.25, times one factor:
 
     - 0.5 if they contradict each other: different numbers, different counts of negations (or words such as "formerly"),
-      different persons ("he", "she"), or a capitalised word on each side that the other lacks ("Ana", "Bob");
+      different persons ("he", "she"), a capitalised word on each side that the other lacks ("Ana", "Bob"), or two
+      things that changed places ("coffee to tea", "tea to coffee");
     - 0.8 if each has a content word that the other lacks, so that one word replaced in a long statement still matters;
     - 1 otherwise: one statement only says more than the other.
 
@@ -196,7 +199,7 @@ def similarity(a: str, b: str) -> float:
     """
     first, second = _statement(a), _statement(b)
     # Without any word the two are compared as text: "?!" equals only itself.
-    if first.bag == second.bag:
+    if first.bag == second.bag and not first.exchanged(second):
         return 1.0 if first.bag or first.bare == second.bare else 0.0
     shared = _weight(first.bag & second.bag)
     dice = 2 * shared / (_weight(first.bag) + _weight(second.bag))
@@ -205,6 +208,15 @@ def similarity(a: str, b: str) -> float:
     if first.lacking(second) and second.lacking(first):
         return dice * _SUBSTITUTION
     return dice
+
+
+def exchanged(a: str, b: str) -> bool:
+    """Return whether two things change places from one statement to the other.
+
+    >>> exchanged("Prefers coffee to tea", "Prefers tea to coffee"), exchanged("Flies to Rome in May", "In May to Rome")
+    (True, False)
+    """
+    return _statement(a).exchanged(_statement(b))
 
 
 def agreement_key(text: str) -> tuple[frozenset[tuple[str, int]], int]:
@@ -222,12 +234,19 @@ class _Statement:
         self.persons: set[str] = set()
         self.capitalised: set[str] = set()
         self.reversals = 0
+        self.behind: dict[str, set[str]] = {}
         for cased in _cased_words(in_one_notation(text)):
             for part in _parts(cased.lower()):
                 part = _ORDINAL.sub(r"\1", _NUMBER_WORDS.get(part, part))
                 # Stop words are not stemmed, so that they are recognised as such below.
                 stem = part if part in STOP_WORDS else _stem(part)
                 self.bag[stem] += 1
+                # Content words behind the last "to", "than", ...
+                if part in _PLACING:
+                    self.behind[part] = set()
+                elif part not in STOP_WORDS:
+                    for stems_behind in self.behind.values():
+                        stems_behind.add(stem)
                 self.reversals += part in _REVERSALS
                 if any(character.isdigit() for character in part):
                     self.numbers[part] += 1
@@ -245,6 +264,14 @@ class _Statement:
             # A statement without any person contradicts none.
             or bool(self.persons and other.persons and self.persons.isdisjoint(other.persons))
             or bool(self.capitalised - other.bag.keys() and other.capitalised - self.bag.keys())
+            or self.exchanged(other)
+        )
+
+    def exchanged(self, other: "_Statement") -> bool:
+        """Return whether something behind a "to" or "than" of each stands before it in the other."""
+        return any(
+            (mine & other.bag.keys()) - theirs and (theirs & self.bag.keys()) - mine
+            for mine, theirs in ((mine, other.behind.get(placing, set())) for placing, mine in self.behind.items())
         )
 
     def lacking(self, other: "_Statement") -> bool:

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Literal
 
 from memory_core.planning.slots import excludes
-from memory_core.text import STOP_WORDS, in_one_notation, similarity, stems, words
+from memory_core.text import STOP_WORDS, exchanged, in_one_notation, similarity, stems, words
 
 DUPLICATE = 0.85
 """Similarity (`memory_core.text.similarity`) at and above which two wordings count as one fact."""
@@ -33,7 +33,8 @@ Bearing = Literal[
 - `same`, `less`: it adds nothing; `more`: it repeats what is known and adds something
 - `ended`: the known one no longer holds; `negation`: it is denied; `partly`: part of it is denied
 - `opposite`: what the known one denies holds after all; `same_slot`: another value of a single-valued slot
-- `other_number`: the same with another number; `preference`: another choice of the same kind
+- `other_number`: the same with another number; `preference`: another choice of the same kind, or two things that
+  changed places
 - `apart`: none of these
 """
 
@@ -150,6 +151,8 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
     if a.holds == b.holds:
         if not a.denied and _one_owner(a, b) and _replaces(new, older):
             return "same_slot"
+        if how != "apart" and exchanged(new, older):
+            return "apart" if a.denied else "preference"
         if how in ("same", "more", "less"):
             return how
         # Close wordings are one statement only about one subject: Ana's sister is not Ana.
@@ -191,7 +194,7 @@ def repeats(one: str, other: str, *, same_slot: bool = False) -> bool:
     True
     """
     a, b = (_statement(in_one_notation(text)) for text in (one, other))
-    if (a.holds, a.modals) != (b.holds, b.modals):
+    if (a.holds, a.modals) != (b.holds, b.modals) or exchanged(one, other):
         return False
     # Beginnings of words: "allergic" and "allergy" have different stems.
     less, more = sorted(({stem[:5] for stem in one.content} for one in (a, b)), key=len)
@@ -217,7 +220,12 @@ class Contradictions:
         rarest = min(one.content, key=lambda stem: (self._frequency[stem], stem), default="")
         near = {*self._numbered["stem", rarest, not one.holds]}
         near.update(chain.from_iterable(self._numbered["rarest", stem, not one.holds] for stem in one.content))
-        for key in (("rarest", rarest, one.holds), *(("stem", stem, one.holds) for stem in one.content)):
+        near.update(self._numbered["words", one.content])  # things that changed places
+        for key in (
+            ("words", one.content),
+            ("rarest", rarest, one.holds),
+            *(("stem", stem, one.holds) for stem in one.content),
+        ):
             self._numbered[key].append(new)
         against = {other for other, older in near if contradicts(text, older)}
         if slot is not None:

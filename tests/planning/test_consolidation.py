@@ -23,8 +23,8 @@ from memory_core.planning.consolidation import (
     recalled,
     settle,
 )
-from memory_core.planning.fact_merging import FoundFact, KnownFact, same_words
-from memory_core.planning.statements import Contradictions, bearing, contradicts, says_more
+from memory_core.planning.fact_merging import Addition, FoundFact, KnownFact, plan_additions, same_words
+from memory_core.planning.statements import Contradictions, bearing, contradicts, repeats, says_more
 
 # -- what one statement says of another ------------------------------------------------------------
 
@@ -142,6 +142,10 @@ def test_seen_from_the_other_side_a_bearing_turns_round(how, other_how, what, ot
         ("Mia hates rain", "Mia does not hate rain"),
         ("Mia never stopped painting", "Mia stopped painting"),
         ("Mia likes tea but not milk", "Mia does not like tea"),
+        ("Mia prefers coffee to tea", "Mia prefers tea to coffee"),
+        ("Mia moved from Porto to Braga", "Mia moved from Braga to Porto"),
+        ("Mia's cat is older than Mia's dog", "Mia's dog is older than Mia's cat"),
+        ("Mia has lunch before the meeting", "Mia has the meeting before lunch"),
     ],
 )
 def test_a_denial_and_an_opposite_contradict_in_either_order(one, other):
@@ -170,6 +174,9 @@ def test_a_denial_and_an_opposite_contradict_in_either_order(one, other):
         ("Mia is used to cold rooms", "Mia likes cold rooms"),
         ("Mia has a car park", "Mia has no car"),
         ("Mia is unmarried", "Mia is not married"),
+        ("Mia flew from Rome to Oslo in May", "In May Mia flew to Oslo from Rome"),
+        ("Mia walks to school with Ben", "With Ben, Mia walks to school"),
+        ("Mia does not prefer coffee to tea", "Mia does not prefer tea to coffee"),
     ],
 )
 def test_what_can_both_hold_is_no_contradiction(one, other):
@@ -195,6 +202,12 @@ def test_what_can_both_hold_is_no_contradiction(one, other):
 def test_a_date_or_time_in_another_notation_is_no_other_value(one, other, same):
     one, other = f"The concert is {one}", f"The concert is {other}"
     assert contradicts(one, other, same_slot=True) == contradicts(other, one, same_slot=True) == (not same)
+
+
+def test_two_things_that_changed_places_are_neither_the_same_nor_lost():
+    before, after = KnownFact(1, "Mia prefers coffee to tea"), FoundFact("Mia prefers tea to coffee")
+    assert not repeats(before.text, after.text)
+    assert plan_additions([before], [after]).add == (Addition(0, conflicts_with=(1,)),)
 
 
 def test_opposites_among_many_statements_are_found_without_comparing_all(monkeypatch):
