@@ -27,6 +27,7 @@ from memory_core.memory import Memory
 with framework("The OpenAI Agents SDK", "openai-agents"):
     from agents import FunctionTool, RunConfig
     from agents.memory import SessionABC, SessionSettings
+    from agents.memory.session_settings import resolve_session_limit
     from agents.run import CallModelData
 
 Item = dict[str, Any]
@@ -35,13 +36,13 @@ _log = logging.getLogger(__name__)
 
 
 class InspectedSession(SessionABC):
-    """The SDK's `Session` over a `Memory`."""
+    """The SDK's `Session` over a `Memory`. `session_settings.limit` is the limit of `get_items` without one."""
 
-    session_settings: SessionSettings | None = None
-
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, session_settings: SessionSettings | dict[str, Any] | None = None) -> None:
         self.memory = memory
         self.session_id = memory.session_id
+        given = SessionSettings() if session_settings is None else session_settings
+        self.session_settings = SessionSettings(**given) if isinstance(given, dict) else given
         self._taken: list[Item] | None = None
         """New items already stored by the callback; None once the SDK has passed them to `add_items`."""
         self._beside: int | None = None
@@ -75,12 +76,20 @@ class InspectedSession(SessionABC):
         without `limit` that of `session_settings` applies; 0 gives none, and a negative limit all.
         """
         items = items_from_messages(await asyncio.to_thread(self._messages))
-        if limit is None and self.session_settings is not None:
-            limit = self.session_settings.limit
+        limit = resolve_session_limit(limit, self.session_settings)
         return items if limit is None or limit < 0 else items[max(len(items) - limit, 0) :]
 
     async def add_items(self, items: Sequence[Mapping[str, Any]]) -> None:
-        """Store new items, skipping those that the callback has stored."""
+        """Store new items, skipping those that the callback has stored.
+
+        Raises:
+            ConfigError: The items are encrypted: no memory could be made of them.
+        """
+        if any(isinstance(item, Mapping) and "__enc__" in item for item in items):
+            raise ConfigError(
+                "EncryptedSession hides what is said from its underlying_session, and this one has to read it: give "
+                "InspectedSession to the Runner itself, and encrypt the disk of its database"
+            )
         # Valid for this run only: the next one may add the same items again.
         taken, self._taken = self._taken, None
         with harmless(self.session_id, "Messages were not kept"):

@@ -5,7 +5,9 @@ import json
 
 import agents
 import pytest
+from agents.extensions.memory import EncryptedSession
 from content_forms import PARTS, UNREAD
+from cryptography.fernet import Fernet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models.scripted_server import ScriptedServer, Step, chunk, streamed
@@ -194,6 +196,27 @@ def test_what_is_no_item_costs_itself_alone(wrong, tmp_path, caplog):
     asyncio.run(session.add_items([ITEMS[0], wrong]))
     assert [message.content for message in session.memory.get_all()] == [ITEMS[0]["content"]]
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("given", [{"limit": 3}, agents.memory.SessionSettings(limit=3)])
+def test_a_session_s_own_limit_may_be_given_as_settings_or_as_a_dict_and_set_later(given):
+    items = [{"role": "user", "content": f"m{number}"} for number in range(5)]
+    session, later = InspectedSession(Memory.from_defaults(), given), InspectedSession(Memory.from_defaults())
+    assert session.session_settings == agents.memory.SessionSettings(limit=3)
+    assert later.session_settings == agents.memory.SessionSettings()
+    later.session_settings = given
+    for each in (session, later):
+        asyncio.run(each.add_items(items))
+        assert asyncio.run(each.get_items()) == items[-3:]
+        assert asyncio.run(each.get_items(4)) == items[-4:]
+
+
+def test_what_is_encrypted_is_refused_before_anything_is_lost():
+    own = InspectedSession(Memory.from_defaults())
+    session = EncryptedSession("s", own, encryption_key=Fernet.generate_key().decode())
+    with pytest.raises(ConfigError, match="EncryptedSession hides what is said"):
+        asyncio.run(session.add_items(ITEMS[:1]))
+    assert own.memory.get_all() == []
 
 
 def test_a_callback_of_the_programs_own_is_refused_and_not_replaced_in_silence(tmp_path):
