@@ -23,7 +23,7 @@ _HALF = re.compile(r"[\ud800-\udfff]")
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Kana and Han, as the inside of a character class; written without spaces, each character counts as a word."""
 
-_PAIRED = re.compile(f"[{UNSPACED}]")
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _FREQUENT = frozenset("我你的了是在吗呢什么哪里几个有のはがをにでとですかまいしたてるなもどこ何")
 """Characters of grammar and of questions: too frequent to be search terms by themselves."""
 _HANGUL = re.compile("[\uac00-\ud7af]+")
@@ -143,7 +143,7 @@ def keyword_terms(stemmed: str) -> list[str]:
     if stemmed.isascii():
         return words
     result: list[str] = []
-    for unspaced, several in groupby(words, key=lambda stem: _PAIRED.fullmatch(stem) is not None):
+    for unspaced, several in groupby(words, key=lambda stem: UNSPACED_CHARACTER.fullmatch(stem) is not None):
         if unspaced:  # Han and kana are stems of one character each
             run = "".join(several)
             result += [*_pairs(run), *(character for character in run if character not in _FREQUENT)]

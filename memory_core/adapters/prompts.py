@@ -21,6 +21,15 @@ from memory_core.store.database import Database
 _log = logging.getLogger(__name__)
 
 
+def session_name(*parts: str) -> str:
+    """Join ids to the name of a session. A colon within an id is quoted: no other ids give the same name.
+
+    >>> session_name("adk", "app:other", "user"), session_name("adk", "app", "other:user")
+    ('adk:app%3Aother:user', 'adk:app:other%3Auser')
+    """
+    return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
+
+
 def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Callable[[], Exchange]) -> None:
     """Record a model call in the session `<session of the memory>:<conversation>`; `learns` opens the memory."""
     # Both callables run inside the guard: opening the memory and reading the prompt may fail as well.

@@ -30,6 +30,8 @@ class RecalledTurn:
     messages: tuple[StoredMessage, ...]
     score: float
     """Match plus boosts; larger is better."""
+    cosine: float | None
+    """Similarity of meaning alone, -1 to 1; None: the turn was not compared by meaning."""
 
 
 def recall_turns(session: Session, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
@@ -48,11 +50,14 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:
         return ()
-    scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
+    found = {candidate.number: candidate for candidate in recall.plan.candidates}
     granted = [recall.nodes[number] for number in recall.plan.granted]
     with session.database.read() as connection:
         messages = messages_of(connection, session.id, session.services.messages, granted)
-    turns = [RecalledTurn(tuple(messages.get(number, ())), scores[number]) for number in recall.plan.granted]
+    turns = [
+        RecalledTurn(tuple(messages.get(number, ())), found[number].score, found[number].vector)
+        for number in recall.plan.granted
+    ]
     return tuple(turn for turn in turns if turn.messages)
 
 

@@ -16,6 +16,8 @@ import pydantic
 import pytest
 from content_forms import PARTS as ANYBODY_S
 from engine_fakes import HashEmbedder, HeldExtractor
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adapters.frameworks import RESULT
 from memory_core import (
@@ -28,7 +30,7 @@ from memory_core import (
     delete_session,
 )
 from memory_core.adapters.google_adk import InspectedMemoryService
-from memory_core.adapters.prompts import record_prompt
+from memory_core.adapters.prompts import record_prompt, session_name
 from memory_core.attach.wire import Exchange
 from memory_core.errors import StoreError
 from memory_core.models.embedding import LocalEmbedder
@@ -198,6 +200,72 @@ def test_blocks_of_any_name_are_searched_unless_they_are_switched_off(tmp_path):
     assert found()[:2] == ["The user lives in Faro", "I live in Faro."]
     service.of("app", "ada").blocks.configure("known", enabled=False)
     assert found()[0] == "I live in Faro."
+
+
+def told(service, *texts, app="app", user="ada"):
+    """What a user said, each in an event of its own, in the memory."""
+    said = [types.Content(role="user", parts=[types.Part(text=text)]) for text in texts]
+    events = [adk_events.Event(id=f"e{number}", author="user", content=one) for number, one in enumerate(said)]
+    asyncio.run(service.add_events_to_memory(app_name=app, user_id=user, events=events, session_id="s"))
+
+
+def answers(service, query, *, app="app", user="ada"):
+    found = asyncio.run(service.search_memory(app_name=app, user_id=user, query=query))
+    return [entry.content.parts[0].text for entry in found.memories]
+
+
+IDS = st.text(alphabet=":%3Aa", min_size=1, max_size=5)
+
+
+@given(one=st.tuples(IDS, IDS), other=st.tuples(IDS, IDS), conversation=IDS)
+def test_no_two_users_and_no_recorded_conversation_share_a_session_whatever_is_in_their_ids(one, other, conversation):
+    names = session_name("adk", *one), session_name("adk", *other)
+    assert (names[0] == names[1]) == (one == other)
+    assert f"{names[0]}:{conversation}" != names[1], "the prompts of a conversation are not somebody's memory"
+
+
+def test_a_colon_in_the_ids_shows_nobody_what_another_said(tmp_path):
+    service = InspectedMemoryService(database_uri=f"sqlite:///{tmp_path}/adk.db")
+    told(service, "This is a secret.", app="app:other", user="user")
+    assert answers(service, "secret", app="app:other", user="user")
+    assert not answers(service, "secret", app="app", user="other:user")
+    assert service.of("plain", "ada").session_id == "adk:plain:ada"
+
+
+def test_what_a_caller_does_with_its_results_changes_no_later_answer():
+    service = InspectedMemoryService()
+    told(service, "I prefer jasmine tea.")
+    first = asyncio.run(service.search_memory(app_name="app", user_id="ada", query="jasmine"))
+    said = [entry.content.parts[0].text for entry in first.memories]
+    for entry in first.memories:
+        entry.content.parts.clear()
+        entry.author = "nobody"
+    again = asyncio.run(service.search_memory(app_name="app", user_id="ada", query="jasmine"))
+    assert [entry.content.parts[0].text for entry in again.memories] == said
+    assert {entry.author for entry in again.memories} == {"memory", "user"}
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "found"),
+    [
+        ("I like to code in Python.", "nonexistent", False),
+        ("I like to code in Python.", "Java", False),
+        ("I like to code in Python.", "thon", False),
+        ("I like to code in Python.", "Ruby", False),
+        ("I like to code in Python.", "python", True),
+        ("I like to code in Python.", "Which programming language?", True),
+        ("I prefer jasmine tea.", "What should I drink?", True),
+        ("\u4eca\u5929\u5929\u6c14\u5f88\u597d", "\u5929\u6c17", False),
+        ("\u4eca\u5929\u5929\u6c14\u5f88\u597d", "\u5929\u6c14\u9884\u62a5", False),
+        ("\u4eca\u5929\u5929\u6c14\u5f88\u597d", "\u5929\u6c14", True),
+        ("\u79c1\u306fPython\u3092\u4f7f\u3046", "Python", True),
+    ],
+)
+def test_a_question_finds_what_shares_a_word_with_it_or_its_meaning_and_else_nothing(said, asked, found):
+    service = InspectedMemoryService()
+    told(service, said)
+    assert (said in answers(service, asked)) == found
+    assert found or not answers(service, asked)
 
 
 def sent(request):
