@@ -1,6 +1,7 @@
 """`UserMemories`: learned each run, read in every session of the user, never by another, and off when it is off."""
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 from engine_fakes import assistant, on_file, user
@@ -313,11 +314,70 @@ def test_semantic_search_gives_what_fits_best_first(five):
 
 
 @pytest.mark.parametrize(
-    "given", [{"limit": 0}, {"retrieval_method": "semantic"}, {"query": "x", "retrieval_method": "agentic"}]
+    "given", [{"limit": 0}, {"retrieval_method": "semantic"}, {"query": "x", "retrieval_method": "newest"}]
 )
 def test_an_impossible_search_is_said(five, given):
     with pytest.raises(ConfigError):
         five.search_user_memories(**given)
+
+
+# -- Agno's arguments ------------------------------------------------------------------------------------
+
+
+@dataclass
+class AgnosMemory:
+    """The fields of Agno's `UserMemory`."""
+
+    memory: str
+    memory_id: str | None = None
+    topics: list[str] | None = None
+
+
+def test_the_arguments_of_agno_s_manager_mean_here_what_they_mean_there():
+    memories = made()
+    cats = memories.add_user_memory(memory=AgnosMemory("Ada has two cats", "mine", ["pets"]), user_id="ada")
+    assert (cats.text, cats.key, cats.topics) == ("Ada has two cats", "mine", ("pets",))
+    tea = memories.add_user_memory(AgnosMemory("Ada drinks green tea"))
+    assert memories.get_user_memory("mine", user_id="ada") == memories.get_user_memory(cats.id) == cats
+    assert memories.get_user_memory("none") is None
+    assert memories.add_user_memory("Ada has three cats", memory_id="mine").id == cats.id, "the same memory"
+    assert memories.replace_user_memory(memory_id=str(tea.id), memory=AgnosMemory("Ada drinks rooibos")).id == tea.id
+    assert texts(memories.search_user_memories("rooibos", 1, "agentic", "ada")) == ["Ada drinks rooibos"]
+    memories.delete_user_memory(memory_id="mine", user_id="ada")
+    assert texts(memories.get_user_memories(user_id="ada")) == ["Ada drinks rooibos"]
+    acts = memories.create_user_memories(message="My name is Ada.", user_id="ada")
+    assert [act.act for act in acts] == ["add"]
+    assert asyncio.run(memories.acreate_user_memories(message="I work in Porto.", user_id="ada"))
+    memories.clear_user_memories(user_id="ada")
+    assert memories.get_user_memories() == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda memories: memories.get_user_memories(user_id="ben"),
+        lambda memories: memories.get_user_memory("1", user_id="ben"),
+        lambda memories: memories.search_user_memories(user_id="ben"),
+        lambda memories: memories.add_user_memory("Ben likes tea", user_id="ben"),
+        lambda memories: memories.replace_user_memory("1", "Ben likes tea", user_id="ben"),
+        lambda memories: memories.delete_user_memory("1", user_id="ben"),
+        lambda memories: memories.clear_user_memories(user_id="ben"),
+        lambda memories: memories.create_user_memories(message="I like tea.", user_id="ben"),
+    ],
+)
+def test_another_user_s_name_is_refused_in_a_sentence_by_every_method(call):
+    memories = made()
+    memories.add_user_memory("Ada has two cats")
+    with pytest.raises(ConfigError, match="'ben': this is the memory of the user"):
+        call(memories)
+    assert texts(memories.get_user_memories()) == ["Ada has two cats"]
+
+
+@pytest.mark.parametrize("given", [{"topics": "ada"}, {"text": 7}, {"text": None}])
+def test_what_is_no_memory_is_said_in_a_sentence(given):
+    memories = made()
+    with pytest.raises((ConfigError, MessageError), match="must be a"):
+        memories.add_user_memory(**{"text": "Ada has two cats", **given})
 
 
 # -- off -------------------------------------------------------------------------------------------------

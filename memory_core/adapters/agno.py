@@ -12,18 +12,21 @@ import asyncio
 import base64
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from contextlib import suppress
+from typing import Any, NoReturn, TypeVar, cast
+from urllib.parse import unquote
 
 from memory_core.adapters import framework
-from memory_core.adapters.prompts import record_prompt
+from memory_core.adapters.prompts import record_prompt, session_name
 from memory_core.attach.wire import Exchange
-from memory_core.errors import NotFoundError
+from memory_core.errors import ConfigError, NotFoundError
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.json_values import storable_value
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.protocols import ChatModel
-from memory_core.planning.fact_merging import Fact
-from memory_core.systems.user_memories import RetrievalMethod, UserMemories
+from memory_core.planning.fact_merging import Fact, same_words
+from memory_core.sessions.overview import list_sessions
+from memory_core.systems.user_memories import UserMemories
 
 with framework("Agno", "agno"):
     from agno.db.schemas.memory import UserMemory
@@ -49,7 +52,7 @@ class InspectedMemoryManager(MemoryManager):
         """Return the memories of a user; without an id, those of Agno's `default` user."""
         user = user_id or "default"
         if user not in self._users:
-            self._users[user] = UserMemories(user, f"agno:{user}", **self._made)
+            self._users[user] = UserMemories(user, session_name("agno", user), **self._made)
         return self._users[user]
 
     def recorded(self, model: M) -> M:
@@ -66,6 +69,21 @@ class InspectedMemoryManager(MemoryManager):
         if run is not None and run.session_id:
             record_prompt(lambda: self.of(run.user_id).memory, run.session_id, exchange)
 
+    def read_from_db(self, user_id: str | None = None) -> dict[str, list[UserMemory]]:
+        """Return the memories of a user, or of all users, by user."""
+        read = {user: self.get_user_memories(user) for user in ([user_id] if user_id else self._every_user())}
+        return {user: memories for user, memories in read.items() if memories}
+
+    async def aread_from_db(self, user_id: str | None = None) -> dict[str, list[UserMemory]]:
+        return await asyncio.to_thread(self.read_from_db, user_id)
+
+    def _every_user(self) -> list[str]:
+        """Return the users whose memories this object or its database holds."""
+        names = [status.session_id.split(":") for status in list_sessions(self.of(None).memory.session.database)]
+        # Longer names are those of recorded conversations.
+        stored = {unquote(name[1]) for name in names if len(name) == 2 and name[0] == "agno"}
+        return sorted(stored | self._users.keys())
+
     def get_user_memories(self, user_id: str | None = None) -> list[UserMemory]:
         return [_theirs(fact, user_id) for fact in self.of(user_id).get_user_memories()]
 
@@ -73,7 +91,8 @@ class InspectedMemoryManager(MemoryManager):
         return await asyncio.to_thread(self.get_user_memories, user_id)
 
     def get_user_memory(self, memory_id: str, user_id: str | None = None) -> UserMemory | None:
-        return next((memory for memory in self.get_user_memories(user_id) if memory.memory_id == memory_id), None)
+        fact = self.of(user_id).get_user_memory(memory_id)
+        return None if fact is None else _theirs(fact, user_id)
 
     def create_user_memories(
         self,
@@ -98,16 +117,8 @@ class InspectedMemoryManager(MemoryManager):
         acts = self.of(user_id).create_user_memories(learned_from)
         return "\n".join(f"{act.act}: {act.text}" for act in acts) or "Nothing to remember."
 
-    async def acreate_user_memories(
-        self,
-        message: str | None = None,
-        messages: Sequence[Message] | None = None,
-        agent_id: str | None = None,
-        team_id: str | None = None,
-        user_id: str | None = None,
-        run_metrics: Any = None,
-    ) -> str:
-        return await asyncio.to_thread(self.create_user_memories, message, messages, agent_id, team_id, user_id)
+    async def acreate_user_memories(self, *given: Any, **named: Any) -> str:
+        return await asyncio.to_thread(self.create_user_memories, *given, **named)
 
     def update_memory_task(self, task: str, user_id: str | None = None) -> str:
         """Learn the task as if the user had said it. Implements Agno's tool `update_user_memory`."""
@@ -124,31 +135,57 @@ class InspectedMemoryManager(MemoryManager):
         user_id: str | None = None,
     ) -> list[UserMemory]:
         """Search memories. Agno's `agentic` method maps to semantic search; no model is called."""
-        methods: dict[str | None, RetrievalMethod] = {"agentic": "semantic", "first_n": "first_n"}
-        results = self.of(user_id).search_user_memories(query, limit, methods.get(retrieval_method, "last_n"))
+        results = self.of(user_id).search_user_memories(query, limit, cast(Any, retrieval_method))
         return [_theirs(fact, user_id) for fact in results]
 
     def add_user_memory(self, memory: UserMemory, user_id: str | None = None) -> str:
+        """Add a memory, or replace the one with its id; return the id, which the object gets, too.
+
+        Words that are known already stay the memory that they are.
+        """
         user = user_id or memory.user_id
-        return str(self.of(user).add_user_memory(memory.memory, memory.topics or (), actor="agent").id)
+        memories, words = self.of(user), same_words(memory.memory)
+        if memory.memory_id and memories.get_user_memory(memory.memory_id):
+            return self.replace_user_memory(memory.memory_id, memory, user)
+        known = next((fact for fact in memories.get_user_memories() if same_words(fact.text) == words), None)
+        fact = known or memories.add_user_memory(memory, actor="agent")
+        memory.memory_id, memory.user_id = _id(fact), user or "default"
+        return _id(fact)
 
     def replace_user_memory(self, memory_id: str, memory: UserMemory, user_id: str | None = None) -> str:
+        """Replace a memory; an id that there is not becomes that of a new one."""
         user = user_id or memory.user_id
-        replaced = self.of(user).replace_user_memory(_number(memory_id), memory.memory, memory.topics, actor="agent")
-        return str(replaced.id)
+        memory.memory_id, memory.user_id = memory_id, user or "default"
+        if self.of(user).get_user_memory(memory_id) is None:
+            return self.add_user_memory(memory, user)
+        return _id(self.of(user).replace_user_memory(memory_id, memory, actor="agent"))
 
     def delete_user_memory(self, memory_id: str, user_id: str | None = None) -> None:
-        """Retire a memory; the app can restore it."""
-        self.of(user_id).delete_user_memory(_number(memory_id), actor="agent")
+        """Retire a memory; the app can restore it. An id that there is not deletes nothing."""
+        with suppress(NotFoundError):
+            self.of(user_id).delete_user_memory(memory_id, actor="agent")
+
+    def clear(self) -> None:
+        """Retire the memories of all users; the app can restore them."""
+        for user in self._every_user():
+            self.clear_user_memories(user)
 
     def clear_user_memories(self, user_id: str | None = None) -> None:
-        user = self.of(user_id)
-        # One by one, so that each has its event and can be restored in the app.
-        for fact in user.get_user_memories():
-            user.delete_user_memory(fact.id, actor="agent")
+        self.of(user_id).clear_user_memories(actor="agent")
 
     async def aclear_user_memories(self, user_id: str | None = None) -> None:
         await asyncio.to_thread(self.clear_user_memories, user_id)
+
+    def optimize_memories(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: the block of memories condenses itself.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError("optimize_memories is not needed: memories are condensed above the block's max_facts")
+
+    async def aoptimize_memories(self, *_: Any, **__: Any) -> NoReturn:
+        self.optimize_memories()
 
 
 Record = Callable[[Any, Callable[[], Exchange]], None]
@@ -273,7 +310,7 @@ def _read(entry: dict[str, Any]) -> list[ChatMessage]:
 def _theirs(fact: Fact, user_id: str | None) -> UserMemory:
     return UserMemory(
         memory=fact.text,
-        memory_id=str(fact.id),
+        memory_id=_id(fact),
         topics=list(fact.topics),
         user_id=user_id or "default",
         created_at=int(fact.created_at),
@@ -281,7 +318,6 @@ def _theirs(fact: Fact, user_id: str | None) -> UserMemory:
     )
 
 
-def _number(memory_id: str) -> int:
-    if not memory_id.isdigit():
-        raise NotFoundError(f"This user has no memory with the id {memory_id}.")
-    return int(memory_id)
+def _id(fact: Fact) -> str:
+    """Return the id that the program gave a memory, else its number."""
+    return fact.key or str(fact.id)

@@ -1,11 +1,36 @@
-"""Base of LlamaIndex's chat memories: its `BaseMemory` over a `Memory`, synchronous and asynchronous."""
+"""What the systems share that have another library's names: LlamaIndex's `BaseMemory`, and checks of arguments."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from memory_core.errors import ConfigError
 from memory_core.formats.given_message import GivenMessage
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage
+
+
+def check_user(memory: Memory, user_id: object) -> None:
+    """Check that a user named in a call (None: none is) is the one whose memory this is; numbers count as text.
+
+    Raises:
+        ConfigError: it is another user, or the memory has none.
+    """
+    own = memory.session.user_id
+    if user_id is not None and str(user_id).strip() != own:
+        whose = f"is the memory of the user {own!r}" if own else "is a session's memory, without a user"
+        raise ConfigError(f"user_id {str(user_id)!r}: this {whose}. Make one object for each user, with user_id.")
+
+
+def check_meant(method: str, given: Mapping[str, Any], instead: Mapping[str, str]) -> None:
+    """Refuse arguments that a call does not mean; `instead` says of some what to do. None and False are not given.
+
+    Raises:
+        ConfigError: there is such an argument.
+    """
+    for name, value in given.items():
+        if name not in instead or (value is not None and value is not False):
+            raise ConfigError(f"{method} does not mean {name!r}{instead.get(name, '')}.")
 
 
 class NamedMemory:

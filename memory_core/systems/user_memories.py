@@ -24,10 +24,12 @@ from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
+from memory_core.planning.curation import Kept
 from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
+from memory_core.systems.named import check_user
 
-RetrievalMethod = Literal["last_n", "first_n", "semantic"]
+RetrievalMethod = Literal["last_n", "first_n", "semantic", "agentic"]
 
 Messages = str | ChatMessage | Sequence[ChatMessage]
 
@@ -55,6 +57,9 @@ class UserMemories:
     A run is a turn: a user message and the answer to it. Only the user's own words are learned. With `chat` a model
     learns, with one call for each run, one more if a found fact is near a known one, and one for the session's
     summary. Without it the offline rules learn.
+
+    Methods take the arguments of Agno 3.1's `MemoryManager` as well: `message=`, `memory=` (a text, or an object of
+    Agno's `UserMemory`), `memory_id=`, and `user_id=`, which must be this user.
     """
 
     def __init__(
@@ -164,27 +169,39 @@ class UserMemories:
 
     # -- facts about the user --------------------------------------------------------------------
 
-    def get_user_memories(self) -> list[Fact]:
+    def get_user_memories(self, user_id: str | None = None) -> list[Fact]:
         """Return the facts about the user, oldest first; none while user memories are switched off."""
+        check_user(self.memory, user_id)
         return self.memory.facts.read(self._facts.name) if self.enabled else []
 
+    def get_user_memory(self, memory_id: int | str, user_id: str | None = None) -> Fact | None:
+        """Return the memory with this id, or with this id of the program's own; None if there is none."""
+        return _with_id(self.get_user_memories(user_id), memory_id)
+
     def search_user_memories(
-        self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod = "last_n"
+        self,
+        query: str | None = None,
+        limit: int | None = None,
+        retrieval_method: RetrievalMethod | None = None,
+        user_id: str | None = None,
     ) -> list[Fact]:
         """Return memories of the user; empty while memory is switched off.
 
-        `last_n` and `first_n`: the `limit` memories changed last or first, oldest first. `semantic`: those that fit
-        `query`, best first, at most 20 without a `limit`.
+        `last_n` (the default) and `first_n`: the `limit` memories changed last or first, oldest first. `semantic`:
+        those that fit `query`, best first, at most 20 without a `limit`. `agentic`, with which Agno has a model choose,
+        is the same search: no model is called.
 
         Raises:
             ConfigError: there is no such method, `limit` is below 1, or `semantic` has no query.
         """
+        check_user(self.memory, user_id)
+        retrieval_method = retrieval_method or "last_n"
         if retrieval_method not in get_args(RetrievalMethod):
             methods = ", ".join(get_args(RetrievalMethod))
             raise ConfigError(f"retrieval_method must be one of {methods}, not {retrieval_method!r}")
         if limit is not None and limit < 1:
             raise ConfigError(f"limit must be at least 1 memory, not {limit}")
-        if retrieval_method == "semantic":
+        if retrieval_method in ("semantic", "agentic"):
             if not (query or "").strip():
                 raise ConfigError("a semantic search needs a query: what should the memories be about?")
             # After the checks of arguments, so that wrong ones are refused whether memory is on or off.
@@ -198,19 +215,41 @@ class UserMemories:
             return memories
         return memories[-limit:] if retrieval_method == "last_n" else memories[:limit]
 
-    def add_user_memory(self, text: str, topics: Iterable[str] = (), *, actor: Actor = "user") -> Fact:
-        """Add a memory in exactly these words.
+    def add_user_memory(
+        self,
+        text: Any = None,
+        topics: Iterable[str] | None = None,
+        *,
+        memory: Any = None,
+        memory_id: str | None = None,
+        user_id: str | None = None,
+        actor: Actor = "user",
+    ) -> Fact:
+        """Add a memory in exactly these words. With an id of the program's own, what had that id is replaced.
 
         Raises:
             MessageError: the text is empty, or another memory has it already.
-            ConfigError: user memories are switched off.
+            ConfigError: user memories are switched off, or these are another user's.
         """
+        check_user(self.memory, user_id)
         self._check_on()
-        applied = self._desk().apply(curation.add(text, topics=tuple(topics)), actor=actor)
+        text, topics, memory_id = _given(text, memory, topics, memory_id)
+        if memory_id is not None:
+            self._desk().put({memory_id: Kept(text, topics=tuple(topics or ()))}, actor=actor)
+            return self._memory(memory_id, waiting=True)
+        applied = self._desk().apply(curation.add(text, topics=tuple(topics or ())), actor=actor)
         return self._memory(applied.ids("fact")[0], waiting=True)
 
     def replace_user_memory(
-        self, id: int, text: str, topics: Iterable[str] | None = None, *, actor: Actor = "user"
+        self,
+        id: int | str | None = None,
+        text: Any = None,
+        topics: Iterable[str] | None = None,
+        *,
+        memory_id: int | str | None = None,
+        memory: Any = None,
+        user_id: str | None = None,
+        actor: Actor = "user",
     ) -> Fact:
         """Replace a memory's text, and its topics unless they are None. The change can be undone.
 
@@ -219,10 +258,12 @@ class UserMemories:
         Raises:
             NotFoundError: the user has no such memory.
             MessageError: the text is empty, or another memory has it already.
-            ConfigError: user memories are switched off.
+            ConfigError: user memories are switched off, or these are another user's.
         """
+        check_user(self.memory, user_id)
         self._check_on()
-        fact = self._memory(id)
+        fact = self._memory(memory_id if id is None else id)
+        text, topics, _ = _given(text, memory, topics, None)
         # The same words again are no change, and no version.
         changes = [curation.edit(fact, text)] if " ".join(text.split()) != fact.text else []
         # Text and topics in one change, so that one undo takes both back.
@@ -234,21 +275,39 @@ class UserMemories:
             return self._memory(applied.ids("fact")[0], waiting=True)
         return fact
 
-    def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "user") -> None:
+    def delete_user_memory(
+        self,
+        id: int | str | None = None,
+        *,
+        memory_id: int | str | None = None,
+        user_id: str | None = None,
+        reason: str = "",
+        erase: bool = False,
+        actor: Actor = "user",
+    ) -> None:
         """Retire a memory: no prompt and no search has it, and it can be restored.
 
         `erase` deletes it with its text instead.
 
         Raises:
             NotFoundError: the user has no such memory.
+            ConfigError: these are another user's memories.
         """
-        fact = self._memory(id)
+        check_user(self.memory, user_id)
+        fact = self._memory(memory_id if id is None else id)
         if erase:
             self._desk().erase([fact], actor=actor)
         else:
             self._desk().apply(curation.retire([fact], reason), actor=actor)
 
-    def create_user_memories(self, messages: Messages) -> list[MemoryAct]:
+    def clear_user_memories(self, user_id: str | None = None, *, actor: Actor = "user") -> None:
+        """Retire all memories, each with its own event; each can be restored."""
+        for fact in self.get_user_memories(user_id):
+            self.delete_user_memory(fact.id, actor=actor)
+
+    def create_user_memories(
+        self, messages: Messages | None = None, *, message: str | ChatMessage | None = None, user_id: str | None = None
+    ) -> list[MemoryAct]:
         """Learn from messages now, and return the outcome of each found fact.
 
         The messages become a run of the session, so that every memory has its source.
@@ -258,8 +317,9 @@ class UserMemories:
             ModelError: the model failed; the messages are kept, and learned from when it answers.
             ConfigError: user memories are switched off.
         """
+        check_user(self.memory, user_id)
         self._check_on()
-        run = _messages(messages)
+        run = [*_messages(messages or ()), *_messages(message or ())]
         # Without the user's own words nothing could be learned, yet the run would be stored.
         if not any(message.role is MessageRole.USER for message in run):
             raise MessageError("only the user's own words become memories: there is no user message here")
@@ -300,8 +360,8 @@ class UserMemories:
     async def aadd_run(self, messages: Messages, response: str | ChatMessage | None = None) -> Receipt:
         return await asyncio.to_thread(self.add_run, messages, response)
 
-    async def acreate_user_memories(self, messages: Messages) -> list[MemoryAct]:
-        return await asyncio.to_thread(self.create_user_memories, messages)
+    async def acreate_user_memories(self, messages: Messages | None = None, **named: Any) -> list[MemoryAct]:
+        return await asyncio.to_thread(self.create_user_memories, messages, **named)
 
     async def acreate_session_summary(self) -> str:
         return await asyncio.to_thread(self.create_session_summary)
@@ -328,10 +388,9 @@ class UserMemories:
     def _desk(self) -> Curation:
         return self.memory.facts.desk(self._facts.name)
 
-    def _memory(self, id: int, *, waiting: bool = False) -> Fact:
+    def _memory(self, id: int | str | None, *, waiting: bool = False) -> Fact:
         states = ("active", "proposed") if waiting else ("active",)
-        facts = self.memory.facts.read(self._facts.name, states=states)
-        found_fact = next((fact for fact in facts if fact.id == id), None)
+        found_fact = _with_id(self.memory.facts.read(self._facts.name, states=states), id)
         if found_fact is None:
             raise NotFoundError(f"This user has no memory with the id {id}.")
         return found_fact
@@ -339,6 +398,26 @@ class UserMemories:
     def _check_on(self) -> None:
         if not self.enabled:
             raise ConfigError("User memories are switched off in this session: nothing was stored or learned.")
+
+
+def _with_id(facts: Sequence[Fact], id: int | str | None) -> Fact | None:
+    """Return the fact that a program gave this id, else the one whose number it is."""
+    own = (fact for fact in facts if fact.key is not None and fact.key == id)
+    return next(own, None) or next((fact for fact in facts if str(fact.id) == str(id)), None)
+
+
+def _given(
+    text: Any, memory: Any, topics: Iterable[str] | None, memory_id: str | None
+) -> tuple[str, Iterable[str] | None, str | None]:
+    """Return text, topics and id of a memory, given as text or as an object of Agno's `UserMemory`."""
+    given = text if text is not None else memory
+    if isinstance(topics, str):
+        raise ConfigError(f"topics must be a list of texts, not {topics!r}: a user is named by user_id")
+    if isinstance(given, str):
+        return given, topics, memory_id
+    if not isinstance(getattr(given, "memory", None), str):
+        raise MessageError(f"a memory must be a text, or an object of Agno's UserMemory, not {type(given).__name__}")
+    return given.memory, given.topics if topics is None else topics, memory_id or given.memory_id
 
 
 def _messages(value: Messages) -> list[ChatMessage]:

@@ -13,11 +13,13 @@ import agno.models.openai as openai
 import agno.models.response as responses
 import httpx
 import pytest
+from agno.db.in_memory import InMemoryDb
+from agno.memory import MemoryManager
 from content_forms import PARTS
 from models.scripted_server import ScriptedServer, completion, refusal, streamed
 
 from adapters.frameworks import QUESTIONS, RESULT, script, words
-from memory_core import Database, Memory, NotFoundError, Services
+from memory_core import ConfigError, Database, Memory, Services
 from memory_core.adapters.agno import InspectedMemoryManager
 from memory_core.formats.chat_completions import to_openai
 from memory_core.formats.openai_message import message_from_openai
@@ -133,8 +135,74 @@ def test_memories_are_added_searched_changed_and_put_away(tmp_path):
     manager.delete_user_memory(id, "ada")
     manager.clear_user_memories("ada")
     assert manager.get_user_memories("ada") == []
-    with pytest.raises(NotFoundError):
-        manager.delete_user_memory("x", "ada")
+    manager.delete_user_memory("x", "ada")  # silent, as with Agno's own
+
+
+def both_managers():
+    """The real manager on its in-memory database, and ours."""
+    return MemoryManager(db=InMemoryDb()), InspectedMemoryManager()
+
+
+def held(manager, user=None):
+    return sorted((each.memory_id, each.memory, each.user_id) for each in manager.get_user_memories(user))
+
+
+def test_a_memory_keeps_the_id_it_came_with_as_with_agno_s_own_manager():
+    theirs, ours = both_managers()
+    for manager in (theirs, ours):
+        given = schemas.UserMemory(memory="I like cats", memory_id="mine", topics=["pets"])
+        assert manager.add_user_memory(given, user_id="u") == given.memory_id == "mine"
+        assert given.user_id == "u"
+        assert manager.add_user_memory(schemas.UserMemory(memory="I like dogs", memory_id="mine"), "u") == "mine"
+        new = schemas.UserMemory(memory="I like fish")
+        assert manager.replace_user_memory("new", new, user_id="u") == new.memory_id == "new"
+        assert manager.get_user_memory("mine", "u").memory == "I like dogs"
+        assert manager.get_user_memory("none", "u") is None
+        manager.delete_user_memory("none", "u")
+    assert held(theirs, "u") == held(ours, "u") == [("mine", "I like dogs", "u"), ("new", "I like fish", "u")]
+    for manager in (theirs, ours):
+        manager.delete_user_memory("mine", "u")
+        assert manager.replace_user_memory("new", schemas.UserMemory(memory="I like birds"), "u") == "new"
+    assert held(theirs, "u") == held(ours, "u") == [("new", "I like birds", "u")]
+
+
+def test_without_an_id_a_memory_gets_one_and_the_same_words_again_are_the_same_memory():
+    _, manager = both_managers()
+    first, again = schemas.UserMemory(memory="I like cats"), schemas.UserMemory(memory="I like cats ")
+    id = manager.add_user_memory(first)
+    assert first.memory_id == id
+    assert first.user_id == "default"
+    assert manager.add_user_memory(again) == id
+    assert manager.add_user_memory(schemas.UserMemory(memory="I like dogs", memory_id=id)) == id
+    assert held(manager) == [(id, "I like dogs", "default")]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_clear_puts_the_memories_of_all_users_away_and_all_users_can_be_read(elsewhere, tmp_path):
+    uri = f"sqlite:///{tmp_path}/agno.db"
+    manager = InspectedMemoryManager(database_uri=uri) if elsewhere else InspectedMemoryManager()
+    users = ("ada", "ben:mon", "50%")
+    for user in users:
+        manager.add_user_memory(schemas.UserMemory(memory=f"I am {user}"), user)
+    manager = InspectedMemoryManager(database_uri=uri) if elsewhere else manager  # as after a restart
+    assert {user: [each.memory for each in known] for user, known in manager.read_from_db().items()} == {
+        user: [f"I am {user}"] for user in users
+    }
+    assert list(asyncio.run(manager.aread_from_db("ada"))) == ["ada"]
+    manager.clear()
+    assert manager.read_from_db() == {}
+    assert manager.of("ada").memory.facts.read("User memories", states=["retired"])
+
+
+def test_what_the_manager_does_not_do_is_said_and_not_pretended():
+    _, manager = both_managers()
+    manager.add_user_memory(schemas.UserMemory(memory="I like cats"))
+    with pytest.raises(ConfigError, match="max_facts"):
+        manager.optimize_memories()
+    with pytest.raises(ConfigError, match="max_facts"):
+        asyncio.run(manager.aoptimize_memories())
+    with pytest.raises(ConfigError, match="last_n, first_n, semantic, agentic"):
+        manager.search_user_memories(retrieval_method="newest")
 
 
 RUN = SimpleNamespace(session_id="mon", user_id="chandra")
