@@ -5,6 +5,7 @@ replaced by the recorded prompt. Calls, results and answers that the agent appen
 """
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from memory_core.formats.json_values import storable_value
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ImagePart, MessageRole, Part, TextPart, ThinkingPart
 from memory_core.planning import curation
+from memory_core.planning.fact_merging import same_words
 
 with framework("AutoGen", "autogen"):
     from autogen_core import CancellationToken, FunctionCall, Image
@@ -70,23 +72,26 @@ class InspectedMemory(AutoGenMemory):
         return _given_by_blocks(context)
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
-        """Add a fact verbatim.
+        """Add a fact verbatim, with its metadata; JSON as its text. A fact that exists already stays as it is.
 
         Raises:
             ConfigError: No block of the memory holds facts.
-            MessageError: The content is not text, or the fact exists already.
+            MessageError: The content is no text: an image, or bytes that are not UTF-8.
         """
         # AutoGen's interface names no block, so the first that holds facts is meant.
         name = next((block.name for block in self.memory.blocks if block.kind == "facts"), None)
         if name is None:
             raise ConfigError("AutoGen adds facts, and this memory has no block for them: FactExtractionMemoryBlock")
-        fact = curation.add(_text(content))
-        await asyncio.to_thread(self.memory.facts.desk(name).apply, fact, actor="agent")
+        text = _text(content)
+        if not any(same_words(fact.text) == same_words(text) for fact in self.memory.facts.read(name)):
+            fact = curation.add(text, metadata=storable_value(content.metadata or {}))
+            await asyncio.to_thread(self.memory.facts.desk(name).apply, fact, actor="agent")
 
     async def clear(self) -> None:
-        """Delete the session and everything learned only from it."""
+        """Delete the session, what was learned from it, and every fact of the memory's blocks, a user's facts too."""
         self._given = []
-        await asyncio.to_thread(self.memory.reset)
+        await asyncio.to_thread(self.memory.reset, user_memory=True)
+        await asyncio.to_thread(self.memory.facts.erase_all, actor="agent")
 
     async def close(self) -> None:
         """Do nothing; there is nothing to release."""
@@ -134,9 +139,18 @@ def _given_by_blocks(context: Context) -> MemoryQueryResult:
 
 
 def _text(content: MemoryContent) -> str:
-    if not isinstance(content.content, str):
-        raise MessageError(f"a memory must be text, not {type(content.content).__name__}")
-    return content.content
+    value = content.content
+    try:
+        if isinstance(value, dict):
+            return json.dumps(storable_value(value), ensure_ascii=False)
+        text = value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        text = None
+    if not isinstance(text, str):
+        raise MessageError(
+            f"a memory must be text or JSON, and this {type(value).__name__} is neither: say it in words"
+        )
+    return text
 
 
 def _ours(message: LLMMessage) -> Iterator[ChatMessage]:

@@ -93,6 +93,12 @@ class SessionFacts:
         with self._session.writing() as w:
             w.record(*(_recorded(w, scope, block, asked) for asked in reads), actor=actor)
 
+    def erase_all(self, *, actor: Actor = "user") -> None:
+        """Delete every fact of all facts blocks with its words; of a block of the user's, those of all sessions."""
+        for attached in self._session.blocks:
+            if attached.kind == "facts" and (facts := self.read(attached.name, states=None)):
+                self.desk(attached.name).erase(facts, actor=actor)
+
     def history(self, fact: Fact) -> list[FactRevision]:
         """Return all versions of a fact, oldest first, with author and reason."""
         with self._session.database.read() as connection:

@@ -13,7 +13,7 @@ from content_forms import CONTENT, PARTS
 from models.scripted_server import ScriptedServer
 
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
-from memory_core import ChatMessage, Memory
+from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, MessageError, VectorMemoryBlock
 from memory_core.adapters.autogen import InspectedMemory
 from memory_core.formats.chat_completions import to_openai
 
@@ -87,6 +87,55 @@ def test_facts_are_added_and_asked_for_as_with_autogen_s_own_memory(tmp_path):
         assert kept.memory.get_all() == []
 
     asyncio.run(added())
+
+
+SECRET = core.MemoryContent(content="secret plan", mime_type=core.MemoryMimeType.TEXT, metadata={"from": "ada"})
+
+
+def contents(kept, question):
+    return [each.content for each in asyncio.run(kept.query(question)).results]
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_clear_leaves_nothing_of_what_was_added_said_or_learned(scope):
+    blocks = [FactExtractionMemoryBlock(name="facts", priority=1, scope=scope), VectorMemoryBlock(name="turns")]
+    kept = InspectedMemory(Memory.from_defaults("s", "ada", memory_blocks=blocks))
+    asyncio.run(kept.add(SECRET))
+    kept.memory.put_messages([ChatMessage("I live in Faro.", role="user"), ChatMessage("Noted.", role="assistant")])
+    kept.memory.flush(all=True)
+    assert kept.memory.facts.read("facts")[0].metadata == {"from": "ada"}
+    assert "secret plan" in contents(kept, "Which plan?")
+    asyncio.run(kept.clear())
+    assert contents(kept, "Which plan? Who lives in Faro?") == []
+    assert kept.memory.facts.read("facts", states=None) == []
+    asyncio.run(kept.add(SECRET))
+    assert contents(kept, "Which plan?") == ["secret plan"], "and it goes on"
+
+
+@pytest.mark.parametrize(
+    ("content", "mime", "text"),
+    [
+        (
+            {"key": "value", "caf\u00e9": [1, None]},
+            core.MemoryMimeType.JSON,
+            '{"key": "value", "caf\u00e9": [1, null]}',
+        ),
+        ("# Plan", core.MemoryMimeType.MARKDOWN, "# Plan"),
+        ("caf\u00e9".encode(), core.MemoryMimeType.BINARY, "caf\u00e9"),
+    ],
+)
+def test_what_can_be_read_is_added_once_in_its_words(content, mime, text):
+    kept = InspectedMemory(Memory.from_defaults("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")]))
+    for _ in range(2):
+        asyncio.run(kept.add(core.MemoryContent(content=content, mime_type=mime)))
+    assert contents(kept, "What is known?") == [text]
+    assert asyncio.run(kept.query(core.MemoryContent(content=content, mime_type=mime))).results
+
+
+def test_what_cannot_be_read_is_refused_in_a_sentence():
+    kept = InspectedMemory(Memory.from_defaults("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")]))
+    with pytest.raises(MessageError, match="this bytes is neither"):
+        asyncio.run(kept.add(core.MemoryContent(content=b"\xff\xd8", mime_type=core.MemoryMimeType.BINARY)))
 
 
 def following(memory, *messages):
