@@ -160,7 +160,9 @@ def _user_memories(summaries: bool) -> RecipeSpec:
     return RecipeSpec(_SHARED, blocks)
 
 
-def _consolidating(categories: Sequence[str], top_k: int, scope: Literal["session", "user"]) -> RecipeSpec:
+def _consolidating(
+    categories: Sequence[str], top_k: int, scope: Literal["session", "user"], on_change: Literal["add", "decide"]
+) -> RecipeSpec:
     return RecipeSpec(
         _SHARED,
         [
@@ -169,7 +171,7 @@ def _consolidating(categories: Sequence[str], top_k: int, scope: Literal["sessio
                 priority=1,
                 scope=scope,
                 deliver_on="turn",
-                on_change="decide",
+                on_change=on_change,
                 categories=list(categories),
                 show="relevant",
                 top_k=top_k,
@@ -332,7 +334,7 @@ RECIPES: dict[str, Recipe] = {
             strengths="No duplicates, current values, scored search.",
             limits="A wrong decision overwrites a fact: review decisions now and then.",
             make=_consolidating,
-            parameters={"categories": CATEGORIES, "top_k": 10, "scope": "session"},
+            parameters={"categories": CATEGORIES, "top_k": 10, "scope": "session", "on_change": "decide"},
         ),
         Recipe(
             key="self_editing",

@@ -484,6 +484,102 @@ def test_a_failing_model_raises_and_the_messages_are_kept():
     assert len(memory.memory.session.deliveries(states=["pending"])) == 1
 
 
+# -- Mem0's arguments and answers --------------------------------------------------------------------
+
+
+@pytest.fixture
+def mem0():
+    return ConsolidatingMemory(user_id="ada", services=services())
+
+
+def test_a_program_of_mem0_2_runs_as_it_is(mem0):
+    added = mem0.add([{"role": "user", "content": "I like dark mode."}], user_id="ada", metadata={"app": "notes"})
+    [entry] = added["results"]
+    assert (entry["memory"], entry["event"]) == ("The user likes dark mode", "ADD")
+    id = entry["id"]
+    assert isinstance(id, str)
+    [found] = mem0.search("dark mode", filters={"user_id": "ada"}, top_k=5, threshold=0.0)["results"]
+    assert found["id"] == id
+    assert found["metadata"] == {"app": "notes"}
+    assert 0 < found["score"] <= 1
+    [known] = mem0.get_all(filters={"user_id": "ada"}, top_k=20).get("results")
+    assert (known["id"], known["memory"]) == (id, "The user likes dark mode")
+    assert known["created_at"] <= known["updated_at"]
+    mem0.update(memory_id=id, data="Ada likes light mode")
+    assert mem0.get(memory_id=id).text == "Ada likes light mode"
+    mem0.update(id, metadata={"app": "mail"})
+    assert (mem0.get(id).text, mem0.get(id).metadata) == ("Ada likes light mode", {"app": "mail"})
+    assert [version.text for version in mem0.history(memory_id=id)][-1] == "Ada likes light mode"
+    mem0.delete(memory_id=id)
+    assert mem0.get_all(user_id="ada")["results"] == []
+    mem0.add("I like jazz.", user_id="ada", infer=False)
+    assert mem0.delete_all(user_id="ada") == 1
+    mem0.reset()
+    assert mem0.memory.facts.read(mem0.block, states=None) == mem0.memory.get_all() == []
+
+
+def test_an_answer_is_still_the_list_that_it_was(mem0):
+    added = mem0.add("I like dark mode.")
+    assert added == [added[0]] == list(added)
+    assert (added[0].event, len(added), "results" in added, added.get("relations")) == ("ADD", 1, True, None)
+    assert mem0.search("dark mode", limit=1)[0].fact == mem0.get_all(limit=1)[0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda mem0: mem0.add("I like tea.", user_id="ben"),
+        lambda mem0: mem0.search("tea", filters={"user_id": "ben"}),
+        lambda mem0: mem0.search("tea", user_id="ben"),
+        lambda mem0: mem0.get_all(filters={"user_id": "ben"}),
+        lambda mem0: mem0.delete_all(user_id="ben"),
+        lambda mem0: mem0.get(1, user_id="ben"),
+        lambda mem0: mem0.add("I like tea.", agent_id="a"),
+        lambda mem0: mem0.add("I like tea.", run_id="r"),
+        lambda mem0: mem0.add("I like tea.", expiration_date="2030-01-01"),
+        lambda mem0: mem0.add("I like tea.", timestamp=1),
+        lambda mem0: mem0.add("I like tea.", memory_type="procedural_memory"),
+        lambda mem0: mem0.add("I like tea.", prompt="Find facts."),
+        lambda mem0: mem0.search("tea", rerank=True),
+        lambda mem0: mem0.search("tea", top_k=3, limit=4),
+        lambda mem0: mem0.search("tea", filters={"agent_id": "a"}),
+        lambda mem0: mem0.search("tea", colour="red"),
+        lambda mem0: mem0.get_all(limit=-1),
+        lambda mem0: mem0.get_all(show_expired=True),
+        lambda mem0: mem0.update(1, text="x", data="y"),
+        lambda mem0: mem0.delete_all(run_id="r"),
+    ],
+)
+def test_what_means_nothing_here_is_refused_in_a_sentence_and_changes_nothing(mem0, call):
+    mem0.add("I like dark mode.")
+    before = mem0.memory.session.status().position
+    with pytest.raises(ConfigError):
+        call(mem0)
+    assert mem0.memory.session.status().position == before
+
+
+def test_what_a_program_leaves_as_mem0_has_it_is_no_argument(mem0):
+    mem0.add("I like dark mode.", agent_id=None, run_id=None, prompt=None)
+    assert mem0.search("dark mode", filters=None, rerank=False, explain=False, top_k=None)
+
+
+def test_without_a_user_nobody_s_name_is_taken():
+    with pytest.raises(ConfigError, match="'ada': this is a session's memory, without a user"):
+        ConsolidatingMemory(services=services()).add("I like tea.", user_id="ada")
+
+
+def test_with_on_change_add_contradictions_stand_side_by_side_and_the_earlier_is_marked():
+    memory = ConsolidatingMemory(user_id="ada", on_change="add", services=services())
+    for text in ("I live in Lisbon.", "I live in Porto now."):
+        assert [change.event for change in memory.add(text)] == ["ADD"]
+    lisbon, porto = memory.get_all()
+    assert {hit.fact.text for hit in memory.search("Where does the user live?")} == {lisbon.text, porto.text}
+    assert len(memory.history(lisbon.id)) == 1
+    shown = "\n".join(str(message) for message in memory.memory.get("Where does the user live?"))
+    assert f"<fact>{lisbon.text} <former>said otherwise in turn 2</former></fact>" in shown
+    assert f"<fact>{porto.text}</fact>" in shown
+
+
 def test_blocks_that_only_add_are_as_before():
     memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts")])
     memory.put_messages([user(f"note {n} of the day is here") for n in range(6)])

@@ -177,11 +177,7 @@ class InspectedMemoryManager(MemoryManager):
         await asyncio.to_thread(self.clear_user_memories, user_id)
 
     def optimize_memories(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse: the block of memories condenses itself.
-
-        Raises:
-            ConfigError: always.
-        """
+        """Raise a `ConfigError`: the block of memories condenses itself."""
         raise ConfigError("optimize_memories is not needed: memories are condensed above the block's max_facts")
 
     async def aoptimize_memories(self, *_: Any, **__: Any) -> NoReturn:

@@ -1,4 +1,6 @@
-"""`ConsolidatingMemory`: facts that stay few and current, under Mem0's names.
+"""`ConsolidatingMemory`: facts that stay few and current, under the names of Mem0.
+
+Mem0 1.x decides on every found fact, as here; Mem0 2.x only adds, as `on_change="add"` does.
 
     memory = ConsolidatingMemory(user_id="ada")
     memory.add("I like dark mode.")
@@ -11,7 +13,8 @@ and is added, updates one, deletes one, or changes nothing. Every decision is an
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
 
 from memory_core.blocks.fact_search import THRESHOLD, FactHit, fits
 from memory_core.curation.fact_desk import Curation
@@ -27,8 +30,25 @@ from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.recipes import CATEGORIES
 from memory_core.services import Services
 from memory_core.store.fact_rows import FactRevision
+from memory_core.systems.named import also, check_user, with_id
 
 DELETED = "deleted"
+
+T = TypeVar("T")
+_OWNER = ": facts belong to the user or session that the object is made for"
+_NOT_MEANT = {
+    "agent_id": _OWNER,
+    "run_id": _OWNER,
+    "expiration_date": ": the setting expire_after_days of the block retires facts",
+    "show_expired": ": ask for retired facts with filters={'state': 'retired'}",
+    "timestamp": ": a message has a time of its own",
+    "reference_date": "",
+    "memory_type": "",
+    "prompt": ": the setting fact_extraction_prompt_template of the block takes one",
+    "rerank": ": there is one ranking",
+    "explain": ": each result has its scores",
+}
+"""Arguments of Mem0 2.x that mean nothing here, and what to do instead."""
 
 Messages = str | ChatMessage | Mapping[str, Any] | Sequence[ChatMessage | Mapping[str, Any]]
 
@@ -46,8 +66,24 @@ class Change:
     """Text before an update; None for other events."""
 
 
+class Results(list[T]):
+    """A list that is Mem0's answer, too: `results["results"]` has each item as a dictionary with Mem0's keys."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return [_mem0(item) for item in self] if key == "results" else super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key == "results" else default
+
+    def __contains__(self, key: object) -> bool:
+        return key == "results" or super().__contains__(key)
+
+
 class ConsolidatingMemory:
     """Facts of a user, or of a session without a user. With `chat` a model finds them and decides; without, rules do.
+
+    Methods take the arguments of Mem0 2.2 as well: `user_id=` and `filters={"user_id": ...}`, which must be this
+    user, `memory_id=`, `metadata=`, `top_k=` and `limit=`. What means nothing here is refused in a sentence.
 
     >>> memory = ConsolidatingMemory(user_id="ada")
     >>> [change.event for change in memory.add("I like dark mode.")]
@@ -65,13 +101,15 @@ class ConsolidatingMemory:
         *,
         database_uri: str | None = None,
         categories: Sequence[str] = CATEGORIES,
+        on_change: Literal["decide", "add"] = "decide",
         chat: ChatModel | None = None,
         services: Services | None = None,
         **settings: Any,
     ) -> None:
         """Create a session, or open it if it exists in the database.
 
-        Each fact gets one of the `categories`; `settings` are those of `MemoryConfig`.
+        Each fact gets one of the `categories`. `on_change="add"` compares nothing, as Mem0 2.x does: contradictions
+        stand side by side, the earlier one marked. `settings` are those of `MemoryConfig`.
 
         Raises:
             ConfigError: a setting is impossible, or the session is another user's.
@@ -83,6 +121,7 @@ class ConsolidatingMemory:
             user_id,
             categories=tuple(categories),
             scope="user" if user_id else "session",
+            on_change=on_change,
             chat=chat,
             services=services,
             database_uri=database_uri,
@@ -121,12 +160,20 @@ class ConsolidatingMemory:
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def add(self, messages: Messages, *, infer: bool = True, categories: Sequence[str] | None = None) -> list[Change]:
+    @also(_NOT_MEANT)
+    def add(
+        self,
+        messages: Messages,
+        *,
+        infer: bool = True,
+        categories: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Results[Change]:
         """Learn from messages now, and return the outcome of each found fact.
 
         The messages become a turn of the session, so that every fact names its source. `infer=False` keeps each message
         word for word as a fact instead, and compares nothing. `categories` replace the block's categories for these
-        facts.
+        facts, and `metadata` is stored with them.
 
         A block that does not learn each turn (`deliver_on`) learns later; the result is then empty.
 
@@ -139,7 +186,7 @@ class ConsolidatingMemory:
         if not any(message_text(message).strip() for message in given_messages):
             raise MessageError("There is no text to learn from.")
         if not infer:
-            return [change for message in given_messages for change in self._keep(message, categories)]
+            return Results(change for message in given_messages for change in self._keep(message, categories, metadata))
         # The changes of this call are read from the log after this position.
         before = self.memory.session.status().position
         receipt = self.memory.put_messages(given_messages, end_turn=True)
@@ -149,24 +196,27 @@ class ConsolidatingMemory:
             raise ModelError(f"Nothing was learned yet: {why} The messages are kept, and learned from later.")
         changes = self._changes(self.memory.events(before, block=self.block), set(receipt.seqs))
         # The extractor knows only the block's categories, so those of this call are set afterwards.
-        if categories is not None:
-            self._label([change.id for change in changes if change.event in ("ADD", "UPDATE")], categories)
-        return changes
+        if categories is not None or metadata is not None:
+            self._label([change.id for change in changes if change.event in ("ADD", "UPDATE")], categories, metadata)
+        return Results(changes)
 
-    def update(self, id: int, text: str) -> Fact:
-        """Reword a fact, and return it.
+    @also(_NOT_MEANT, memory_id="id", data="text")
+    def update(self, id: int | str, text: str | None = None, *, metadata: Mapping[str, Any] | None = None) -> Fact:
+        """Reword a fact (None: the text stays) or replace its metadata, and return it.
 
         Raises:
             NotFoundError: there is no such fact.
             MessageError: the text is empty, or another fact has it already.
         """
         fact = self.get(id)
+        wished = fact.text if text is None else " ".join(text.split())
         # The same words again are no change, and no version.
-        if " ".join(text.split()) != fact.text:
-            self._desk().apply(curation.edit(fact, text))
-        return self.get(id)
+        if wished != fact.text or (metadata is not None and metadata != fact.metadata):
+            self._desk().apply(curation.edit(fact, wished, metadata))
+        return self.get(fact.id)
 
-    def delete(self, id: int) -> None:
+    @also(memory_id="id")
+    def delete(self, id: int | str) -> None:
         """Retire a fact: searches no longer find it, and its history stays.
 
         Raises:
@@ -174,6 +224,7 @@ class ConsolidatingMemory:
         """
         self._desk().apply(curation.retire([self.get(id)], DELETED))
 
+    @also(_NOT_MEANT)
     def delete_all(self) -> int:
         """Retire all facts, in one step that can be undone; return their number."""
         facts = self.get_all()
@@ -181,8 +232,14 @@ class ConsolidatingMemory:
             self._desk().apply(curation.retire(facts, DELETED))
         return len(facts)
 
+    def reset(self) -> None:
+        """Erase the session's messages and all facts, a user's from all sessions, with their words."""
+        self.memory.reset(user_memory=True)
+        self.memory.facts.erase_all()
+
     # -- finding ----------------------------------------------------------------------------------
 
+    @also(_NOT_MEANT, limit="top_k")
     def search(
         self,
         query: str,
@@ -191,17 +248,20 @@ class ConsolidatingMemory:
         threshold: float = THRESHOLD,
         categories: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
-    ) -> list[FactHit]:
+    ) -> Results[FactHit]:
         """Return the facts that fit a question, best first, with their scores. See `Memory.facts.search`.
 
         Raises:
-            ConfigError: a filter is unknown, or a number impossible.
+            ConfigError: a filter is unknown, a number impossible, or the facts are another user's.
         """
-        return self.memory.facts.search(
-            query, block=self.block, top_k=top_k, threshold=threshold, categories=categories, filters=filters
+        wanted = self._filters(filters)
+        found = self.memory.facts.search(
+            query, block=self.block, top_k=top_k, threshold=threshold, categories=categories, filters=wanted
         )
+        return Results(found)
 
-    def get(self, id: int) -> Fact:
+    @also(memory_id="id")
+    def get(self, id: int | str) -> Fact:
         """Return an active fact.
 
         Raises:
@@ -209,26 +269,31 @@ class ConsolidatingMemory:
         """
         return self._fact(id, self.memory.facts.read(self.block))
 
+    @also(_NOT_MEANT, top_k="limit")
     def get_all(
         self,
         *,
         categories: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
         limit: int | None = None,
-    ) -> list[Fact]:
+    ) -> Results[Fact]:
         """Return the active facts that pass the filters, oldest first; at most `limit`.
 
         Raises:
-            ConfigError: a filter is unknown.
+            ConfigError: a filter is unknown, a number impossible, or the facts are another user's.
         """
-        wanted = dict(filters or {})
+        wanted = self._filters(filters)
+        if limit is not None and limit < 0:
+            raise ConfigError(f"limit must be at least 0, not {limit}")
         if categories is not None:
             wanted["category"] = list(categories)
         # A filter by state asks for retired facts, too.
         states = None if "state" in wanted else ("active",)
-        return [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)][:limit]
+        facts = [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)]
+        return Results(facts[:limit])
 
-    def history(self, id: int) -> list[FactRevision]:
+    @also(memory_id="id")
+    def history(self, id: int | str) -> list[FactRevision]:
         """Return all states of a fact, oldest first, with author and reason of each change; deleted facts too.
 
         Raises:
@@ -241,14 +306,22 @@ class ConsolidatingMemory:
     def _desk(self) -> Curation:
         return self.memory.facts.desk(self.block)
 
+    def _filters(self, filters: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the filters without that for the user, who is checked."""
+        wanted = dict(filters or {})
+        check_user(self.memory, wanted.pop("user_id", None))
+        return wanted
+
     @staticmethod
-    def _fact(id: int, facts: Iterable[Fact]) -> Fact:
-        found_fact = next((fact for fact in facts if fact.id == id), None)
+    def _fact(id: int | str, facts: Iterable[Fact]) -> Fact:
+        found_fact = with_id(facts, id)
         if found_fact is None:
             raise NotFoundError(f"There is no fact with the id {id}.")
         return found_fact
 
-    def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
+    def _keep(
+        self, message: ChatMessage, categories: Sequence[str] | None, metadata: Mapping[str, Any] | None
+    ) -> list[Change]:
         """Store a message word for word as a fact, unless a fact has these words already; return the outcome."""
         text = " ".join(message_text(message).split())
         # Instructions to the model are no facts about the user.
@@ -259,14 +332,21 @@ class ConsolidatingMemory:
             return [Change("NONE", known_fact.id, known_fact.text)]
         # The message's own words decide on the category; nothing has classified them yet.
         category = category_among("other", text, self.categories if categories is None else categories)
-        applied = self._desk().apply(curation.add(text, category=category))
+        applied = self._desk().apply(curation.add(text, category=category, metadata=metadata))
         return [Change("ADD", applied.ids("fact")[0], text)]
 
-    def _label(self, ids: Sequence[int | None], categories: Sequence[str]) -> None:
+    def _label(
+        self, ids: Sequence[int | None], categories: Sequence[str] | None, metadata: Mapping[str, Any] | None
+    ) -> None:
         # With approval switched on, new facts are still proposals.
         facts = [fact for fact in self.memory.facts.read(self.block, states=("active", "proposed")) if fact.id in ids]
-        wished = [(fact, category_among(fact.category, fact.text, categories)) for fact in facts]
-        steps = [curation.label([fact], category) for fact, category in wished if category != fact.category]
+        steps = []
+        for fact in facts:
+            wished = fact.category if categories is None else category_among(fact.category, fact.text, categories)
+            if wished != fact.category:
+                steps.append(curation.label([fact], wished))
+            if metadata and (new := {**fact.metadata, **metadata}) != fact.metadata:
+                steps.append(curation.edit(fact, fact.text, new))
         if steps:
             self._desk().apply(curation.together("label", *steps))
 
@@ -297,6 +377,18 @@ class ConsolidatingMemory:
             elif rewords_fact(event):
                 changes.append(Change("UPDATE", event.fact, words.get(event.after, ""), words.get(event.before, "")))
         return changes
+
+
+def _mem0(item: Any) -> dict[str, Any]:
+    """Return a result with Mem0's keys; its ids are texts."""
+    if isinstance(item, Change):
+        id = None if item.id is None else str(item.id)
+        return {"id": id, "memory": item.text, "event": item.event, "previous_memory": item.previous}
+    fact = item.fact if isinstance(item, FactHit) else item
+    times = (datetime.fromtimestamp(at, UTC).isoformat() for at in (fact.created_at, fact.updated_at))
+    entry = {"id": fact.key or str(fact.id), "memory": fact.text, "metadata": dict(fact.metadata)}
+    entry |= dict(zip(("created_at", "updated_at"), times, strict=True))
+    return {**entry, "score": item.score} if isinstance(item, FactHit) else entry
 
 
 def _messages(value: Messages) -> list[ChatMessage]:

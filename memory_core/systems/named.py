@@ -1,13 +1,55 @@
 """What the systems share that have another library's names: LlamaIndex's `BaseMemory`, and checks of arguments."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypeVar
 
 from memory_core.errors import ConfigError
 from memory_core.formats.given_message import GivenMessage
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage
+from memory_core.planning.fact_merging import Fact
+
+R = TypeVar("R")
+
+
+def also(instead: Mapping[str, str] | None = None, **names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Let a method take arguments under another library's names, such as `memory_id="id"`.
+
+    `user_id` may be given as well, and must be the memory's own. Anything else is refused in a sentence, which
+    `instead` ends; None is not given, nor is False for what `instead` names.
+
+    Raises:
+        ConfigError: from the method: it is another user's memory, or an argument means nothing there.
+    """
+
+    def takes(method: Callable[..., R]) -> Callable[..., R]:
+        parameters, hints = signature(method).parameters, instead or {}
+        most = sum(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
+
+        @wraps(method)
+        def call(self: Any, *given: Any, **named: Any) -> R:
+            if len(given) == most:  # Agno's methods end with the user's id, and `most` counts `self`
+                given, named["user_id"] = given[:-1], given[-1]
+            check_user(self.memory, named.pop("user_id", None))
+            taken: dict[str, Any] = {}
+            for name, value in named.items():
+                ours = names.get(name, name)
+                if value is None:
+                    continue
+                if ours in taken:
+                    raise ConfigError(f"{method.__name__} takes {ours} or {name}, not both")
+                if ours in parameters:
+                    taken[ours] = value
+                elif value is not False or name not in hints:
+                    raise ConfigError(f"{method.__name__} does not take {name!r}{hints.get(name, '')}")
+            return method(self, *given, **taken)
+
+        return call
+
+    return takes
 
 
 def check_user(memory: Memory, user_id: object) -> None:
@@ -22,15 +64,10 @@ def check_user(memory: Memory, user_id: object) -> None:
         raise ConfigError(f"user_id {str(user_id)!r}: this {whose}. Make one object for each user, with user_id.")
 
 
-def check_meant(method: str, given: Mapping[str, Any], instead: Mapping[str, str]) -> None:
-    """Refuse arguments that a call does not mean; `instead` says of some what to do. None and False are not given.
-
-    Raises:
-        ConfigError: there is such an argument.
-    """
-    for name, value in given.items():
-        if name not in instead or (value is not None and value is not False):
-            raise ConfigError(f"{method} does not mean {name!r}{instead.get(name, '')}.")
+def with_id(facts: Iterable[Fact], id: int | str) -> Fact | None:
+    """Return the fact that a program gave this id, else the one whose number it is; None if there is none."""
+    found = [fact for fact in facts if id in (fact.key, fact.id, str(fact.id))]
+    return next((fact for fact in found if fact.key == id), found[0] if found else None)
 
 
 class NamedMemory:

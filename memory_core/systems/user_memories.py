@@ -27,7 +27,7 @@ from memory_core.planning import curation
 from memory_core.planning.curation import Kept
 from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
-from memory_core.systems.named import check_user
+from memory_core.systems.named import also, with_id
 
 RetrievalMethod = Literal["last_n", "first_n", "semantic", "agentic"]
 
@@ -169,21 +169,19 @@ class UserMemories:
 
     # -- facts about the user --------------------------------------------------------------------
 
-    def get_user_memories(self, user_id: str | None = None) -> list[Fact]:
+    @also()
+    def get_user_memories(self) -> list[Fact]:
         """Return the facts about the user, oldest first; none while user memories are switched off."""
-        check_user(self.memory, user_id)
         return self.memory.facts.read(self._facts.name) if self.enabled else []
 
-    def get_user_memory(self, memory_id: int | str, user_id: str | None = None) -> Fact | None:
+    @also(memory_id="id")
+    def get_user_memory(self, id: int | str) -> Fact | None:
         """Return the memory with this id, or with this id of the program's own; None if there is none."""
-        return _with_id(self.get_user_memories(user_id), memory_id)
+        return with_id(self.get_user_memories(), id)
 
+    @also()
     def search_user_memories(
-        self,
-        query: str | None = None,
-        limit: int | None = None,
-        retrieval_method: RetrievalMethod | None = None,
-        user_id: str | None = None,
+        self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod | None = None
     ) -> list[Fact]:
         """Return memories of the user; empty while memory is switched off.
 
@@ -194,7 +192,6 @@ class UserMemories:
         Raises:
             ConfigError: there is no such method, `limit` is below 1, or `semantic` has no query.
         """
-        check_user(self.memory, user_id)
         retrieval_method = retrieval_method or "last_n"
         if retrieval_method not in get_args(RetrievalMethod):
             methods = ", ".join(get_args(RetrievalMethod))
@@ -215,15 +212,9 @@ class UserMemories:
             return memories
         return memories[-limit:] if retrieval_method == "last_n" else memories[:limit]
 
+    @also(memory="text")
     def add_user_memory(
-        self,
-        text: Any = None,
-        topics: Iterable[str] | None = None,
-        *,
-        memory: Any = None,
-        memory_id: str | None = None,
-        user_id: str | None = None,
-        actor: Actor = "user",
+        self, text: Any, topics: Iterable[str] | None = None, *, memory_id: str | None = None, actor: Actor = "user"
     ) -> Fact:
         """Add a memory in exactly these words. With an id of the program's own, what had that id is replaced.
 
@@ -231,25 +222,17 @@ class UserMemories:
             MessageError: the text is empty, or another memory has it already.
             ConfigError: user memories are switched off, or these are another user's.
         """
-        check_user(self.memory, user_id)
         self._check_on()
-        text, topics, memory_id = _given(text, memory, topics, memory_id)
+        text, topics, memory_id = _given(text, topics, memory_id)
         if memory_id is not None:
             self._desk().put({memory_id: Kept(text, topics=tuple(topics or ()))}, actor=actor)
             return self._memory(memory_id, waiting=True)
         applied = self._desk().apply(curation.add(text, topics=tuple(topics or ())), actor=actor)
         return self._memory(applied.ids("fact")[0], waiting=True)
 
+    @also(memory_id="id", memory="text")
     def replace_user_memory(
-        self,
-        id: int | str | None = None,
-        text: Any = None,
-        topics: Iterable[str] | None = None,
-        *,
-        memory_id: int | str | None = None,
-        memory: Any = None,
-        user_id: str | None = None,
-        actor: Actor = "user",
+        self, id: int | str, text: Any, topics: Iterable[str] | None = None, *, actor: Actor = "user"
     ) -> Fact:
         """Replace a memory's text, and its topics unless they are None. The change can be undone.
 
@@ -260,10 +243,9 @@ class UserMemories:
             MessageError: the text is empty, or another memory has it already.
             ConfigError: user memories are switched off, or these are another user's.
         """
-        check_user(self.memory, user_id)
         self._check_on()
-        fact = self._memory(memory_id if id is None else id)
-        text, topics, _ = _given(text, memory, topics, None)
+        fact = self._memory(id)
+        text, topics, _ = _given(text, topics, None)
         # The same words again are no change, and no version.
         changes = [curation.edit(fact, text)] if " ".join(text.split()) != fact.text else []
         # Text and topics in one change, so that one undo takes both back.
@@ -275,15 +257,9 @@ class UserMemories:
             return self._memory(applied.ids("fact")[0], waiting=True)
         return fact
 
+    @also(memory_id="id")
     def delete_user_memory(
-        self,
-        id: int | str | None = None,
-        *,
-        memory_id: int | str | None = None,
-        user_id: str | None = None,
-        reason: str = "",
-        erase: bool = False,
-        actor: Actor = "user",
+        self, id: int | str, *, reason: str = "", erase: bool = False, actor: Actor = "user"
     ) -> None:
         """Retire a memory: no prompt and no search has it, and it can be restored.
 
@@ -291,23 +267,21 @@ class UserMemories:
 
         Raises:
             NotFoundError: the user has no such memory.
-            ConfigError: these are another user's memories.
         """
-        check_user(self.memory, user_id)
-        fact = self._memory(memory_id if id is None else id)
+        fact = self._memory(id)
         if erase:
             self._desk().erase([fact], actor=actor)
         else:
             self._desk().apply(curation.retire([fact], reason), actor=actor)
 
-    def clear_user_memories(self, user_id: str | None = None, *, actor: Actor = "user") -> None:
+    @also()
+    def clear_user_memories(self, *, actor: Actor = "user") -> None:
         """Retire all memories, each with its own event; each can be restored."""
-        for fact in self.get_user_memories(user_id):
+        for fact in self.get_user_memories():
             self.delete_user_memory(fact.id, actor=actor)
 
-    def create_user_memories(
-        self, messages: Messages | None = None, *, message: str | ChatMessage | None = None, user_id: str | None = None
-    ) -> list[MemoryAct]:
+    @also(message="messages")
+    def create_user_memories(self, messages: Messages) -> list[MemoryAct]:
         """Learn from messages now, and return the outcome of each found fact.
 
         The messages become a run of the session, so that every memory has its source.
@@ -317,9 +291,8 @@ class UserMemories:
             ModelError: the model failed; the messages are kept, and learned from when it answers.
             ConfigError: user memories are switched off.
         """
-        check_user(self.memory, user_id)
         self._check_on()
-        run = [*_messages(messages or ()), *_messages(message or ())]
+        run = _messages(messages)
         # Without the user's own words nothing could be learned, yet the run would be stored.
         if not any(message.role is MessageRole.USER for message in run):
             raise MessageError("only the user's own words become memories: there is no user message here")
@@ -360,8 +333,8 @@ class UserMemories:
     async def aadd_run(self, messages: Messages, response: str | ChatMessage | None = None) -> Receipt:
         return await asyncio.to_thread(self.add_run, messages, response)
 
-    async def acreate_user_memories(self, messages: Messages | None = None, **named: Any) -> list[MemoryAct]:
-        return await asyncio.to_thread(self.create_user_memories, messages, **named)
+    async def acreate_user_memories(self, *given: Any, **named: Any) -> list[MemoryAct]:
+        return await asyncio.to_thread(self.create_user_memories, *given, **named)
 
     async def acreate_session_summary(self) -> str:
         return await asyncio.to_thread(self.create_session_summary)
@@ -388,9 +361,9 @@ class UserMemories:
     def _desk(self) -> Curation:
         return self.memory.facts.desk(self._facts.name)
 
-    def _memory(self, id: int | str | None, *, waiting: bool = False) -> Fact:
+    def _memory(self, id: int | str, *, waiting: bool = False) -> Fact:
         states = ("active", "proposed") if waiting else ("active",)
-        found_fact = _with_id(self.memory.facts.read(self._facts.name, states=states), id)
+        found_fact = with_id(self.memory.facts.read(self._facts.name, states=states), id)
         if found_fact is None:
             raise NotFoundError(f"This user has no memory with the id {id}.")
         return found_fact
@@ -400,17 +373,10 @@ class UserMemories:
             raise ConfigError("User memories are switched off in this session: nothing was stored or learned.")
 
 
-def _with_id(facts: Sequence[Fact], id: int | str | None) -> Fact | None:
-    """Return the fact that a program gave this id, else the one whose number it is."""
-    own = (fact for fact in facts if fact.key is not None and fact.key == id)
-    return next(own, None) or next((fact for fact in facts if str(fact.id) == str(id)), None)
-
-
 def _given(
-    text: Any, memory: Any, topics: Iterable[str] | None, memory_id: str | None
+    given: Any, topics: Iterable[str] | None, memory_id: str | None
 ) -> tuple[str, Iterable[str] | None, str | None]:
     """Return text, topics and id of a memory, given as text or as an object of Agno's `UserMemory`."""
-    given = text if text is not None else memory
     if isinstance(topics, str):
         raise ConfigError(f"topics must be a list of texts, not {topics!r}: a user is named by user_id")
     if isinstance(given, str):
