@@ -708,6 +708,8 @@ class FactsExtracted(Event, family="facts", bookkeeping=True):
     """Number of found facts left out as near duplicates of a fact that a person rejected."""
     recalled: int = 0
     """Number of statements that the assistant only repeated from memory, and that were not learned again."""
+    long: int = 0
+    """Number of found facts that are one sentence above the usual length, and were kept whole."""
 
 
 class FactDecided(Event, family="facts"):

@@ -544,7 +544,7 @@ NOT_REFERENCES = {
     "elsewhere", "former", "restores",
     "attempt", "attempts", "added", "after", "asked", "before", "billed", "broken", "candidates", "confirmed", "cost",
     "facts", "flush", "flush_size", "found", "gates", "held_back", "history_budget", "input_tokens", "markup_tokens",
-    "ended", "lost", "max_facts", "max_tokens", "number", "queue_turns", "recalled", "refused", "shortened",
+    "ended", "long", "lost", "max_facts", "max_tokens", "number", "queue_turns", "recalled", "refused", "shortened",
     "turn_covered",
     "messages", "missing", "neutralised", "output_tokens", "over_by", "overhead_tokens", "pinned_tokens",
     "queue_after", "queue_asked", "queue_before", "queue_tokens", "reference_tokens", "reserved_tokens", "restored",

@@ -22,7 +22,7 @@ from memory_core.messages import content_hash
 from memory_core.models.offline.doubts import doubt
 from memory_core.models.offline.slot_reading import sole_slot
 from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
-from memory_core.planning.consolidation import Settled, category_among
+from memory_core.planning.consolidation import FACT_CHARACTERS, Settled, category_among
 from memory_core.planning.curation import New
 from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
@@ -277,6 +277,7 @@ class LearnedFacts(PendingWrite):
             confirmed=sum(step.act == "none" and self._confirms(step) for step in steps),
             held_back=len(self.finding.held_back),
             recalled=self.recalled,
+            long=sum(len(fact.text) > FACT_CHARACTERS for fact in self.found),
         )
         refused = [ProposalRefused(place.block, "decision", *item) for item in self.finding.refused.items()]
         w.record(extracted, *refused)

@@ -1,7 +1,7 @@
 """Facts from messages by a language model.
 
 Messages are passed as numbered data, never as instructions, and the answer, in a fixed form, is validated:
-numbers out of range, empty and over-long facts and repetitions are dropped. The engine retries after errors.
+numbers out of range, empty facts and repetitions are dropped, over-long facts split. The engine retries after errors.
 """
 
 import copy
@@ -30,12 +30,12 @@ from memory_core.models.protocols import (
     NothingFound,
 )
 from memory_core.models.structured import as_data, without_thinking
+from memory_core.planning.consolidation import FACT_CHARACTERS
+from memory_core.planning.running_summary import sentences
 from memory_core.planning.slots import Slot, comes_back
 from memory_core.planning.speech import ParsedMessage, date_line, parse_message
 
 _TAGS = "transcript|known|facts?"
-FACT_CHARACTERS = 500
-"""Maximum characters of a fact. Longer ones are dropped: they are retellings."""
 MAX_TOPICS = 5
 TOPIC_CHARACTERS = 40
 """Maximum characters of a topic. Longer ones are dropped: they are sentences."""
@@ -84,7 +84,7 @@ _TAGGED_FORM = """\
 Write each fact on a line of its own, with the number or numbers it comes from, as \
 <fact source="{example}" category="one of {categories}">text</fact>, and nothing else. Without any fact, write <none/>.
 """
-_TAGGED = re.compile(r"<fact\b(?P<attributes>[^>\n]{0,200})>(?P<text>[^<]{1,2000})</fact>", re.IGNORECASE)
+_TAGGED = re.compile(r"<fact\b(?P<attributes>[^>\n]{0,200})>(?P<text>[^<]{1,20000})</fact>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*[\"']?([^\"'>]*)[\"']?")
 
 
@@ -199,8 +199,7 @@ class ModelExtractor(ModelBased):
         seen: set[str] = set()
         last: dict[Slot, Hashable] = {}
         nothing: dict[int, NothingFound] = {}
-        for fact in facts.facts:
-            text = _checked(fact.text)
+        for fact, text in [(one, piece) for one in facts.facts for piece in _split(one.text)]:
             number = fact.message
             # An invented number must not attribute the fact to another message.
             source = number - 1 if number is not None and 1 <= number <= len(messages) else None
@@ -249,6 +248,7 @@ class ModelExtractor(ModelBased):
         shorter: dict[str, CondensedFact] = {}
         for fact in answer.facts:
             text = _checked(fact.text)
+            # A long one stays, as dropping it would lose what it stands for.
             if text is not None:
                 # Numbers that were not listed are dropped: they would give the fact sources that it does not have.
                 numbers = sorted({number for number in fact.stands_for if 1 <= number <= len(loose)})
@@ -344,9 +344,26 @@ def listed_as_known(facts: Sequence[str]) -> str:
 
 
 def _checked(text: str) -> str | None:
-    """Return a fact on one line; None when it is empty or too long to be one."""
+    """Return a fact on one line; None when it is empty."""
     line = " ".join(text.split())
-    return line if any(map(str.isalnum, line)) and len(line) <= FACT_CHARACTERS else None
+    return line if any(map(str.isalnum, line)) else None
+
+
+def _split(text: str) -> list[str | None]:
+    """Return a fact on one line, in pieces of whole sentences of at most `FACT_CHARACTERS`, or of one longer sentence.
+
+    An empty fact is None.
+    """
+    line = _checked(text)
+    if line is None or len(line) <= FACT_CHARACTERS:
+        return [line]
+    pieces: list[str] = []
+    for sentence in sentences(line):
+        if pieces and len(pieces[-1]) + len(sentence) < FACT_CHARACTERS:
+            pieces[-1] += f" {sentence}"
+        else:
+            pieces.append(sentence)
+    return list(map(_checked, pieces))
 
 
 def _key(text: str) -> str:

@@ -20,7 +20,8 @@ Act = Literal["add", "update", "delete", "none"]
 ACTS: tuple[Act, ...] = ("add", "update", "delete", "none")
 
 FACT_CHARACTERS = 500
-"""Maximum characters of a fact; a longer text does not count as a fact."""
+"""Maximum characters of a fact. A longer one that was found is split at its sentences; a longer sentence stays whole,
+and is counted in the log. A longer text that a model decides on does not count as a fact."""
 
 MAX_DELETED = 0.5
 """Maximum share of a block's active facts that a model may delete at once; a single fact may always be deleted."""
@@ -375,7 +376,8 @@ def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | N
     """Return why a decision is invalid regardless of others; None if it is valid."""
     if decision.act not in ACTS:
         return NO_ACT
-    if decision.text is not None and not is_fact(decision.text):
+    # A rule takes the words as they were found, however long.
+    if decision.rule == "model" and decision.text is not None and not is_fact(decision.text):
         return NO_WORDS
     if decision.act == "add":
         return None

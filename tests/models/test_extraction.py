@@ -1,6 +1,8 @@
 """Extraction by a model: what it is shown, what is believed of its answer, and the way round structured answers."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripted_server import ScriptedServer, completion, refusal, streamed
 
 from memory_core.errors import ModelAnswerError, ModelTimeoutError
@@ -16,6 +18,7 @@ from memory_core.models.protocols import (
     NothingFound,
     json_schema,
 )
+from memory_core.planning.consolidation import FACT_CHARACTERS
 
 CALL = ModelCall("extract", "fake", 10, 5, 0.1)
 TALK = [
@@ -110,10 +113,25 @@ def test_a_source_out_of_range_is_unknown(number):
     assert found.source is None
 
 
-def test_empty_over_long_and_repeated_facts_are_dropped():
-    given = [fact("  "), fact("..."), fact("x" * 501), *[fact("Sam likes tea")] * 40, fact("sam likes TEA.")]
-    facts = ModelExtractor(FakeChat({"facts": given})).extract(TALK, known=[]).facts
+def test_empty_and_repeated_facts_are_dropped():
+    several = [fact("  "), fact("..."), *[fact("Sam likes tea")] * 40, fact("sam likes TEA.")]
+    facts = ModelExtractor(FakeChat({"facts": several})).extract(TALK, known=[]).facts
     assert [found.text for found in facts] == ["Sam likes tea"]
+
+
+@given(st.lists(st.text("ab ", min_size=1, max_size=700).filter(str.strip), min_size=1, max_size=6))
+def test_a_long_fact_is_split_at_its_sentences_and_loses_no_word(parts):
+    told = " ".join(f"Sam {' '.join(part.split())}." for part in parts)
+    found = ModelExtractor(FakeChat({"facts": [fact(told, message=2)]})).extract(TALK, known=[]).facts
+    assert {word for one in found for word in one.text.split()} == set(told.split())
+    assert all(len(one.text) <= FACT_CHARACTERS or one.text.count(".") == 1 for one in found)
+    assert {one.source for one in found} == {1}
+
+
+def test_a_long_fact_in_tags_is_kept_too():
+    told = "Sam " + "walks along the river and " * 100 + "sleeps"
+    chat = FakeChat(ModelAnswerError("no"), text=f'<fact source="2">{told}</fact>')
+    assert [found.text for found in ModelExtractor(chat).extract(TALK, known=[]).facts] == [told]
 
 
 def said_why(skipped):

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from memory_core.errors import ConfigError, ModelRequestError
 from memory_core.messages import ChatMessage
+from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.offline.responder import OfflineResponder, second_person
 from memory_core.models.protocols import ChatModel
 
@@ -159,3 +160,9 @@ def test_a_fact_about_the_user_is_said_to_the_user(fact, said):
 def test_a_very_long_context_is_answered_too():
     text = "The cake comes from Padaria Ribeiro. " * 20_000
     assert "Padaria" in reply("Where does the cake come from?", before=[ChatMessage(role="user", content=text)])
+
+
+def test_a_long_statement_waits_for_a_person_and_is_not_dropped():
+    told = "I live in a house with " + " and ".join(f"room {number} for guests" for number in range(12)) + "."
+    [found] = RuleExtractor().extract([ChatMessage(role="user", content=told)], known=()).facts
+    assert (len(found.text) > 200, found.doubtful) == (True, True)

@@ -42,6 +42,10 @@ TENTATIVE = pattern(
 """Changes that are only considered: the former value holds until the change is decided."""
 
 
+LONG = 200
+"""Maximum characters of a fact that rules find without a doubt: longer statements are mostly stories."""
+
+
 def doubt(text: str) -> str | None:
     """Return an open question about a fact as a sentence; None if there is none.
 
@@ -59,6 +63,8 @@ def doubt(text: str) -> str | None:
         return "A plan for a time that is past."
     if day := relative_words(text):
         return f'Does not say which day "{day}" is.'
+    if len(text) > LONG:
+        return "Long: more a story than a fact."
     # "Went to a place" is vague even with a name elsewhere in the sentence.
     match = _SOME_PLACE.search(text)
     if match is None and _NAMED.search(text):

@@ -35,9 +35,6 @@ from memory_core.planning.slots import Slot, comes_back
 from memory_core.planning.speech import parse_message
 from memory_core.text import stems
 
-FACT_CHARACTERS = 200
-"""Maximum characters of a fact. Longer statements are stories: they are left to the vector memory."""
-
 _BARE_LIMIT = pattern(
     r"(?:at most|at least|no more than|no later than|not later than|no earlier than|maximum|max|up to) .{1,80}",
     re.IGNORECASE,
@@ -172,8 +169,7 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[State
     # In this order, as the general rules at the end would take what the exact ones read better.
     for judge in (naming, being, having, tasting, living, aiming, doing):
         if (fact := judge(statement)) is not None:
-            if len(fact.text) <= FACT_CHARACTERS:
-                yield fact
+            yield fact
             return
 
 

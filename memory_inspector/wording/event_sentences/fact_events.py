@@ -44,6 +44,7 @@ def _(event: FactsExtracted, words: Words) -> Line:
     heard = count(len(expand(event.seqs)), "message")
     held = f", {tokens(event.held_back)} held back as rejected before" if event.held_back else ""
     held += f", {tokens(event.recalled)} only repeated from memory" if event.recalled else ""
+    held += f", {tokens(event.long)} kept whole though long" if event.long else ""
     numbers = f"{count(event.found, 'fact')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{held}"
     return Line("manage_search", f"{short(event.block)} read {heard} and found {numbers}")
 
