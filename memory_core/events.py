@@ -644,6 +644,8 @@ class DeliveryDone(Event, family="deliveries", bookkeeping=True, delivery_status
     block: str
     attempt: int
     seconds: float
+    behind: tuple[DeliveryId, ...] = ()
+    """Earlier deliveries to the block that were not done: what was decided here may need them."""
 
 
 class DeliveryFailed(Event, family="deliveries", operation="upsert", delivery_status="failed", free_text=("error",)):
@@ -752,6 +754,8 @@ class FactAdded(
     """Hash of the metadata that a program gave the fact, as JSON; None without any."""
     slot: str | None = None
     """Attribute that the fact gives a value to (`planning.slots`); None without one, or in an older log."""
+    said_at: float | None = None
+    """Time of the message, in seconds since 1970, if what is known was said after it; None: the time of the event."""
 
 
 class FactLabelled(Event, family="facts", writes=True, operation="update"):
@@ -816,6 +820,8 @@ class FactConfirmed(Event, family="facts", supports=True):
     """Time of the previous confirmation, in seconds since 1970, in case a person's confirmation is undone."""
     restores: float | None = None
     """Earlier time of confirmation, in seconds since 1970, that undoing a person's confirmation restored."""
+    said_at: float | None = None
+    """Time of the message, in seconds since 1970, if what is known was said after it; None: the time of the event."""
 
 
 class FactChanged(Event, family="facts", writes=True, operation="update", text="after"):

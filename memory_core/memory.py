@@ -200,6 +200,7 @@ class Memory:
                 without_messages=bool(history),
             )
             memory = cls(session)
+            delivery.serve_closed(session)
             if history:
                 memory.put_messages(history)
             memory._owned = owned.pop_all()

@@ -548,7 +548,7 @@ NOT_REFERENCES = {
     "turn_covered",
     "messages", "missing", "neutralised", "output_tokens", "over_by", "overhead_tokens", "pinned_tokens",
     "queue_after", "queue_asked", "queue_before", "queue_tokens", "reference_tokens", "reserved_tokens", "restored",
-    "retry_in_seconds",
+    "retry_in_seconds", "said_at",
     "revision", "seconds", "similarity", "skipped", "threshold", "token_limit", "tokens", "tokens_after", "written_at",
     "best", "boost_weights", "boosts", "count", "finished", "records", "results", "sent",
     "token_budget", "tokens_before", "top_k", "total", "turn", "vectors", "weights",

@@ -93,23 +93,28 @@ def test_every_block_gets_what_left_the_queue_once_and_in_order():
     assert leases(memory) == []
 
 
-def test_deliveries_that_wait_behind_each_other_share_one_call():
-    clock, extractor = Clock(), ShakyExtractor(lambda call: call == 1)
-    memory = open_memory(memory_blocks=[facts_block(extractor)], clock=clock)
-    put_notes(memory, range(9))  # two more flushes happen while the first one waits for its next attempt
-    assert extractor.calls == []
-    clock.pass_by(2)
-    assert memory.deliver(force=False)["facts"].delivered == 3
-    assert [len(call) for call in extractor.calls] == [2, 4]  # what had failed before goes first, the rest together
+def unserved(memory, monkeypatch, numbers):
+    """Put notes of which nothing is learned yet."""
+    with monkeypatch.context() as patched:
+        patched.setattr(delivery, "serve", lambda *arguments, **options: {})
+        put_notes(memory, numbers)
+
+
+def test_deliveries_that_wait_behind_each_other_share_one_call(monkeypatch):
+    extractor = NoteExtractor()
+    memory = open_memory(memory_blocks=[facts_block(extractor)])
+    unserved(memory, monkeypatch, range(9))
+    assert memory.deliver()["facts"].delivered == 3
+    assert [len(call) for call in extractor.calls] == [6]
 
 
 def test_a_call_takes_no_more_than_its_share_of_tokens(monkeypatch):
     monkeypatch.setattr(delivery, "CALL_TOKENS", 30)
-    extractor = ShakyExtractor(lambda call: call == 1)
-    memory = open_memory(memory_blocks=[facts_block(extractor)], clock=Clock())
-    put_notes(memory, range(14))
+    extractor = NoteExtractor()
+    memory = open_memory(memory_blocks=[facts_block(extractor)])
+    unserved(memory, monkeypatch, range(14))
     memory.deliver()
-    assert [len(call) for call in extractor.calls] == [2, 4, 4]  # 30 tokens are four messages of seven
+    assert [len(call) for call in extractor.calls] == [4, 4, 2]  # 30 tokens are four messages of seven
     assert fact_numbers(memory) == list(range(10))
 
 
@@ -141,13 +146,24 @@ def test_the_pause_between_attempts_has_an_end():
     assert [backoff_seconds(attempts) for attempts in (1, 2, 3, 20)] == [2, 4, 8, LONGEST_BACKOFF_SECONDS]
 
 
-def test_a_put_does_not_wait_for_the_next_attempt_of_what_failed():
+def test_what_failed_is_tried_again_with_the_next_before_it_and_out_of_turn_at_no_attempt():
+    extractor = ShakyExtractor(lambda call: call <= 2)
+    memory = open_memory(memory_blocks=[facts_block(extractor)], clock=Clock())
+    put_notes(memory, range(7))  # the first fails, and once more before the second, which is learned
+    assert extractor.calls == [["note 2 of the day is here", "note 3 of the day is here"]]
+    assert states(memory) == [("facts", "pending", 1), ("facts", "done", 1)]
+    assert put_notes(memory, range(7, 9))[-1].served["facts"].outcome == "done"
+    assert states(memory)[0] == ("facts", "done", 2)
+
+
+def test_a_model_out_of_reach_is_asked_twice_a_put_however_much_waits():
     extractor = ShakyExtractor(lambda call: True)
     memory = open_memory(memory_blocks=[facts_block(extractor)], clock=Clock())
-    put_notes(memory, range(5))
-    receipts = put_notes(memory, range(5, 11))
-    assert extractor.asked == 1
-    assert all(receipt.served["facts"].error for receipt in receipts)
+    receipts = put_notes(memory, range(60))
+    assert extractor.asked <= 2 * len(states(memory))
+    assert memory.deliver(force=False)["facts"].outcome == "waiting"  # and until the next attempt not at all
+    assert {state for _, state, _ in states(memory)} == {"pending"}
+    assert all(receipt.served["facts"].error for receipt in receipts[4:])
 
 
 def test_after_its_last_attempt_a_delivery_is_parked_and_the_next_ones_go_on():
@@ -170,12 +186,10 @@ def test_after_its_last_attempt_a_delivery_is_parked_and_the_next_ones_go_on():
 
 def test_one_impossible_delivery_parks_no_other(monkeypatch):
     memory = open_memory(memory_blocks=[FailingBlock(refused=(3,))], delivery_attempts=3, clock=Clock())
-    with monkeypatch.context() as patched:
-        patched.setattr(delivery, "serve", lambda *arguments, **options: {})
-        put_notes(memory, range(9))  # so that all three wait for the first call together
-    outcomes = [memory.deliver()["picky"].outcome for _ in range(4)]
-    assert outcomes == ["failed", "failed", "parked", "done"]
-    assert [(d.state, d.attempts) for d in memory.session.deliveries()] == [("done", 3), ("parked", 3), ("done", 3)]
+    unserved(memory, monkeypatch, range(9))  # so that all three wait for the first call together
+    outcomes = [memory.deliver()["picky"].outcome for _ in range(3)]
+    assert outcomes == ["failed", "failed", "parked"]
+    assert [(d.state, d.attempts) for d in memory.session.deliveries()] == [("done", 1), ("parked", 3), ("done", 1)]
 
 
 def test_what_was_parked_can_be_tried_again():

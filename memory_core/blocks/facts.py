@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import isfinite
+from math import isfinite, nextafter
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -76,7 +76,7 @@ from memory_core.store.block_rows import read_static_texts
 from memory_core.store.database import Database
 from memory_core.store.fact_rows import read_facts, read_protected, read_unwanted, read_wordings, scope_revision
 from memory_core.store.log_rows import read_events
-from memory_core.store.message_rows import StoredMessage
+from memory_core.store.message_rows import StoredMessage, last_said
 from memory_core.store.writing import user_scope
 from memory_core.text import similarity, stems
 
@@ -352,6 +352,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             )
             unwanted = read_unwanted(connection, scope, self.name)
             remembered = self._remembered(connection, batch, heard)
+            said = _said_since(connection, heard[0], compared_with)
             heard = with_times(connection, batch.session_id, heard)
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
         # 3. Extract, set aside what is only repeated from memory, and mark what has to wait for a person.
@@ -361,7 +362,12 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         requests = _requests([message.message for message in heard])
         facts = with_doubts(facts, [message.message for message in heard], unwanted, compared_with)
         # 4. Decide on each found fact, and give every message without effect its reason.
-        finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
+        later = {
+            index: after
+            for index, fact in enumerate(facts)
+            if (after := [k for k, last in said.items() if _said_before(heard, fact.source, last)])
+        }
+        finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected, later)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
         statements = [(fact.text, sources_of(fact, seqs)) for fact in facts]
@@ -388,6 +394,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             recalled=len(repeats),
             reasons=plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor)),
             calls=(*calls, *finding.calls),
+            said_at={
+                index: _time_before(heard, facts[index].source, compared_with, ids) for index, ids in later.items()
+            },
             expiry=self._expiry(batch),
             forgotten=frozenset(
                 id
@@ -446,10 +455,12 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         services: Services,
         scope: str,
         protected: Collection[int],
+        later: Mapping[int, Collection[int]] | None = None,
     ) -> Finding:
         """Compare the found facts with the known ones, or decide on each. Stores nothing.
 
-        No decision changes a `protected` fact: instead, the found fact is added, and marked as contradicting it.
+        No decision changes a `protected` fact: instead, the found fact is added, and marked as contradicting it. Nor
+        does it change one that was said `later`: see `settle`.
 
         Raises:
             ModelError: the deciding model did not answer.
@@ -469,6 +480,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             news,
             active=[fact.id for fact in known if fact.state == "active"],
             waiting=[index for index, fact in enumerate(found) if self.approval or fact.doubtful],
+            later=later or {},
         )
         repeated = [
             Settled(index, "none", None, None, "repeated", (), (), other) for index, other in prepared.repeated.items()
@@ -554,6 +566,36 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             learned.embedder = batch.services.embedder.id
         except EmbedderError:
             return  # they are found by keyword until they can be embedded
+
+
+def _said_since(connection: Connection, first: StoredMessage, known: Sequence[Fact]) -> dict[int, tuple[int, float]]:
+    """Return, for known facts that were said after a message, the last message that says each, by id of the fact.
+
+    Of this session's messages the number counts, as a clock may go back; of the user's other sessions' the time.
+    """
+    result = {}
+    for fact in known:
+        here = max((seq for session, seq in fact.sources if session == first.session_id), default=0)
+        # A fact is learned after it was said: most were learned before, and need no look at other sessions.
+        others = [s for s in fact.sources if s[0] != first.session_id] if fact.confirmed_at > first.at else []
+        elsewhere = last_said(connection, others)
+        if here > first.seq or elsewhere > first.at:
+            result[fact.id] = (here, elsewhere)
+    return result
+
+
+def _said_before(heard: Sequence[StoredMessage], source: int | None, last: tuple[int, float]) -> bool:
+    """Return whether a found fact was said before the last message of a known one."""
+    message = heard[-1 if source is None else source]
+    return message.seq < last[0] or message.at < last[1]
+
+
+def _time_before(
+    heard: Sequence[StoredMessage], source: int | None, known: Sequence[Fact], later: Collection[int]
+) -> float:
+    """Return the time of a found fact's message, before those of the facts that were said `later` for any clock."""
+    since = min(fact.confirmed_at for fact in known if fact.id in later)
+    return min(heard[-1 if source is None else source].at, nextafter(since, 0.0))
 
 
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:

@@ -22,7 +22,7 @@ from memory_core.messages import content_hash
 from memory_core.models.offline.doubts import doubt
 from memory_core.models.offline.slot_reading import sole_slot
 from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
-from memory_core.planning.consolidation import FACT_CHARACTERS, Settled, category_among
+from memory_core.planning.consolidation import EARLIER, FACT_CHARACTERS, Settled, category_among
 from memory_core.planning.curation import New
 from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
@@ -101,6 +101,8 @@ class LearnedFacts(PendingWrite):
     """Ids of known facts that the messages ask to forget."""
     expiry: Expiry | None = None
     shorter: Condensation | None = None
+    said_at: Mapping[int, float] = field(default_factory=dict)
+    """Times of found facts that were said before a known one, by index; all others are said now."""
     condense: CondensePlan | None = None
     embedder: str | None = None
     vectors: Mapping[str, Vector] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class LearnedFacts(PendingWrite):
             if step.target is not None and step.target in facts:
                 facts[step.target] = self._settled(facts[step.target], step)
         for step in self._added:
-            if not self._waits(step):
+            if not self._waits(step) and step.behind is None:
                 category = self.found[step.index].category
                 facts[-1 - step.index] = self._new(-1 - step.index, step.text or "", category)
         return [fact for fact in facts.values() if fact.state == "active" and self._why_retired(fact) is None]
@@ -170,7 +172,8 @@ class LearnedFacts(PendingWrite):
                     confirmed_at=inf if step.act != "delete" else old.confirmed_at,
                     slot=old.slot or single_slot(self.found[step.index].slot),
                 )
-            if step.act in ("add", "delete") and step.text is not None and not self._waits(step):
+            gives = step.act in ("add", "delete") and not self._waits(step) and step.behind is None
+            if gives and step.text is not None:
                 others = [id for id in step.conflicts_with if id in facts_by_id]
                 result |= {id: statement(id) for id in others}
                 # Facts found earlier have preview ids; those that wait for a person are not in `result`.
@@ -250,7 +253,7 @@ class LearnedFacts(PendingWrite):
 
     def _confirms(self, step: Settled) -> bool:
         """Return whether a found fact confirms the one it repeats; a doubtful one, as from a pasted text, does not."""
-        return step.target is not None and not self.found[step.index].doubtful
+        return step.target is not None and step.rule != EARLIER and not self.found[step.index].doubtful
 
     def _cleared(self, step: Settled, fact: Fact) -> bool:
         """Return whether an update resolves the doubt about a proposed fact, so that nobody needs to review it."""
@@ -327,7 +330,8 @@ class LearnedFacts(PendingWrite):
         if step.act == "none":
             if step.target is not None and self._confirms(step):
                 target = by_id[step.target]
-                confirm_fact(w, target, similarity=dict(step.candidates)[step.target], sources=sources)
+                alike, at = dict(step.candidates)[step.target], self.said_at.get(step.index)
+                confirm_fact(w, target, similarity=alike, sources=sources, said_at=at)
                 if to_ask(target.metadata):  # the user has answered the question
                     tokens = self.place.counter.text(target.text)
                     revise(w, target, metadata=without_ask(target.metadata), tokens=tokens, actor="engine")
@@ -346,10 +350,19 @@ class LearnedFacts(PendingWrite):
             id: int | None = self._add(w, former[0].text, step, former[0], first, before)
             for later, words in [*((one, one.text) for one in former[1:]), (fact, step.text)]:
                 self._reword(w, id or 0, later, words)
-            return id
+            return self._put_behind(w, step, id)
         id = None if step.text is None else self._add(w, step.text, step, fact, sources, before)
+        self._put_behind(w, step, id)
         if step.act == "delete":
             revise(w, by_id[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
+        return id
+
+    def _put_behind(self, w: Writing, step: Settled, id: int | None) -> int | None:
+        """Replace an added fact by a known one that was said later, unless a person has to accept it; return its id."""
+        if step.behind is not None and id is not None and not self._waits(step):
+            revise(
+                w, read_by_ids(w.connection, [id])[0], state="superseded", reason=ENDED, by=step.behind, actor="engine"
+            )
         return id
 
     def _add(
@@ -373,7 +386,8 @@ class LearnedFacts(PendingWrite):
         )
         place, tokens = self.place, self.place.counter.text(text)
         conflicts = (*step.conflicts_with, *before)
-        return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=conflicts)
+        said_at = self.said_at.get(step.index)
+        return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=conflicts, said_at=said_at)
 
     def _reword(self, w: Writing, id: int, found: ExtractedFact, text: str) -> None:
         """Give a fact the text of a fact found later in the delivery (`found`), and add the sources of `found`."""

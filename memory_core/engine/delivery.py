@@ -2,7 +2,8 @@
 
 Blocks are served concurrently, each in sequence and under a lease: claim it, work through what is due (slow, nothing
 stored), then store the result and acknowledge in one transaction that still holds the lease. A process that dies in
-between leaves nothing behind; the next one repeats the work.
+between leaves nothing behind; the next one repeats the work. One that fails holds up no other: it is tried again with
+the next, before it, and what it teaches then takes its place in time.
 """
 
 import logging
@@ -11,15 +12,24 @@ import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import takewhile
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from memory_core.access import bind_person
 from memory_core.blocks.base import CALL_TOKENS, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
+from memory_core.errors import (
+    ConflictError,
+    MemoryInspectorError,
+    ModelKeyError,
+    ModelRateLimitError,
+    ModelTimeoutError,
+    ModelUnreachableError,
+    NotFoundError,
+    StoreError,
+    user_message,
+)
 from memory_core.events import (
     DeliveryDone,
     DeliveryFailed,
@@ -36,14 +46,16 @@ from memory_core.store.delivery_rows import (
     LONGEST_BACKOFF_SECONDS,
     Delivery,
     delivered_messages,
+    not_done_before,
     pending,
     pending_by_block,
     read_deliveries,
     set_state,
     still_there,
     unfinished,
+    waiting_sessions,
 )
-from memory_core.store.leases import claim, holds, lease_key, new_owner, release, renewed
+from memory_core.store.leases import claim, holds, lease_key, new_owner, release, renewed, running_agents
 from memory_core.store.model_outputs import StoredOutput, keep_outputs
 from memory_core.store.writing import session_scope, user_scope
 
@@ -62,6 +74,12 @@ LISTENING_SECONDS = 1.0
 
 MAX_CONFLICTS = 3
 """Consecutive attempts that may end in a conflict (facts changed during extraction) before it counts as a failure."""
+
+MODEL_AWAY = (ModelKeyError, ModelRateLimitError, ModelTimeoutError, ModelUnreachableError)
+"""Errors that say more about the model than about the messages."""
+
+MAX_AWAY = 2
+"""Failures in a row with such an error after which the other deliveries are not tried."""
 
 DeliveryOutcome = Literal["done", "waiting", "failed", "parked"]
 
@@ -111,7 +129,7 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
         # Checked first, as this is the reason to show: another model would learn differently for this block.
         if attached is not None and (model := model_waited_for(session, attached)) is not None:
             results[name] = Served(name, "waiting", error=f"Waits for {model}, which learns for this block.")
-        elif attached is None or off or not _due(deliveries, session.clock(), force):
+        elif attached is None or off or not _due(deliveries, session, force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
             executor = session.services.executor or _pool()
@@ -128,6 +146,25 @@ def serve_put(session: Session, wait: bool) -> dict[str, Served]:
     if not any(attached.learns for attached in session.blocks):
         return {}
     return serve(session, timeout=session.config.delivery_timeout if wait else 0)
+
+
+def serve_closed(session: Session) -> None:
+    """Serve what is due in the user's other sessions, unless another program works in them; never raises.
+
+    Takes at most `delivery_timeout` seconds; what is still running then continues in the background.
+    """
+    if session.user_id is None:
+        return
+    end = time.monotonic() + session.config.delivery_timeout
+    try:
+        with session.database.read() as connection:
+            waiting = waiting_sessions(connection, before=session.clock(), user_id=session.user_id)
+            others = set(waiting) - {session.id} - set(running_agents(connection, session.clock()) if waiting else ())
+    except StoreError:
+        return
+    for other in sorted(others):
+        with suppress(StoreError, NotFoundError):
+            serve(session.sibling(other), timeout=max(0.0, end - time.monotonic()))
 
 
 def retry(session: Session, ids: Sequence[int] | None = None) -> None:
@@ -168,7 +205,7 @@ def backoff_seconds(attempts: int) -> float:
 
 
 def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Served:
-    """Serve one block until nothing is due to it, or an attempt fails."""
+    """Serve one block until each delivery that is due to it was attempted once, or its model is out of reach."""
     name, scope = attached.name, scope_key(session, attached)
     key, owner = lease_key(scope, name), new_owner()
     done = 0
@@ -186,13 +223,30 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
                 session.database.notifications.wait(key, LISTENING_SECONDS, since=heard, polling=TURN_SECONDS)
             heard = session.database.notifications.count(key)
             _waiters().discard((session.whole_id, name))  # before asking again: a worker that comes now waits too
-        while _due(waiting, session.clock(), force):
-            calls = _one_call(waiting, session.config.delivery_attempts)
+        tried: set[int] = set()
+        alone: set[int] = set()
+        failed: Served | None = None
+        away = 0
+        while due := [one for one in _due(waiting, session, force) if one.id not in tried]:
+            calls = _one_call(due, session.config.delivery_attempts, alone)
             acknowledged, problem = _attempt(session, attached, calls, key, owner)
             done += acknowledged
-            if problem is not None:
-                return _failed(session, attached, calls, key, owner, problem, done)
-            waiting = _released(session, name, key, owner, force)
+            ids = {delivery.id for delivery in calls}
+            # One of several may be to blame: each is tried by itself, so that it costs no other.
+            if problem is not None and len(calls) > 1 and not isinstance(problem, MODEL_AWAY):
+                alone |= ids
+            elif problem is not None:
+                tried |= ids
+                failed = _failed(session, attached, calls, key, owner, problem, force)
+                away = away + 1 if isinstance(problem, MODEL_AWAY) else 0
+            else:
+                away = 0
+            if away == MAX_AWAY:  # the others are not tried: they wait for the next attempt with these
+                tried |= {delivery.id for delivery in due}
+                _put_off(session, due, key, owner)
+            waiting = _released(session, name, key, owner, force, tried)
+        if failed is not None:
+            return replace(failed, delivered=done)
         return Served(name, "waiting", done, waiting[0].error) if waiting else Served(name, "done", done)
     except _LeaseLost:
         return Served(name, "waiting", done)
@@ -207,15 +261,15 @@ def _claimed(session: Session, block: str, key: str, owner: str, force: bool) ->
     """Return a block's waiting deliveries, claiming its lease if one is due; None while another holds the lease."""
     with session.database.write() as connection:
         waiting = pending(connection, session.id, block)
-        if _due(waiting, session.clock(), force) and not claim(
-            session.database, connection, key, owner, session.clock()
-        ):
+        if _due(waiting, session, force) and not claim(session.database, connection, key, owner, session.clock()):
             return None
         return waiting
 
 
-def _released(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery]:
-    """Return the deliveries waiting for a block; the lease is released if none is due.
+def _released(
+    session: Session, block: str, key: str, owner: str, force: bool, tried: Collection[int]
+) -> list[Delivery]:
+    """Return the deliveries waiting for a block; the lease is released if all that are due were tried.
 
     Both happen in one transaction: a process that found the lease taken can rely on its holder to serve its messages.
     """
@@ -224,7 +278,7 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
         if not holds(connection, key, owner):
             raise _LeaseLost
         waiting = pending(connection, session.id, block)
-        over = not _due(waiting, session.clock(), force)
+        over = all(delivery.id in tried for delivery in _due(waiting, session, force))
         if over:
             release(connection, key, owner)
     if over:
@@ -300,10 +354,12 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
             # 4. Record in the order in which it happened: the calls, their results, the acknowledgement. The
             #    models' answers are kept for plays in the Lab, as nothing in them was erased meanwhile.
             w.record(*calls)
+            earlier = not_done_before(w.connection, session.id, attached.name, batch.deliveries[0])
             learned.save(w)
             keep_outputs(w.connection, session.id, stored_outputs(learned.calls), now=w.now)
             seconds = round(time.monotonic() - started, 3)
-            w.record(DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=attempt, seconds=seconds))
+            done = DeliveryDone(batch.deliveries, attached.name, attempt, seconds, earlier)
+            w.record(done)
     except (_LeaseLost, _Gone, ConflictError):
         # 5. Discard the result but record its cost, in a new transaction, as the first was rolled back.
         if calls:
@@ -326,13 +382,15 @@ def _failed(
     key: str,
     owner: str,
     error: BaseException,
-    done: int,
+    force: bool,
 ) -> Served:
-    attempts = due[0].attempts + 1
+    """Record that an attempt failed; at the last one the deliveries are parked. One before its time does not count."""
+    early = 0.0 if force else _pause(due[0], session.clock())
+    attempts = due[0].attempts + (not early)
     ids = tuple(delivery.id for delivery in due)
     problem = user_message(error)
-    parked = attempts >= session.config.delivery_attempts
-    pause = backoff_seconds(attempts)
+    parked = not early and attempts >= session.config.delivery_attempts
+    pause = early or backoff_seconds(attempts)
     events: list[Event] = [
         DeliveryFailed(
             deliveries=ids,
@@ -351,42 +409,53 @@ def _failed(
         state = "parked" if parked else "pending"
         set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
-        release(w.connection, key, owner)
-    session.database.notifications.send(key)
     # After the commit, and by the type alone: the text of an exception may quote messages, or a key.
     about = (session.id, attached.name, attempts, type(error).__name__)
     _log.warning("Session %r, block %r: attempt %d to learn failed with %s.", *about)
     if parked:
         _log.warning("Session %r, block %r: parked after attempt %d, which failed with %s.", *about)
-    return Served(attached.name, "parked" if parked else "failed", done, problem)
+    return Served(attached.name, "parked" if parked else "failed", error=problem)
 
 
-def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
+def _one_call(due: Sequence[Delivery], attempts: int, alone: Collection[int]) -> list[Delivery]:
     """Return the first deliveries that may share one call: at least one, then up to `CALL_TOKENS`.
 
-    The last attempt before parking is made with one delivery, so that one impossible delivery parks no others.
+    Those that failed together (`alone`), and the last attempt before parking, are made with one delivery each.
     """
     chosen = [due[0]]
     # With a single attempt allowed every attempt is the last, and deliveries still share calls.
-    if due[0].attempts >= attempts - 1 > 0:
+    if due[0].attempts >= attempts - 1 > 0 or due[0].id in alone:
         return chosen
     tokens = due[0].tokens
     # Attempts are counted for the call as a whole, so its deliveries must have failed equally often.
-    for delivery in takewhile(lambda d: d.attempts == due[0].attempts, due[1:]):
+    for delivery in due[1:]:
         tokens += delivery.tokens
-        if tokens > CALL_TOKENS:
+        if delivery.attempts != due[0].attempts or tokens > CALL_TOKENS:
             break
         chosen.append(delivery)
     return chosen
 
 
-def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
-    """Return whether the first delivery is due: it decides, as a block is served in sequence."""
-    if not deliveries:
-        return False
+def _due(deliveries: Sequence[Delivery], session: Session, force: bool) -> list[Delivery]:
+    """Return all deliveries if one is due: those that failed are tried again with it, so that they keep their order."""
+    now = session.clock()
+    return list(deliveries) if force or any(not _pause(one, now) for one in deliveries) else []
+
+
+def _pause(delivery: Delivery, now: float) -> float:
+    """Return the seconds until a delivery's next attempt; 0 if it is due."""
+    pause = delivery.next_attempt_at - now
     # Further off than the longest pause is possible only where the clock was set back: due now.
-    pause = deliveries[0].next_attempt_at - now
-    return force or not 0 < pause <= LONGEST_BACKOFF_SECONDS
+    return pause if 0 < pause <= LONGEST_BACKOFF_SECONDS else 0.0
+
+
+def _put_off(session: Session, due: Sequence[Delivery], key: str, owner: str) -> None:
+    """Let deliveries that were not tried wait as long as one that failed once; this is no attempt."""
+    with session.writing() as w:
+        if not holds(w.connection, key, owner):
+            raise _LeaseLost
+        for one in unfinished(w.connection, [one.id for one in due if not one.attempts]):
+            set_state(w, [one], "pending", next_attempt_at=w.now + backoff_seconds(1))
 
 
 def scope_key(session: Session, attached: SessionBlock) -> str:

@@ -23,6 +23,9 @@ FACT_CHARACTERS = 500
 """Maximum characters of a fact. A longer one that was found is split at its sentences; a longer sentence stays whole,
 and is counted in the log. A longer text that a model decides on does not count as a fact."""
 
+EARLIER = "earlier"
+"""Rule of a decision on a fact that was said before the known one that it is about."""
+
 MAX_DELETED = 0.5
 """Maximum share of a block's active facts that a model may delete at once; a single fact may always be deleted."""
 
@@ -111,6 +114,8 @@ class Settled:
     """Indexes of the facts found earlier in the batch that an added fact contradicts."""
     replaces: tuple[int, ...] = ()
     """Indexes of the facts found earlier in the batch whose value this one replaces, in order."""
+    behind: int | None = None
+    """Id of the known fact that replaces an added one, because it was said later; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +195,13 @@ def settle(
     *,
     active: Collection[int],
     waiting: Collection[int] = (),
+    later: Mapping[int, Collection[int]] | None = None,
 ) -> Consolidation:
     """Validate the decisions, one for each of `prepared.compared` in order, and return the changes.
 
     `active` are the ids of the block's active facts, `waiting` the indexes of the found facts that a person has to
-    review: these change no known fact, but are added and marked as contradicting it.
+    review: these change no known fact, but are added and marked as contradicting it. `later` are, by index, the ids of
+    known facts that were said after the found one, which changes none of them.
     """
     refused: Counter[str] = Counter()
     indexes = list(prepared.compared)
@@ -211,7 +218,7 @@ def settle(
     checked += [None] * (len(indexes) - len(checked))
     # After all were checked: together they may empty a memory that each alone would not.
     _spare_most(checked, active, refused)
-    settling = _Settling(found, frozenset(waiting), refused, prepared.owners)
+    settling = _Settling(found, frozenset(waiting), refused, prepared.owners, later or {})
     for index, decision in zip(indexes, checked, strict=True):
         settling.take(index, prepared.compared[index], decision)
     return Consolidation(tuple(settling.settled), dict(refused))
@@ -271,9 +278,15 @@ class _Settling:
     """Apply decisions in order; each sees the effect of those before it."""
 
     def __init__(
-        self, found: Sequence[FoundFact], waiting: Collection[int], refused: Counter[str], owners: Mapping[str, int]
+        self,
+        found: Sequence[FoundFact],
+        waiting: Collection[int],
+        refused: Counter[str],
+        owners: Mapping[str, int],
+        later: Mapping[int, Collection[int]],
     ) -> None:
         self.settled: list[Settled] = []
+        self._later = later
         self._found, self._waiting, self._refused = found, waiting, refused
         self._owners: dict[str, int | None] = {**owners}
         """Id of the known fact with each normalised text; None if the text is that of an added fact."""
@@ -302,17 +315,25 @@ class _Settling:
         # What waits for a person changes nothing before it is accepted.
         if index in self._waiting and act in ("update", "delete") and target is not None:
             act, text, rule, conflicts, target = "add", text or new.text, "approval", (target, *conflicts), None
-        beside = None
+        beside = behind = None
+        # An older message changes nothing that was said since: its value is kept as the former one.
+        if act in ("update", "delete") and target in self._later.get(index, ()):
+            if act == "delete":
+                act, text, rule = "none", None, EARLIER
+            elif rule == "model" or any(near.id == target and self._contradicts(None, new, near) for near in present):
+                act, text, rule, behind, target = "add", new.text, EARLIER, target, None
+            else:
+                act, text, rule, target = "add", new.text, EARLIER, None
         twin = None if text is None else self._twin(text, new.slot, present, target)
         # The fact that would be added with the deletion is known already.
         if twin is not None and act == "delete":
             text = None
         elif twin is not None:
-            (rule, target, beside), act, text = twin, "none", None
+            (rule, target, beside), act, text, behind = twin, "none", None, None
         self._note(index, act, target, text, new)
         candidates = tuple((near.id, near.similarity) for near in compared)
-        conflicts = conflicts if act == "add" else ()
-        self.settled.append(Settled(index, act, target, text, rule, conflicts, candidates, beside))
+        conflicts = conflicts if act == "add" and behind is None else ()
+        self.settled.append(Settled(index, act, target, text, rule, conflicts, candidates, beside, behind=behind))
 
     def _note(self, index: int, act: Act, target: int | None, text: str | None, new: FoundFact) -> None:
         """Record the effect of this decision."""

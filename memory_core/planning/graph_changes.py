@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.events import NothingReason
-from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
+from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names, said_after
 from memory_core.planning.graph_rules import (
     LONGEST,
     SAME_AS,
@@ -173,6 +173,8 @@ def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tupl
         return True
     # It held until now, so it ends without a successor.
     if holding is not None:
+        if said_after(draft.relations[holding].sources, sources):
+            return False
         draft.change_relation(holding, state="ended", ended_turn=None, ended_by=None)
         return True
     past = draft.same(subject, predicate, object, "ended")

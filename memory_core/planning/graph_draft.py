@@ -210,7 +210,7 @@ class Draft:
         )
         self._note_key(self.relations[id])
         if state == "active" and contradicts:
-            self.end_contradicted(id)
+            self.end_contradicted(id, in_time=origin == "extracted")
         return id
 
     def change_relation(self, id: int, **values: Any) -> None:
@@ -226,8 +226,8 @@ class Draft:
         if id >= 0:
             self._confirmed.setdefault(id, []).extend(sources)
 
-    def end_contradicted(self, by: int) -> None:
-        """End the relations that cannot hold beside a given one."""
+    def end_contradicted(self, by: int, *, in_time: bool = False) -> None:
+        """End the relations that cannot hold beside a given one; `in_time`: one that was said later ends it instead."""
         new = self.relations[by]
         predicate = normal_predicate(new.predicate)
         attribute = ATTRIBUTES.get(predicate)
@@ -242,7 +242,8 @@ class Draft:
             touches = set(ends) & ({old.subject, old.object} if before in SYMMETRIC else {old.subject})
             same_attribute = ATTRIBUTES.get(before) == attribute
             if id != by and touches and old.state == "active" and same_attribute:
-                self.change_relation(id, state="ended", ended_turn=None, ended_by=by)
+                ended, stays = (by, id) if in_time and said_after(old.sources, new.sources) else (id, by)
+                self.change_relation(ended, state="ended", ended_turn=None, ended_by=stays)
 
     def merge(self, ids: Sequence[int], into: int) -> None:
         """Merge entities into one, which takes over their names, as aliases, and their relations."""
@@ -356,6 +357,12 @@ def known_type(type: str) -> str:
 
 def united(*several: Iterable[Source]) -> tuple[Source, ...]:
     return tuple(sorted({source for sources in several for source in sources}))
+
+
+def said_after(one: Iterable[Source], other: Iterable[Source]) -> bool:
+    """Return whether a later message says one thing than any that says the other, in a session that both are from."""
+    last, before = (dict(sorted(sources)) for sources in (one, other))
+    return any(last[session] > before[session] for session in last.keys() & before.keys())
 
 
 def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int]) -> None:

@@ -9,7 +9,7 @@ from memory_core.events import DeliveryQueued, DeliverySkipped, Ranges
 from memory_core.messages import MessageStatus
 from memory_core.store.database import chunks
 from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
-from memory_core.store.tables import delivery_table, message_table
+from memory_core.store.tables import delivery_table, message_table, session_table
 from memory_core.store.writing import Writing
 
 LONGEST_BACKOFF_SECONDS = 300.0
@@ -92,11 +92,14 @@ def pending(connection: Connection, session_id: str, block: str) -> list[Deliver
     return pending_by_block(connection, session_id).get(block, [])
 
 
-def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
-    """Return the ids of the sessions with a delivery due before a time (seconds since 1970)."""
+def waiting_sessions(connection: Connection, *, before: float, user_id: str | None = None) -> list[str]:
+    """Return the ids of the sessions, of one user or of all, with a delivery due before a time (seconds since 1970)."""
     # A pause longer than the longest means that the clock was set back: due as well.
     due = (_d.next_attempt_at <= before) | (_d.next_attempt_at > before + LONGEST_BACKOFF_SECONDS)
     query = select(_d.session_id).where(_d.state == "pending", due).distinct()
+    if user_id is not None:
+        users = select(session_table.c.id).where(session_table.c.user_id == user_id)
+        query = query.where(_d.session_id.in_(users))
     return list(connection.execute(query).scalars())
 
 
@@ -190,6 +193,13 @@ def set_state(
 def unfinished(connection: Connection, ids: Sequence[int]) -> tuple[int, ...]:
     """Return the ids of these deliveries that are not finished, in order."""
     query = select(_d.id).where(_d.id.in_(list(ids)), _d.state.in_(("pending", "parked"))).order_by(_d.id)
+    return tuple(connection.execute(query).scalars())
+
+
+def not_done_before(connection: Connection, session_id: str, block: str, id: int) -> tuple[int, ...]:
+    """Return the ids of the deliveries to a block that wait or are parked, and are older than one of them."""
+    wanted = (_d.session_id == session_id) & (_d.block == block) & (_d.id < id)
+    query = select(_d.id).where(wanted, _d.state.in_(("pending", "parked"))).order_by(_d.id)
     return tuple(connection.execute(query).scalars())
 
 

@@ -187,8 +187,12 @@ def add_fact(
     *,
     conflicts_with: tuple[int, ...] = (),
     actor: Actor = "engine",
+    said_at: float | None = None,
 ) -> int:
-    """Store a fact and record it; return its id. Only messages of this session become sources: see `add_support`."""
+    """Store a fact and record it; return its id. Only messages of this session become sources: see `add_support`.
+
+    `said_at`: see `FactAdded`.
+    """
     # The event names messages of its own session only; sources of others are added with `add_support`.
     seqs = [seq for session, seq in new.sources if session == w.session.id]
     content = w.store_text(new.text, scope=scope)
@@ -206,7 +210,7 @@ def add_fact(
         "origin": new.origin,
         "turn": w.session.turns,
         "created_at": w.now,
-        "confirmed_at": w.now,
+        "confirmed_at": w.now if said_at is None else said_at,
         "updated_at": w.now,
         "version": 1,
         "topics": _as_json(new.topics),
@@ -233,6 +237,7 @@ def add_fact(
             key=key,
             metadata=metadata,
             slot=new.slot,
+            said_at=said_at,
         ),
         actor=actor,
     )
@@ -247,19 +252,22 @@ def confirm_fact(
     sources: Sequence[int] = (),
     actor: Actor = "engine",
     restores: float | None = None,
+    said_at: float | None = None,
 ) -> None:
     """Confirm a fact that was found again, or that a person confirmed: update its date, add sources.
 
-    `restores`: for the undo of a confirmation, the former date, in seconds since 1970.
+    `restores`: for the undo of a confirmation, the former date, in seconds since 1970. `said_at`: for
+    words that were said before what is known, their time: a later date stays.
     """
-    at = w.now if restores is None else restores
+    said_at = None if said_at is None else max(said_at, fact.confirmed_at)
+    at = next(at for at in (restores, said_at, w.now) if at is not None)
     # No new version: the fact says the same, so a change made to it meanwhile is no conflict.
     w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=at))
     have = {seq for session, seq in fact.sources if session == w.session.id}
     _add_sources(w, fact.id, [seq for seq in sources if seq not in have])
     # Only a person's confirmation can be undone, and needs the time before it.
     former = fact.confirmed_at if actor == "user" and restores is None else None
-    confirmed = FactConfirmed(fact.id, fact.block, round(similarity, 3), ranges(sources), former, restores)
+    confirmed = FactConfirmed(fact.id, fact.block, round(similarity, 3), ranges(sources), former, restores, said_at)
     w.record(confirmed, actor=actor)
 
 

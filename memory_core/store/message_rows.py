@@ -268,6 +268,20 @@ def recount(w: Writing, counter: TokenCounter, cache: MessageCache) -> None:
         w.connection.execute(update(message_table).where(where).values(values))
 
 
+def last_said(connection: Connection, sources: Sequence[tuple[str, int]]) -> float:
+    """Return the time of the latest of these messages, given as session and number; 0 without any."""
+    by_session: dict[str, list[int]] = {}
+    for session, seq in sources:
+        by_session.setdefault(session, []).append(seq)
+    latest = func.coalesce(func.max(_m.at), 0.0)
+    queries = (
+        select(latest).where(_m.session_id == session, _m.seq.in_(chunk))
+        for session, seqs in by_session.items()
+        for chunk in chunks(seqs)
+    )
+    return max((float(connection.execute(query).scalar_one()) for query in queries), default=0.0)
+
+
 def read_messages(
     connection: Connection,
     session_id: str,

@@ -21,7 +21,7 @@ from memory_core.curation.fact_desk import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import EventRecord, FactsExtracted, expand
 from memory_core.history.slices.fact_slice import adds_fact, decides_on_fact, rewords_fact
-from memory_core.memory import Memory
+from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
@@ -190,10 +190,7 @@ class ConsolidatingMemory:
         # The changes of this call are read from the log after this position.
         before = self.memory.session.status().position
         receipt = self.memory.put_messages(given_messages, end_turn=True)
-        served = receipt.served.get(self.block)
-        if served is not None and served.outcome != "done":
-            why = served.error or "The model has not answered in time."
-            raise ModelError(f"Nothing was learned yet: {why} The messages are kept, and learned from later.")
+        check_learned(self.memory, self.block, receipt)
         changes = self._changes(self.memory.events(before, block=self.block), set(receipt.seqs))
         # The extractor knows only the block's categories, so those of this call are set afterwards.
         if categories is not None or metadata is not None:
@@ -359,14 +356,16 @@ class ConsolidatingMemory:
         words = self.memory.log.texts(hashes)
         texts = {fact.id: fact.text for fact in self.memory.facts.read(self.block, states=None)}
         changes: list[Change] = []
-        ours = False
+        ours, decides = False, any(map(decides_on_fact, events))
         for event in events:
+            # A delivery that had waited may be learned in the same call, from other messages.
             if isinstance(event, FactsExtracted):
-                # A delivery that had waited may be learned in the same call, from other messages.
                 ours = bool(seqs & set(expand(event.seqs)))
-            elif not ours:
+            elif decides_on_fact(event) or (adds_fact(event) and not decides):
+                ours = bool(seqs & set(expand(event.sources)))
+            if not ours:
                 continue
-            elif decides_on_fact(event):
+            if decides_on_fact(event):
                 if event.decision == "delete" and event.fact is not None:
                     changes.append(Change("DELETE", event.fact, texts.get(event.fact, "")))
                 elif event.decision == "none":
@@ -389,6 +388,19 @@ def _mem0(item: Any) -> dict[str, Any]:
     entry = {"id": fact.key or str(fact.id), "memory": fact.text, "metadata": dict(fact.metadata)}
     entry |= dict(zip(("created_at", "updated_at"), times, strict=True))
     return {**entry, "score": item.score} if isinstance(item, FactHit) else entry
+
+
+def check_learned(memory: Memory, block: str, receipt: Receipt) -> None:
+    """Check that a block that learns each turn has learned from the messages of a put, whatever became of others.
+
+    Raises:
+        ModelError: it has not; the messages are kept.
+    """
+    for waiting in memory.session.deliveries(states=("pending", "parked")) if receipt.seqs else ():
+        if waiting.block == block and waiting.first_seq <= receipt.seqs[-1] and waiting.last_seq >= receipt.seqs[0]:
+            served = receipt.served.get(block)
+            why = waiting.error or (served and served.error) or "The model has not answered in time."
+            raise ModelError(f"Nothing was learned yet: {why} The messages are kept, and learned from later.")
 
 
 def _messages(value: Messages) -> list[ChatMessage]:

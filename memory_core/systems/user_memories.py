@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from memory_core.curation.fact_desk import Curation
-from memory_core.engine.delivery import Served
 from memory_core.engine.session import SessionBlock
-from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
-from memory_core.events import Actor, EventRecord, ProposalRefused, expand
+from memory_core.errors import ConfigError, MessageError, NotFoundError
+from memory_core.events import Actor, EventRecord, FactsExtracted, ProposalRefused, expand
 from memory_core.formats.given_message import as_messages
 from memory_core.history.slices.fact_slice import adds_fact, decides_on_fact
 from memory_core.memory import Memory, Receipt
@@ -27,6 +26,7 @@ from memory_core.planning import curation
 from memory_core.planning.curation import Kept
 from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
+from memory_core.systems.consolidating import check_learned
 from memory_core.systems.named import also, with_id
 
 RetrievalMethod = Literal["last_n", "first_n", "semantic", "agentic"]
@@ -301,7 +301,7 @@ class UserMemories:
         before = self.memory.session.status().position
         receipt = self.memory.put_messages(run, end_turn=True)
         # The run is stored by now: only learning can have failed, and it is tried again later.
-        _check_learned(receipt.served.get(name))
+        check_learned(self.memory, name, receipt)
         acts = _acts(self.memory.events(before, block=name), set(receipt.seqs))
         words = self.memory.log.texts(act.text for act in acts if act.act != "refuse")
         return [act if act.act == "refuse" else replace(act, text=words.get(act.text, "")) for act in acts]
@@ -405,22 +405,25 @@ def _role(name: MessageRole | str) -> MessageRole:
         raise ConfigError(f"skip_role must be one of {', '.join(MessageRole)}, not {name!r}") from None
 
 
-def _check_learned(served: Served | None) -> None:
-    if served is not None and served.outcome != "done":
-        why = served.error or "The model has not answered in time."
-        raise ModelError(f"Nothing was learned yet: {why} The messages are kept, and learned from at the next attempt.")
-
-
 def _acts(records: Iterable[EventRecord], seqs: set[int]) -> list[MemoryAct]:
     """Return the decisions on the facts found in these messages, in order; `text` is still a hash."""
     acts: list[MemoryAct] = []
+    ours = False
     for event in (record.event for record in records):
-        if isinstance(event, ProposalRefused):
+        if isinstance(event, FactsExtracted):
+            ours = bool(seqs & set(expand(event.seqs)))
+        elif isinstance(event, ProposalRefused) and ours:
             # One event counts all refusals with the same reason.
             acts += [MemoryAct("refuse", event.reason, None, "model")] * event.number
         elif decides_on_fact(event) and seqs & set(expand(event.sources)):
             acts.append(MemoryAct(event.decision, event.content, event.fact, event.rule))
         # The fact's id is known only once it is added, right after its decision.
-        elif adds_fact(event) and acts and acts[-1].act == "add" and acts[-1].memory is None:
+        elif (
+            adds_fact(event)
+            and seqs & set(expand(event.sources))
+            and acts
+            and acts[-1].act == "add"
+            and acts[-1].memory is None
+        ):
             acts[-1] = replace(acts[-1], memory=event.fact)
     return acts

@@ -21,6 +21,7 @@ RULES: Mapping[str, str] = {
     "protected": "a fact that a person wrote, confirmed or pinned is not changed",
     "pinned": "a pinned fact is not changed",  # In logs written before `protected`.
     "repeated": "it was found twice at once",
+    "earlier": "the known fact was said later",
     "approval": "changes need approval",
     "model": "the model's own answer",
 }

@@ -144,7 +144,7 @@ class Facts:
             category=event.category,
             topics=event.topics,
             state=event.state,
-            confirmed_at=record.at,
+            confirmed_at=record.at if event.said_at is None else event.said_at,
             sources={(record.session_id, seq) for seq in expand(event.sources)},
         )
         self._words.setdefault(event.fact, []).append((record.position, FactWords(event.content, event.tokens)))
@@ -155,7 +155,8 @@ class Facts:
             del self.by_id[event.fact]
             return
         if isinstance(event, FactConfirmed):
-            fact.confirmed_at = record.at if event.restores is None else event.restores
+            times = (event.restores, event.said_at, record.at)
+            fact.confirmed_at = next(at for at in times if at is not None)
             fact.sources |= {(record.session_id, seq) for seq in expand(event.sources)}
             return
         fact.version += 1  # every other event about one fact is a version of it

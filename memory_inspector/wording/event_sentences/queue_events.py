@@ -225,7 +225,8 @@ def still_learning(event: DeliveryQueued) -> Line:
 def _(event: DeliveryDone, words: Words) -> Line:
     tries = f" at try {event.attempt}" if event.attempt > 1 else ""
     what = count(len(event.deliveries), "delivery")
-    return Line("check", f"{short(event.block)} updated{tries} in {seconds(event.seconds)} ({what})")
+    after = f", before {count(len(event.behind), 'earlier one')}" if event.behind else ""
+    return Line("check", f"{short(event.block)} updated{tries} in {seconds(event.seconds)} ({what}{after})")
 
 
 @describe.register
