@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from memory_core import recipes
 from memory_core.blocks.base import BaseMemoryBlock
@@ -29,7 +29,7 @@ from memory_core.engine.delivery import Served
 from memory_core.engine.durations import measured
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
-from memory_core.errors import MemoryInspectorError, MessageError
+from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import Actor, EventRecord, SessionClosed
 from memory_core.formats import notebooks
 from memory_core.formats.given_message import GivenMessage, as_messages
@@ -79,16 +79,47 @@ class Receipt:
         return tuple(name for name, served in self.served.items() if served.outcome != "done")
 
 
+T = TypeVar("T")
+
+
+class _Setting(Generic[T]):
+    """A setting of the session as an attribute, under LlamaIndex's name; to set it is to `configure`."""
+
+    def __init__(self, read: str | None = None) -> None:
+        self._read = read
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, memory: "Memory", owner: type) -> T:
+        return cast(T, self if memory is None else getattr(memory._session.config, self._read or self._name))
+
+    def __set__(self, memory: "Memory", value: T) -> None:
+        changes: dict[str, Any] = {self._name: value}
+        memory.configure(**changes)
+
+
 class Memory:
     """Memory of one session; a context manager that closes it.
 
-    Thread-safe; any number of processes may open the same session.
+    Thread-safe; any number of processes may open the same session. `Memory(token_limit=...)` is LlamaIndex's
+    constructor, and the same as `Memory.from_defaults(token_limit=...)`.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    token_limit = _Setting[int]()
+    token_flush_size = _Setting[int]("flush_size")
+    chat_history_token_ratio = _Setting[float]()
+    insert_method = _Setting[str]()
+
+    def __init__(self, session: Session | None = None, **settings: Any) -> None:
         self._owned = ExitStack()
         """Stack that closes the database and the services that were opened for this memory."""
+        if session is None:
+            made = Memory.from_defaults(**settings)
+            session, self._owned = made._session, made._owned
+        elif settings:
+            raise ConfigError(f"{min(settings)} is a setting of a session to be made, and this one is there already")
+        self._session: Session = session
         self.session = SessionHandle(session)
         self.blocks = SessionBlocks(session)
         self.facts = SessionFacts(session)
@@ -502,6 +533,16 @@ class Memory:
     @property
     def session_id(self) -> str:
         return self._session.id
+
+    @property
+    def tokenizer_fn(self) -> Tokenizer:
+        """Function that counts: the caller's own, or that of the encoding."""
+        return self._session.counter.tokenizer
+
+    @property
+    def sql_store(self) -> Database:
+        """Database of the session, under LlamaIndex's name for its store of messages."""
+        return self._session.database
 
     @property
     def memory_blocks(self) -> list[BaseMemoryBlock[Any]]:

@@ -78,8 +78,15 @@ class FilePart(_Part):
 class ThinkingPart(_Part):
     """A model's own reasoning, as some endpoints return it."""
 
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
     type: Literal["thinking"] = "thinking"
-    text: str
+    text: str = Field(validation_alias="content")
+    """`content` in LlamaIndex, which may be read and given."""
+
+    @property
+    def content(self) -> str:
+        return self.text
 
 
 class ToolCallPart(_Part):

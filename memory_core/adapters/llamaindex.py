@@ -4,6 +4,7 @@ During a tool loop, later calls get the recorded prompt plus the loop's own mess
 loop ends.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -82,9 +83,12 @@ class InspectedMemory(BaseMemory):
         """Return the messages for the model: memory section and queue."""
         return [_theirs(message) for message in self._asking.context(input, **arguments).messages]
 
-    def get_all(self) -> list[ChatMessage]:
-        """Return every message of the session."""
-        return [_theirs(message) for message in self._memory.get_all()]
+    def get_all(self, status: str | None = None) -> list[ChatMessage]:
+        """Return every message of the session, or those in the queue (`active`) or the archive (`archived`) only."""
+        return [_theirs(message) for message in self._memory.get_all(status)]
+
+    async def aget_all(self, status: str | None = None) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get_all, status)
 
     def put(self, message: ChatMessage) -> None:
         self.put_messages([message])
@@ -100,8 +104,11 @@ class InspectedMemory(BaseMemory):
         """Replace the queue; the beginning that it shares with `messages` is kept as stored."""
         self._memory.set([_ours(message) for message in messages])
 
-    def reset(self) -> None:
-        self._memory.reset()
+    def reset(self, status: str | None = None) -> None:
+        self._memory.reset(status)
+
+    async def areset(self, status: str | None = None) -> None:
+        await asyncio.to_thread(self.reset, status)
 
 
 def _opened(session_id: str, database: str | None) -> Memory:

@@ -17,6 +17,7 @@ session; another session needs another object. A block with effects outside the 
 second argument of its put hook, and uses it to make these effects idempotent.
 """
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -362,15 +363,43 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Learn from messages that left the queue."""
         self._put(messages)
 
+    async def aget(self, messages: list[ChatMessage] | None = None, **kwargs: Any) -> Any:
+        """Return the content by the block's hook, as LlamaIndex names it.
+
+        Raises:
+            ConfigError: a built-in block of this kind is read by a memory alone.
+        """
+        return await asyncio.to_thread(self._call, "_aget", "_get", messages, **kwargs)
+
+    async def aput(
+        self, messages: list[ChatMessage], from_short_term_memory: bool = False, session_id: str | None = None
+    ) -> None:
+        """Learn from messages by the block's hook, as LlamaIndex names it; `session_id` goes with each message.
+
+        Raises:
+            ConfigError: the block is a session's, whose memory hands it messages, or needs a memory to learn.
+        """
+        if self._owner is not None:
+            raise ConfigError(f'the block "{self.name}" is of a memory, which hands it messages: put them there')
+        if self.accept_short_term_memory or not from_short_term_memory:
+            more = {} if session_id is None else {"session_id": session_id}
+            said = [m.model_copy(update={"additional_kwargs": {**m.additional_kwargs, **more}}) for m in messages]
+            await asyncio.to_thread(self._call, "_aput", "_put", said)
+
     async def atruncate(self, content: T, tokens_to_truncate: int) -> T | None:
         """Return the content, shorter by at least `tokens_to_truncate` tokens; None to drop it."""
         return self.truncate(content, tokens_to_truncate)
 
     def _get(self, messages: list[ChatMessage] | None = None, **kwargs: Any) -> T:
-        raise NotImplementedError(f"{type(self).__name__} must define _aget or _get")
+        raise self._undefined("_aget or _get")
 
     def _put(self, messages: list[ChatMessage]) -> None:
-        raise NotImplementedError(f"{type(self).__name__} must define _aput or _put")
+        raise self._undefined("_aput or _put")
+
+    def _undefined(self, hooks: str) -> Exception:
+        if self.kind_is_built_in:
+            return ConfigError(f"{type(self).__name__} needs a memory: Memory.from_defaults(memory_blocks=[...])")
+        return NotImplementedError(f"{type(self).__name__} must define {hooks}")
 
     def truncate(self, content: T, tokens_to_truncate: int) -> T | None:
         return None

@@ -160,6 +160,19 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def settings(self) -> dict[str, Any]:
         return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
 
+    def _get(self, messages: Any = None, **kwargs: Any) -> str:
+        return "\n".join(f"<fact>{text}</fact>" for text in self.facts)
+
+    def _put(self, messages: list[ChatMessage]) -> None:
+        # Without a memory there is neither source nor decision: what is found and not known is added.
+        with Services() as services:
+            extractor = self.extractor(services)
+            found = extractor.extract(messages, known=self.facts).facts
+            facts = list(dict.fromkeys([*self.facts, *(fact.text for fact in found)]))
+            if len(facts) > self.max_facts:
+                facts = [fact.text for fact in extractor.condense(facts, pinned=(), target=self.max_facts).facts]
+        self.facts = facts
+
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
         """Return a copy that shows these active facts in place of the stored ones. For previews."""
         other = self.model_copy()

@@ -55,6 +55,13 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         # The remaining text is no stored version of the block, so the recorded prompt has to keep it.
         return replace(static_content(decode(rest), rest, reading.safe), keep=() if rest == stored else (rest,))
 
+    def _get(self, messages: Any = None, **kwargs: Any) -> Any:
+        content = self.static_content
+        return [TextPart(text=content)] if isinstance(content, str) else list(content)
+
+    def _put(self, messages: Any) -> None:
+        """Learn nothing."""
+
     def prepare_write(self, batch: Batch) -> PendingWrite:
         return PendingWrite()
 

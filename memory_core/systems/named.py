@@ -11,6 +11,7 @@ from memory_core.formats.given_message import GivenMessage
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage
 from memory_core.planning.fact_merging import Fact
+from memory_core.tokens import Tokenizer
 
 R = TypeVar("R")
 
@@ -73,14 +74,23 @@ def with_id(facts: Iterable[Fact], id: int | str) -> Fact | None:
 class NamedMemory:
     """A memory under another library's name."""
 
-    def __init__(self, memory: Memory) -> None:
-        """Wrap a suitable memory; `from_defaults` creates one and wraps it."""
-        self.memory = memory
+    def __init__(self, memory: Memory | None = None, **settings: Any) -> None:
+        """Wrap a suitable memory; without one, make it from the settings, as `from_defaults` does."""
+        made: Any = type(self)
+        self.memory: Memory = made.from_defaults(**settings).memory if memory is None else memory
         """The `Memory` behind this object, with its events and settings."""
 
     @property
     def session_id(self) -> str:
         return self.memory.session_id
+
+    @property
+    def token_limit(self) -> int:
+        return self.memory.token_limit
+
+    @property
+    def tokenizer_fn(self) -> Tokenizer:
+        return self.memory.tokenizer_fn
 
     def get(self, input: str | None = None) -> list[ChatMessage]:
         """Return the messages for the model."""
@@ -130,8 +140,8 @@ class NamedMemory:
     async def aput_messages(self, messages: Sequence[GivenMessage]) -> Receipt:
         return await asyncio.to_thread(self.put_messages, messages)
 
-    async def aget(self, input: str | None = None) -> list[ChatMessage]:
-        return await asyncio.to_thread(self.get, input)
+    async def aget(self, input: str | None = None, **named: Any) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get, input, **named)
 
     async def aget_all(self) -> list[ChatMessage]:
         return await asyncio.to_thread(self.get_all)

@@ -9,6 +9,7 @@ from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.storage.chat_store.sql import MessageStatus
 from llama_index.core.workflow import Context
 from pydantic import BaseModel
 
@@ -155,3 +156,27 @@ def test_an_answer_with_any_part_is_kept_with_its_words(part):
     kept.put(said)
     assert [message.content.partition("\n")[0] for message in kept.memory.get_all()] == ["How?", "By the ferry"]
     assert "By the ferry" in str(kept.get())
+
+
+def test_queue_and_archive_are_read_and_reset_apart_as_with_llamaindex_s_memory():
+    memory = InspectedMemory(Memory.from_defaults())
+    memory.put(ChatMessage(role="user", content="gone"))
+    memory.memory.flush(all=True)
+    memory.put(ChatMessage(role="user", content="here"))
+
+    def contents(status):
+        read = memory.get_all(status=status), asyncio.run(memory.aget_all(status=status))
+        assert [m.content for m in read[0]] == [m.content for m in read[1]]
+        return [message.content for message in read[0]]
+
+    assert [contents(status) for status in (None, "archived", MessageStatus.ACTIVE)] == [
+        ["gone", "here"],
+        ["gone"],
+        ["here"],
+    ]
+    asyncio.run(memory.areset(status=MessageStatus.ARCHIVED))
+    assert contents(None) == ["here"]
+    memory.reset(status="active")
+    assert contents(None) == []
+    with pytest.raises(ConfigError, match="active, archived"):
+        memory.get_all(status="lost")
