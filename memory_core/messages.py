@@ -285,6 +285,7 @@ MEMORY_TOOLS = frozenset(
     {
         "core_memory_append",
         "core_memory_replace",
+        "memory_replace",
         "memory_insert",
         "memory_rethink",
         "archival_memory_insert",

@@ -1,6 +1,7 @@
 """The tools with which an agent keeps its own memory: what each does, what is refused, what is recorded."""
 
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, on_file, open_memory, user
@@ -22,7 +23,7 @@ from memory_core import (
 )
 from memory_core.agent.tools import MemoryTools, fused
 from memory_core.events import BlockEdited, FactAdded, ToolCalled
-from memory_core.messages import MEMORY_TOOLS
+from memory_core.messages import MEMORY_TOOLS, ChatMessage
 
 
 def core(**human):
@@ -80,6 +81,7 @@ def test_every_tool_is_told_with_the_blocks_their_limits_and_their_size(tools):
     assert list(specs) == [
         "core_memory_append",
         "core_memory_replace",
+        "memory_replace",
         "memory_insert",
         "memory_rethink",
         "archival_memory_insert",
@@ -116,6 +118,8 @@ def test_without_an_archive_its_tools_are_not_offered_and_say_so():
             "Sam lives in Porto\nSam likes jazz",
         ),
         ("core_memory_replace", {"old_content": "Sam likes jazz", "new_content": ""}, "Sam lives in Lisbon"),
+        ("core_memory_replace", {"old_content": "Sam", "new_content": "Ada"}, "Ada lives in Lisbon\nAda likes jazz"),
+        ("memory_replace", {"old_string": "Lisbon", "new_string": "Porto"}, "Sam lives in Porto\nSam likes jazz"),
         (
             "memory_insert",
             {"new_string": "Sam is 40", "insert_line": 0},
@@ -168,8 +172,8 @@ def test_a_label_is_understood_in_any_case(memory, tools):
         ("core_memory_replace", {"label": "Human", "old_content": "", "new_content": "x"}, "no old content"),
         ("core_memory_replace", {"label": "Human", "old_content": "tea", "new_content": "x"}, "“tea” is not in Human."),
         (
-            "core_memory_replace",
-            {"label": "Human", "old_content": "Sam", "new_content": "x"},
+            "memory_replace",
+            {"label": "Human", "old_string": "Sam", "new_string": "x"},
             "“Sam” is more than once",
         ),
         ("memory_insert", {"label": "Human", "new_string": "x", "insert_line": 3}, "Human has 2 lines"),
@@ -181,6 +185,12 @@ def test_a_label_is_understood_in_any_case(memory, tools):
             {"label": "Human", "new_memory": "Sam lives in Lisbon\nSam likes jazz"},
             "says that already",
         ),
+        ("core_memory_append", {"label": "Human", "content": "x", "colour": "red"}, "colour: Extra inputs"),
+        ("core_memory_replace", {"label": "Human", "old_content": "Sam", "new_content": "Sam"}, "are the same"),
+        ("conversation_search", {"query": "jazz", "roles": ["tool"]}, "roles.0: Input should be 'user' or"),
+        ("conversation_search", {"query": "jazz", "start_date": "monday"}, "“monday” is no time."),
+        ("archival_memory_search", {"query": "jazz", "tag_match_mode": "some"}, "'any' or 'all'"),
+        ("archival_memory_search", {"query": "jazz", "end_datetime": "later"}, "“later” is no time."),
         ("core_memory_delete", {"label": "Human"}, "There is no tool “core_memory_delete”."),
         ("conversation_search", {"query": "  "}, "There is no query."),
         ("conversation_search", {"query": "jazz", "limit": 0}, "greater than or equal to 1"),
@@ -214,7 +224,7 @@ def test_half_a_character_and_a_name_without_end_can_be_stored(memory, tools):
     assert len(called(memory)[-1].tool) == 64
 
 
-def test_what_a_model_adds_to_the_arguments_is_left_aside(tools):
+def test_what_letta_adds_to_the_arguments_for_its_loop_is_left_aside(tools):
     assert tools.call("core_memory_append", label="Human", content="Sam is 40", request_heartbeat=True).done
 
 
@@ -311,6 +321,26 @@ def test_the_archive_is_searched_by_words_and_tags():
     assert tools.call("archival_memory_search", query="soup band", tags=["guests"]).text == "Found no entry."
 
 
+def test_the_archive_is_searched_by_all_tags_and_by_the_time_of_archiving():
+    clock = iter(range(1_790_000_000, 1_800_000_000, 86_400))  # 2026-09-21, a day for each call
+    services = Services(embedder=FakeEmbedder(), extractor=NoteExtractor())
+    memory = open_memory(memory_blocks=[*core(), archive()], services=services, clock=lambda: next(clock))
+    tools = MemoryTools(memory)
+    tools.call("archival_memory_insert", content="The band wants soup", tags=["Band", "food"])
+    tools.call("archival_memory_insert", content="The band wants light", tags=["band"])
+    days = [datetime.fromtimestamp(fact.created_at, UTC).date().isoformat() for fact in memory.facts.read("Archival")]
+
+    def found(**filters):
+        text = tools.call("archival_memory_search", query="band", **filters).text
+        return [word for word in ("soup", "light") if word in text]
+
+    assert found(tags=["band", "food"]) == ["soup", "light"]
+    assert found(tags=["band", "food"], tag_match_mode="all") == ["soup"]
+    assert found(end_datetime=days[0]) == ["soup"], "the day itself included"
+    assert found(start_datetime=f"{days[0]}T23:59:59", end_datetime="2030-01-01") == ["light"]
+    assert found(start_datetime="2030-01-01T00:00") == []
+
+
 # -- the conversation -----------------------------------------------------------------------------
 
 
@@ -330,6 +360,28 @@ def test_the_conversation_is_searched_in_earlier_turns_by_what_was_said(memory, 
         "Found 2 messages:\n- Turn 1, user: Rui stays off meat these days\n- Turn 1, assistant: I will note the meat."
     )
     assert tools.call("conversation_search", query="umbrella").text == "Found no message."
+
+
+def test_the_conversation_is_searched_by_role_and_day_with_or_without_words(memory, tools):
+    for day, (asked, answered) in enumerate((("meat or fish?", "No meat."), ("meat again?", "Fish.")), 1):
+        memory.put_messages(
+            [
+                ChatMessage(text, role=role, additional_kwargs={"time": f"2026-03-0{day}T12:30:40+00:00"})
+                for role, text in (("user", asked), ("assistant", answered))
+            ]
+        )
+    memory.put(user("What did we say?"))
+
+    def found(**filters):
+        lines = tools.call("conversation_search", **filters).text.splitlines()[1:]
+        return [line.partition(": ")[2] for line in lines]
+
+    assert found(query="meat", roles=["assistant"]) == ["No meat."]
+    assert set(found(query="meat", start_date="2026-03-02")) == {"meat again?"}
+    assert found(start_date="2026-03-02", end_date="2026-03-02") == ["Fish.", "meat again?"]
+    assert found(end_date="2026-03-01T12:30", roles=["user"]) == ["meat or fish?"]
+    assert found(limit=1) == ["Fish."]
+    assert found(query="meat", end_date="2026-02-28") == []
 
 
 def test_results_of_tools_and_erased_messages_are_not_found(memory, tools):

@@ -147,8 +147,8 @@ class InspectedMemoryManager(MemoryManager):
         memories, words = self.of(user), same_words(memory.memory)
         if memory.memory_id and memories.get_user_memory(memory.memory_id):
             return self.replace_user_memory(memory.memory_id, memory, user)
-        known = next((fact for fact in memories.get_user_memories() if same_words(fact.text) == words), None)
-        fact = known or memories.add_user_memory(memory, actor="agent")
+        stored = next((fact for fact in memories.get_user_memories() if same_words(fact.text) == words), None)
+        fact = stored or memories.add_user_memory(memory, actor="agent")
         memory.memory_id, memory.user_id = _id(fact), user or "default"
         return _id(fact)
 

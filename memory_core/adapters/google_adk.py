@@ -279,9 +279,9 @@ def _matching(memory: Memory, query: str) -> Callable[[Iterable[str], float | No
     pairs = {term for term in unspaced if len(term) > 1} or unspaced
 
     def matches(texts: Iterable[str], cosine: float | None) -> bool:
-        said = _terms(" ".join(texts))
+        terms = _terms(" ".join(texts))
         # Without spaces, a pair of characters is less than a word: half of the question's pairs stand for one.
-        shared = not said.isdisjoint(asked - unspaced) or 2 * len(said & pairs) >= max(1, len(pairs))
+        shared = not terms.isdisjoint(asked - unspaced) or 2 * len(terms & pairs) >= max(1, len(pairs))
         return shared or (cosine is not None and cosine >= meant)
 
     return matches

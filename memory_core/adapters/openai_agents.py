@@ -41,8 +41,8 @@ class InspectedSession(SessionABC):
     def __init__(self, memory: Memory, session_settings: SessionSettings | dict[str, Any] | None = None) -> None:
         self.memory = memory
         self.session_id = memory.session_id
-        given = SessionSettings() if session_settings is None else session_settings
-        self.session_settings = SessionSettings(**given) if isinstance(given, dict) else given
+        settings = SessionSettings() if session_settings is None else session_settings
+        self.session_settings = SessionSettings(**settings) if isinstance(settings, dict) else settings
         self._taken: list[Item] | None = None
         """New items already stored by the callback; None once the SDK has passed them to `add_items`."""
         self._beside: int | None = None

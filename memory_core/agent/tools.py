@@ -1,16 +1,18 @@
 """Tools with which an agent edits its own memory: specifications for a model, and their execution.
 
-Names and meanings are Letta's. A core block is a static block that an agent may edit; the archive is a
-facts block that is searched and learns nothing by itself. A call's edit and its record are one transaction; an
-impossible call is refused with a sentence for the model, and changes nothing.
+Names and meanings are those of Letta's server, up to 0.16.8; `pip install letta` brings another program today. Refused
+here, and not there: a text above a block's limit, emptying a block, what is there already. A core block is a static
+block that an agent may edit; the archive is a facts block that is searched and learns nothing by itself. A call's edit
+and its record are one transaction; an impossible call is refused with a sentence for the model, and changes nothing.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
@@ -29,10 +31,11 @@ from memory_core.errors import (
     VectorIndexError,
 )
 from memory_core.events import ToolCalled
+from memory_core.formats.message_times import seconds_of
 from memory_core.memory import Memory
 from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arguments
 from memory_core.models.protocols import ToolSpec
-from memory_core.planning.core_memory import END, append, insert, replace, rethink, short
+from memory_core.planning.core_memory import END, append, insert, replace, replace_all, rethink, short
 from memory_core.planning.curation import ChangeSet, New
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
@@ -41,6 +44,9 @@ from memory_core.vectors.keyword import KeywordIndex
 MAX_RESULTS = 50
 SHOWN_CHARACTERS = 600
 """Maximum characters of each message in the result of a search."""
+
+MAX_ARCHIVED = 10_000
+"""Maximum entries of the archive that a search compares with all of its filters."""
 
 ARCHIVED_CHARACTERS = 4_000
 """Maximum characters of one archived text."""
@@ -62,8 +68,17 @@ class ToolResult:
     """Name of the block that the call was about; None if there is none."""
 
 
-class _Arguments(BaseModel):
-    """Arguments of a tool; unknown ones from a model are ignored."""
+ABOUT_THE_LOOP = frozenset(("request_heartbeat", "thinking", "inner_thoughts"))
+"""Arguments that Letta adds to every tool for its loop; all other unknown ones are refused."""
+
+
+class _Arguments(BaseModel, extra="forbid"):
+    """Arguments of a tool."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_tool(cls, values: Any) -> Any:
+        return {k: v for k, v in values.items() if k not in ABOUT_THE_LOOP} if isinstance(values, dict) else values
 
 
 class _Append(_Arguments):
@@ -73,8 +88,14 @@ class _Append(_Arguments):
 
 class _Replace(_Arguments):
     label: str = Field(description="The block.")
-    old_content: str = Field(description="Text of the block, letter by letter; it must be there once.")
+    old_content: str = Field(description="Text of the block, letter by letter.")
     new_content: str = Field(description="What stands there instead; empty to delete it.")
+
+
+class _ReplaceOnce(_Arguments):
+    label: str = Field(description="The block.")
+    old_string: str = Field(description="Text of the block, letter by letter; it must be there once.")
+    new_string: str = Field(description="What stands there instead; empty to delete it.")
 
 
 class _Insert(_Arguments):
@@ -104,17 +125,27 @@ class _ArchivalInsert(_Tagged):
 class _ArchivalSearch(_Tagged):
     query: str = Field(description="What to look for, in words.")
     tags: list[str] | None = Field(None, description="Only what has one of these tags.")
+    tag_match_mode: Literal["any", "all"] = Field("any", description="all: only what has all of the tags.")
+    start_datetime: str | None = Field(None, description="Only what was archived then or later, in ISO 8601.")
+    end_datetime: str | None = Field(None, description="Only what was archived until then, that day included.")
     top_k: int = Field(10, ge=1, le=MAX_RESULTS, description="Most results.")
 
 
 class _ConversationSearch(_Arguments):
-    query: str = Field(description="What to look for, in words.")
+    query: str | None = Field(None, description="What to look for, in words; without it, the newest messages.")
+    roles: list[Literal["user", "assistant"]] | None = Field(None, description="Only what these said.")
+    start_date: str | None = Field(None, description="Only what was said then or later, in ISO 8601.")
+    end_date: str | None = Field(None, description="Only what was said until then, that day included.")
     limit: int = Field(5, ge=1, le=MAX_RESULTS, description="Most results.")
 
 
 _CORE: dict[str, tuple[type[_Arguments], str]] = {
     "core_memory_append": (_Append, "Add a line to a block of your core memory."),
-    "core_memory_replace": (_Replace, "Replace a piece of text in a block of your core memory, or delete it."),
+    "core_memory_replace": (
+        _Replace,
+        "Replace a text wherever it stands in a block of your core memory, or delete it.",
+    ),
+    "memory_replace": (_ReplaceOnce, "Replace a text that stands once in a block of your core memory, or delete it."),
     "memory_insert": (_Insert, "Insert text at a line of a block of your core memory."),
     "memory_rethink": (_Rethink, "Rewrite a block of your core memory as a whole."),
 }
@@ -210,6 +241,8 @@ class MemoryTools:
             case _Append(content=content):
                 did, change = "Appended to", lambda text: append(label, text, content)
             case _Replace(old_content=old, new_content=new):
+                did, change = "Replaced in", lambda text: replace_all(label, text, old, new)
+            case _ReplaceOnce(old_string=old, new_string=new):
                 did, change = "Replaced in", lambda text: replace(label, text, old, new)
             case _Insert(new_string=new, insert_line=line):
                 did, change = "Inserted into", lambda text: insert(label, text, new, line)
@@ -249,17 +282,24 @@ class MemoryTools:
     def _search_archive(self, arguments: _ArchivalSearch) -> ToolResult:
         archive = self._archive()
         query = _asked(arguments.query)
-        hits = self._memory.facts.search(query, block=archive.name, top_k=arguments.top_k, topics=arguments.tags)
-        lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in hits]
+        tags, within = arguments.tags, _between(arguments.start_datetime, arguments.end_datetime)
+        hits = self._memory.facts.search(
+            query, block=archive.name, top_k=MAX_ARCHIVED, topics=tags, filters={"created_at": within}
+        )
+        needed = {tag.casefold() for tag in tags or ()} if arguments.tag_match_mode == "all" else set()
+        fitting = [hit.fact for hit in hits if needed <= {topic.casefold() for topic in hit.fact.topics}]
+        lines = [f"{fact.text}{_tags(fact.topics)}" for fact in fitting[: arguments.top_k]]
         return ToolResult(_listed(lines, "entry", "entries"), done=True, block=archive.name)
 
     def _search_conversation(self, arguments: _ConversationSearch) -> ToolResult:
-        messages = self._conversation(_asked(arguments.query), arguments.limit)
+        messages = self._conversation(arguments)
         lines = [f"Turn {m.turn}, {m.message.role}: {short(_spoken(m), SHOWN_CHARACTERS)}" for m in messages]
         return ToolResult(_listed(lines, "message", "messages"), done=True)
 
-    def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
-        """Return at most `limit` messages of earlier turns that match the query, best first."""
+    def _conversation(self, asked: _ConversationSearch) -> list[StoredMessage]:
+        """Return the messages of earlier turns that match, best first; without a query, the newest first."""
+        within, roles = _between(asked.start_date, asked.end_date), asked.roles or ("user", "assistant")
+        query = None if asked.query is None else _asked(asked.query)
         memory = self._memory
         # The present turn is in the prompt already and would always match best.
         turn = memory.session.status().turns
@@ -267,6 +307,11 @@ class MemoryTools:
             withheld = self._session.quarantine(connection).seqs(memory.session_id)
         earlier = (m for m in memory.session.messages() if m.turn < turn and m.seq not in withheld)
         spoken = {m.seq: m for m in earlier if _spoken(m)}
+        fitting = {
+            seq for seq, m in spoken.items() if m.message.role in roles and within["gte"] <= _time(m) < within["lt"]
+        }
+        if query is None:
+            return [spoken[seq] for seq in sorted(fitting, reverse=True)[: asked.limit]]
         # Cached between calls and updated, so that a long conversation is not indexed anew for every search.
         index = memory.session.services.cached(
             ("conversation", memory.session.database.id, memory.session_id), KeywordIndex
@@ -275,12 +320,13 @@ class MemoryTools:
         for seq in set(index.numbers()) - spoken.keys():
             index.remove(seq)
         index.add({seq: _spoken(message) for seq, message in spoken.items() if seq not in index})
-        rankings = [[hit.number for hit in index.search(query, MAX_RESULTS)]]
+        rankings = [[hit.number for hit in index.search(query, max(MAX_RESULTS, len(spoken)))]]
         # Keywords miss paraphrases; turns in a vector block are found by meaning as well.
         for attached in memory.blocks:
             if attached.kind == "vector" and attached.block is not None and attached.settings["enabled"]:
                 rankings.append(self._recalled(query, attached.name, spoken))
-        return [spoken[seq] for seq in fused(rankings)[:limit]]
+        rankings = [[seq for seq in ranking if seq in fitting] for ranking in rankings]
+        return [spoken[seq] for seq in fused(rankings)[: asked.limit]]
 
     def _recalled(self, query: str, block: str, spoken: Mapping[int, StoredMessage]) -> list[int]:
         """Search a vector block; return the number of the first message of each stored turn above the threshold."""
@@ -425,6 +471,27 @@ def _spoken(message: StoredMessage) -> str:
         return ""
     words = " ".join(part.text for part in message.message.parts if isinstance(part, TextPart))
     return " ".join(words.split())
+
+
+def _between(start: str | None, end: str | None) -> dict[str, float]:
+    """Return the times from `start` up to the end of `end` as a filter; a day alone ends with the day.
+
+    Raises:
+        ConfigError: one of them is no time.
+    """
+    times = [seconds_of(text) if text else None for text in (start, end)]
+    for text, time in zip((start, end), times, strict=True):
+        if text and time is None:
+            raise ConfigError(f"“{short(text, 40)}” is no time. Nothing was searched. Write it as 2026-01-15T14:30.")
+    first, last = times
+    # A minute or a second named as the end is included as a whole, and a day is.
+    whole = 86_400 if len(end or "") <= len("2026-01-15") else 60 if len(end or "") <= len("2026-01-15T14:30") else 1
+    return {"gte": 0.0 if first is None else first, "lt": inf if last is None else last + whole}
+
+
+def _time(message: StoredMessage) -> float:
+    stated = seconds_of(message.message.additional_kwargs.get("time"))
+    return message.at if stated is None else stated
 
 
 def _asked(query: str) -> str:

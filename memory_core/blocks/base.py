@@ -383,8 +383,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             raise ConfigError(f'the block "{self.name}" is of a memory, which hands it messages: put them there')
         if self.accept_short_term_memory or not from_short_term_memory:
             more = {} if session_id is None else {"session_id": session_id}
-            said = [m.model_copy(update={"additional_kwargs": {**m.additional_kwargs, **more}}) for m in messages]
-            await asyncio.to_thread(self._call, "_aput", "_put", said)
+            copies = [m.model_copy(update={"additional_kwargs": {**m.additional_kwargs, **more}}) for m in messages]
+            await asyncio.to_thread(self._call, "_aput", "_put", copies)
 
     async def atruncate(self, content: T, tokens_to_truncate: int) -> T | None:
         """Return the content, shorter by at least `tokens_to_truncate` tokens; None to drop it."""

@@ -167,8 +167,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         # Without a memory there is neither source nor decision: what is found and not known is added.
         with Services() as services:
             extractor = self.extractor(services)
-            found = extractor.extract(messages, known=self.facts).facts
-            facts = list(dict.fromkeys([*self.facts, *(fact.text for fact in found)]))
+            extracted = extractor.extract(messages, known=self.facts).facts
+            facts = list(dict.fromkeys([*self.facts, *(fact.text for fact in extracted)]))
             if len(facts) > self.max_facts:
                 facts = [fact.text for fact in extractor.condense(facts, pinned=(), target=self.max_facts).facts]
         self.facts = facts

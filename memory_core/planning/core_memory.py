@@ -67,6 +67,16 @@ def replace(label: str, text: str, old: str, new: str) -> str:
     return before + new + after
 
 
+def replace_all(label: str, text: str, old: str, new: str) -> str:
+    """Replace every occurrence of `old` by `new`. Raises as `replace` does, but for several occurrences.
+
+    >>> replace_all("Human", "tea, then tea", "tea", "coffee")
+    'coffee, then coffee'
+    """
+    several = old != "" and text.find(old, text.find(old) + 1) > text.find(old) >= 0
+    return text.replace(old, new) if several and old != new else replace(label, text, old, new)
+
+
 def insert(label: str, text: str, new: str, line: int) -> str:
     """Return the text with `new` inserted as separate lines after line `line`; 0 puts them first, `END` last.
 

@@ -50,12 +50,12 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:
         return ()
-    found = {candidate.number: candidate for candidate in recall.plan.candidates}
+    candidates = {candidate.number: candidate for candidate in recall.plan.candidates}
     granted = [recall.nodes[number] for number in recall.plan.granted]
     with session.database.read() as connection:
         messages = messages_of(connection, session.id, session.services.messages, granted)
     turns = [
-        RecalledTurn(tuple(messages.get(number, ())), found[number].score, found[number].vector)
+        RecalledTurn(tuple(messages.get(number, ())), candidates[number].score, candidates[number].vector)
         for number in recall.plan.granted
     ]
     return tuple(turn for turn in turns if turn.messages)

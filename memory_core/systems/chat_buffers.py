@@ -69,9 +69,9 @@ class _ChatBuffer(NamedMemory):
         store, key = data.get("chat_store", {}), data.get("chat_store_key", "chat_history")
         if "store" not in store and "chat_history" not in data:
             raise ConfigError("from_dict reads messages of a SimpleChatStore, and there is none")
-        said = data["chat_history"] if "chat_history" in data else store["store"].get(key, [])
+        messages = data["chat_history"] if "chat_history" in data else store["store"].get(key, [])
         limit = {"token_limit": data["token_limit"]} if "token_limit" in data else {}
-        made = cls(chat_history=said, **{**limit, **settings})
+        made = cls(chat_history=messages, **{**limit, **settings})
         made.count_initial_tokens = data.get("count_initial_tokens", made.count_initial_tokens)
         return made
 

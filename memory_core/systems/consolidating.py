@@ -252,10 +252,10 @@ class ConsolidatingMemory:
             ConfigError: a filter is unknown, a number impossible, or the facts are another user's.
         """
         wanted = self._filters(filters)
-        found = self.memory.facts.search(
+        hits = self.memory.facts.search(
             query, block=self.block, top_k=top_k, threshold=threshold, categories=categories, filters=wanted
         )
-        return Results(found)
+        return Results(hits)
 
     @also(memory_id="id")
     def get(self, id: int | str) -> Fact:

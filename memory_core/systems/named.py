@@ -1,4 +1,4 @@
-"""What the systems share that have another library's names: LlamaIndex's `BaseMemory`, and checks of arguments."""
+"""Shared parts of the systems that have another library's names: LlamaIndex's `BaseMemory`, and arguments by name."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,12 +28,12 @@ def also(instead: Mapping[str, str] | None = None, **names: str) -> Callable[[Ca
 
     def takes(method: Callable[..., R]) -> Callable[..., R]:
         parameters, hints = signature(method).parameters, instead or {}
-        most = sum(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
+        most = sum(one.kind is Parameter.POSITIONAL_OR_KEYWORD for one in parameters.values())
 
         @wraps(method)
         def call(self: Any, *given: Any, **named: Any) -> R:
             if len(given) == most:  # Agno's methods end with the user's id, and `most` counts `self`
-                given, named["user_id"] = given[:-1], given[-1]
+                named["user_id"] = given[-1]
             check_user(self.memory, named.pop("user_id", None))
             taken: dict[str, Any] = {}
             for name, value in named.items():
@@ -46,7 +46,7 @@ def also(instead: Mapping[str, str] | None = None, **names: str) -> Callable[[Ca
                     taken[ours] = value
                 elif value is not False or name not in hints:
                     raise ConfigError(f"{method.__name__} does not take {name!r}{hints.get(name, '')}")
-            return method(self, *given, **taken)
+            return method(self, *given[: most - 1], **taken)
 
         return call
 
@@ -59,16 +59,16 @@ def check_user(memory: Memory, user_id: object) -> None:
     Raises:
         ConfigError: it is another user, or the memory has none.
     """
-    own = memory.session.user_id
-    if user_id is not None and str(user_id).strip() != own:
-        whose = f"is the memory of the user {own!r}" if own else "is a session's memory, without a user"
+    owner = memory.session.user_id
+    if user_id is not None and str(user_id).strip() != owner:
+        whose = f"is the memory of the user {owner!r}" if owner else "is a session's memory, without a user"
         raise ConfigError(f"user_id {str(user_id)!r}: this {whose}. Make one object for each user, with user_id.")
 
 
 def with_id(facts: Iterable[Fact], id: int | str) -> Fact | None:
     """Return the fact that a program gave this id, else the one whose number it is; None if there is none."""
-    found = [fact for fact in facts if id in (fact.key, fact.id, str(fact.id))]
-    return next((fact for fact in found if fact.key == id), found[0] if found else None)
+    fitting = [fact for fact in facts if id in (fact.key, fact.id, str(fact.id))]
+    return next((fact for fact in fitting if fact.key == id), fitting[0] if fitting else None)
 
 
 class NamedMemory:

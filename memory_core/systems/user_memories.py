@@ -223,7 +223,7 @@ class UserMemories:
             ConfigError: user memories are switched off, or these are another user's.
         """
         self._check_on()
-        text, topics, memory_id = _given(text, topics, memory_id)
+        text, topics, memory_id = _content(text, topics, memory_id)
         if memory_id is not None:
             self._desk().put({memory_id: Kept(text, topics=tuple(topics or ()))}, actor=actor)
             return self._memory(memory_id, waiting=True)
@@ -245,7 +245,7 @@ class UserMemories:
         """
         self._check_on()
         fact = self._memory(id)
-        text, topics, _ = _given(text, topics, None)
+        text, topics, _ = _content(text, topics, None)
         # The same words again are no change, and no version.
         changes = [curation.edit(fact, text)] if " ".join(text.split()) != fact.text else []
         # Text and topics in one change, so that one undo takes both back.
@@ -373,7 +373,7 @@ class UserMemories:
             raise ConfigError("User memories are switched off in this session: nothing was stored or learned.")
 
 
-def _given(
+def _content(
     given: Any, topics: Iterable[str] | None, memory_id: str | None
 ) -> tuple[str, Iterable[str] | None, str | None]:
     """Return text, topics and id of a memory, given as text or as an object of Agno's `UserMemory`."""

@@ -78,9 +78,10 @@ def chat_line(tool: str, arguments: Mapping[str, Any], result: str | None, *, re
     # The first sentence of a result names the block; searches and the archive have a wording of their own.
     done = result.partition(".")[0] if tool not in _ICONS else ""
     icon = _ICONS.get(tool, "edit_note")
-    if tool == "core_memory_replace":
-        old, new = _quoted(arguments, "old_content"), _quoted(arguments, "new_content")
-        became = f"{old} → {new}" if arguments.get("new_content") else f"{old} deleted"
+    if tool in ("core_memory_replace", "memory_replace"):
+        was, now = ("old_content", "new_content") if tool.startswith("core") else ("old_string", "new_string")
+        old, new = _quoted(arguments, was), _quoted(arguments, now)
+        became = f"{old} → {new}" if arguments.get(now) else f"{old} deleted"
         return Told(icon, f"{done}: {became}", wrote=True)
     if tool == "archival_memory_insert":
         return Told(icon, f"Archived: {_flat(arguments.get('content', ''))}", wrote=True)
@@ -108,6 +109,7 @@ def log_line(tool: str, block: str | None, arguments: Mapping[str, Any], result:
     sentences = {
         "core_memory_append": f"appended {size('content')} to {named}",
         "core_memory_replace": f"replaced {size('old_content')} in {named} by {size('new_content')}",
+        "memory_replace": f"replaced {size('old_string')} in {named} by {size('new_string')}",
         "memory_insert": f"inserted {size('new_string')} into {named}",
         "memory_rethink": f"rewrote {named}: {size('new_memory')}",
         "archival_memory_insert": f"archived {size('content')} in {named}",
