@@ -315,7 +315,7 @@ RECIPES: dict[str, Recipe] = {
             tagline="Facts about the user, shared by all their sessions.",
             when=(
                 "Assistants that people come back to: a name said once is known in the next session, because learning "
-                "happens after every turn."
+                "happens after every turn. As in Agno 3.1."
             ),
             strengths="Remembers people across sessions, at once.",
             limits="Needs a user id; every turn costs an extraction.",
@@ -329,7 +329,7 @@ RECIPES: dict[str, Recipe] = {
             tagline="Each new fact is compared with similar ones: it is added or dropped, or updates or ends one.",
             when=(
                 "Facts that change over months, preferences and circumstances: the list stays short and current, and "
-                "every decision is in the log with what it was compared with."
+                "every decision is in the log with what it was compared with. As in Mem0 1; Mem0 2 only adds."
             ),
             strengths="No duplicates, current values, scored search.",
             limits="A wrong decision overwrites a fact: review decisions now and then.",
@@ -342,7 +342,7 @@ RECIPES: dict[str, Recipe] = {
             tagline="The agent keeps its own notes through tools.",
             when=(
                 "Agents that should decide for themselves what matters: small core blocks are always in the prompt, "
-                "the rest is archived and searched. Needs a model that calls tools."
+                "the rest is archived and searched. Needs a model that calls tools. As in Letta's server up to 0.16."
             ),
             strengths="The agent decides what is kept, and every edit is a diff.",
             limits="Only as good as the model that edits; several calls a turn.",

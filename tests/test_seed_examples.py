@@ -307,6 +307,22 @@ def test_a_program_of_llamaindex_runs_with_its_import_lines_changed(program, res
     assert result is None or ours == result
 
 
+def test_every_exception_of_the_parity_tests_has_its_row_and_every_row_names_a_test_that_exists():
+    root = Path(__file__).resolve().parent.parent
+    page = (root / "docs" / "how-to" / "coming-from-llamaindex.md").read_text(encoding="utf-8")
+    table = page.partition("## What differs")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    tests = re.findall(
+        r"^def (test_\w+)", (root / "tests" / "test_parity.py").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    exceptions = {test for test in tests if test != "test_random_conversations_give_the_same_memory_in_both_engines"}
+    assert exceptions == set(re.findall(r"`tests/test_parity\.py::(\w+)`", "\n".join(rows)))
+    assert all(len(row.split(" | ")) == 3 or row.endswith(" | |") for row in rows)
+    assert page.count("| there (") == 1, "one table"
+    promise = (root / "docs" / "promises.md").read_text(encoding="utf-8")
+    assert "coming-from-llamaindex.md#what-differs" in promise
+
+
 def test_every_name_of_the_page_of_differences_is_one_that_can_be_imported():
     page = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "coming-from-llamaindex.md"
     lines = re.findall(r"`(from memory_core[\w.]* import [\w, ]+)`", page.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""`SelfEditingMemory`: an agent that keeps its own memory through tools, under Letta's names.
+"""`SelfEditingMemory`: an agent that keeps its own memory through tools, under the names of Letta's server.
 
     agent = SelfEditingMemory("monday", human="Sam lives in Lisbon.")
     agent.reply("I moved to Porto.")
