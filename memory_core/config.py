@@ -95,6 +95,9 @@ class MemoryConfig(BaseModel):
     """Seconds `put` waits for the first attempt of a delivery."""
     delivery_attempts: int = Field(default=5, ge=1, le=MAX_TOKENS)
     """Number of failed attempts after which a delivery is parked."""
+    learning_context: int = Field(default=600, ge=0, le=MAX_TOKENS)
+    """Maximum tokens of the earlier messages, and again of the known facts, that a learner is shown beside the messages
+    that it learns from; 0: it sees these alone."""
     queue_turns: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     """Maximum number of turns in the queue, the newest included; None: only the tokens of the queue count."""
     recipe: str | None = None

@@ -712,6 +712,12 @@ class FactsExtracted(Event, family="facts", bookkeeping=True):
     """Number of statements that the assistant only repeated from memory, and that were not learned again."""
     long: int = 0
     """Number of found facts that are one sentence above the usual length, and were kept whole."""
+    context: int = 0
+    """Number of other messages that the extractor was shown, to understand these by."""
+    context_tokens: int = 0
+    """Tokens of these messages and of the known facts that it was shown."""
+    shown: int = 0
+    """Number of known facts that the extractor was shown."""
 
 
 class FactDecided(Event, family="facts"):
@@ -983,6 +989,10 @@ class RelationsExtracted(Event, family="relations", bookkeeping=True):
     ended: int
     refused: int = 0
     """Number of invalid relations: see the accompanying `ProposalRefused`."""
+    context: int = 0
+    """Number of other messages that the extractor was shown, to understand these by."""
+    context_tokens: int = 0
+    """Tokens of these messages and of the known facts that it was shown."""
 
 
 class EntityAdded(Event, family="relations", gives="entity", writes=True, operation="create", text="name"):

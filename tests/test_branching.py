@@ -544,6 +544,7 @@ NOT_REFERENCES = {
     "elsewhere", "former", "restores",
     "attempt", "attempts", "added", "after", "asked", "before", "billed", "broken", "candidates", "confirmed", "cost",
     "facts", "flush", "flush_size", "found", "gates", "held_back", "history_budget", "input_tokens", "markup_tokens",
+    "context", "context_tokens", "shown",
     "ended", "long", "lost", "max_facts", "max_tokens", "number", "queue_turns", "recalled", "refused", "shortened",
     "turn_covered",
     "messages", "missing", "neutralised", "output_tokens", "over_by", "overhead_tokens", "pinned_tokens",

@@ -198,7 +198,7 @@ def test_a_fact_without_a_message_counts_for_all():
 
 
 def test_what_a_model_said_in_no_usable_form_is_named_so():
-    chat = FakeChat({"facts": [fact("Likes tea", 1), fact("likes tea.", 2), fact("x" * 501, 3)]})
+    chat = FakeChat({"facts": [fact("Likes tea", 1), fact("likes tea.", 2), fact("...", 3)]})
     memory = deliver(memory_of(facts_block(chat)), "Tea", "tea", "x")
     assert codes(memory) == {2: "repeated", 3: "refused"}
 

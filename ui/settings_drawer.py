@@ -32,6 +32,7 @@ _FIELDS = (
     "token_flush_size",
     "queue_turns",
     "reserved_tokens",
+    "learning_context",
     "truncation_order",
     "insert_method",
     "accounting",
@@ -108,6 +109,16 @@ def _draw_fields(drawer: Drawer) -> None:
         key=drawer.field("reserved_tokens", needed=True),
         placeholder=drawer.stays("reserved_tokens"),
         help=HELP["reserved"],
+        on_change=keep,
+    )
+    st.number_input(
+        "Context for learning",
+        **limits(MemoryConfig, "learning_context"),
+        step=100,
+        value=None,
+        key=drawer.field("learning_context", needed=True),
+        placeholder=drawer.stays("learning_context"),
+        help=HELP["learning_context"],
         on_change=keep,
     )
     order = st.session_state[drawer.field("truncation_order")]

@@ -33,7 +33,17 @@ from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.formats.message_times import timed
-from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
+from memory_core.messages import (
+    ChatMessage,
+    MessageRole,
+    Part,
+    TextPart,
+    content_hash,
+    independent,
+    message_text,
+    recites_memory,
+    unstorable,
+)
 from memory_core.models.protocols import ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.former_values import Statement, StoredMark
@@ -43,7 +53,7 @@ from memory_core.services import Services
 from memory_core.store.block_rows import update_block
 from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
-from memory_core.store.message_rows import StoredMessage
+from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.quarantine_rows import read_targets
 from memory_core.store.writing import Writing, read_existing, recorded_ids, session_scope, user_scope
 from memory_core.text import whole_characters
@@ -59,6 +69,12 @@ RESERVED_NAMES = (QUEUE, "memory")
 CALL_TOKENS = 8_000
 """Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
 
+
+CONTEXT_MESSAGES = 30
+"""Maximum messages before a delivery among which its context is looked for, tool calls and their results included."""
+
+KNOWN_NEAR = 10
+"""Maximum known facts that a learner is shown beside the messages."""
 
 Place = tuple[str, int, int]
 """Place of a message: its session (empty for the one the prompt is for), its turn and its sequence number."""
@@ -204,6 +220,8 @@ class Batch:
     state: str | None
     """A custom block's stored fields, as JSON."""
     quarantine: Quarantine = NOTHING_IN_QUARANTINE
+    context_tokens: int = 0
+    """See `MemoryConfig.learning_context`."""
 
     @property
     def readable(self) -> tuple[StoredMessage, ...]:
@@ -211,10 +229,54 @@ class Batch:
         withheld = self.quarantine.seqs(self.session_id)
         return tuple(message for message in self.messages if message.seq not in withheld)
 
+    def beside(self, piece: Sequence[StoredMessage]) -> list[tuple[int, StoredMessage]]:
+        """Return messages to understand those of a piece by, in order, each with the number of those before it.
+
+        They are what users and assistants said from some messages before the piece to its end: as much of the nearest
+        as `context_tokens` hold. Of a long one the end is kept, where a question stands.
+        """
+        if not self.context_tokens or not piece:
+            return []
+        first, last, seqs = piece[0].seq, piece[-1].seq, {message.seq for message in piece}
+        with self.database.read() as connection:
+            cache = self.services.messages
+            before = read_messages(connection, self.session_id, cache, upto=first - 1, last=CONTEXT_MESSAGES)
+            others = [*before, *(message for message in self.messages if first < message.seq)]
+        withheld, left = self.quarantine.seqs(self.session_id), self.context_tokens
+        shown: list[tuple[int, StoredMessage]] = []
+        # From the end of the piece backwards, and last the reply to it.
+        said = [m for m in others if m.seq not in seqs | withheld and _is_said(m)]
+        replies = [m for m in said if m.seq > last and m.turn == piece[-1].turn]
+        for message in [*(m for m in reversed(said) if m.seq < last), *replies]:
+            text = self._end_of(message_text(message.message), min(left, self.context_tokens // 2 or 1))
+            tokens = self.counter.text(text)
+            if not text or tokens > left:
+                break
+            left -= tokens
+            line = replace(message, message=ChatMessage(role=message.message.role, content=text))
+            shown.append((sum(other.seq < message.seq for other in piece), line))
+        return sorted(shown, key=lambda line: line[1].seq)
+
+    def _end_of(self, text: str, tokens: int) -> str:
+        """Return the end of a text that fits into so many tokens, beginning at a word."""
+        size = self.counter.text(text)
+        while text and size > tokens:
+            # A little less than in proportion, so that few steps are needed.
+            text = text[len(text) - int(len(text) * tokens / size * 0.95) :].partition(" ")[2]
+            size = self.counter.text(text)
+        return text
+
     @property
     def delivery_id(self) -> str:
         """Id that stays the same for every attempt at these deliveries."""
         return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
+
+
+def _is_said(stored: StoredMessage) -> bool:
+    """Return whether a message is what a user or an assistant said, in words that recite no memory."""
+    message = stored.message
+    by_whom = message.role in (MessageRole.USER, MessageRole.ASSISTANT) and not stored.pinned
+    return by_whom and bool(message_text(message).strip()) and not recites_memory(message)
 
 
 def with_times(connection: Connection, session_id: str, messages: Sequence[StoredMessage]) -> list[StoredMessage]:
@@ -250,6 +312,8 @@ class PendingWrite:
     """Result of learning from a batch, not yet stored. This base class stores nothing."""
 
     calls: tuple[ModelCall, ...] = ()
+    context: frozenset[int] = frozenset()
+    """Sequence numbers of the messages that were shown as context."""
 
     def save(self, w: Writing) -> None:
         """Store the result, within the transaction that acknowledges the deliveries."""

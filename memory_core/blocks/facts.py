@@ -4,10 +4,10 @@ import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import isfinite, nextafter
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr
@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from memory_core.argument_checks import prompt_text
 from memory_core.blocks.base import (
+    KNOWN_NEAR,
     BaseMemoryBlock,
     Batch,
     Content,
@@ -39,8 +40,10 @@ from memory_core.models.offline.forget_requests import forget_requests, named_fa
 from memory_core.models.offline.relative_dates import dated, without_dates
 from memory_core.models.offline.slot_reading import slots_of
 from memory_core.models.protocols import (
+    Beside,
     Categorising,
     ChatModel,
+    Contextual,
     Decisions,
     ExtractedFact,
     FactDecider,
@@ -370,7 +373,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
         # 3. Extract, set aside what is only repeated from memory, and mark what has to wait for a person.
         silent = self.not_to_repeat(compared_with, extractor)
-        everything, reasons, calls = _extract(extractor, heard, known=silent, ids=ids)
+        reads_more = isinstance(extractor, Contextual) and not extractor.offline
+        near = self._near(compared_with, heard, batch) if reads_more else ()
+        read = _extract(extractor, heard, batch, known=silent, near=near, ids=ids)
+        everything, reasons, calls = read.facts, read.reasons, read.calls
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         requests = _requests([message.message for message in heard])
         facts = with_doubts(facts, [message.message for message in heard], unwanted, compared_with)
@@ -407,6 +413,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             recalled=len(repeats),
             reasons=plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor)),
             calls=(*calls, *finding.calls),
+            context=frozenset(read.context),
+            refused=read.refused,
+            shown=Counter(context=len(read.context), shown=read.known, context_tokens=read.tokens),
             said_at={
                 index: _time_before(heard, facts[index].source, compared_with, ids) for index, ids in later.items()
             },
@@ -440,6 +449,24 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             others = [fact for fact in stored if fact.state != "active" and fact.id not in present]
             known_facts = sorted([*self._imagined, *others], key=lambda fact: fact.id)
         return [replace(fact, state="rejected") if fact.id in withheld else fact for fact in known_facts]
+
+    def _near(self, known: Sequence[Fact], heard: Sequence[StoredMessage], batch: Batch) -> list[str]:
+        """Return the active facts to understand the messages by: those nearest in words, then the last confirmed.
+
+        Empty if nothing is decided on: the extractor is then told all facts, in order not to repeat them.
+        """
+        if self.on_change != "decide" or not batch.context_tokens:
+            return []
+        said = frozenset(stems(" ".join(message_text(message.message) for message in heard)))
+        active = [fact for fact in known if fact.state == "active"]
+        ranked = sorted(active, key=lambda fact: (-relevance(fact.text, said), -fact.confirmed_at, -fact.id))
+        near, left = [], batch.context_tokens
+        for fact in ranked[:KNOWN_NEAR]:
+            left -= fact.tokens
+            if left < 0:
+                break
+            near.append(fact.text)
+        return near
 
     def not_to_repeat(self, known: Sequence[Fact], extractor: FactExtractor) -> list[str]:
         """Return the texts that an extractor need not find again.
@@ -697,31 +724,57 @@ def _first_hand(
     return kept_facts, [found[index] for index in sorted(gone)]
 
 
-def _extract(
-    extractor: FactExtractor, heard: Sequence[StoredMessage], *, known: list[str], ids: Mapping[str, int]
-) -> tuple[tuple[ExtractedFact, ...], dict[int, Reason], tuple[ModelCall, ...]]:
-    """Extract facts in pieces of messages that a model can read; return them, the reasons for messages without facts,
-    and the model calls.
+@dataclass(slots=True)
+class _Read:
+    """Result of extracting facts from a delivery, piece by piece."""
 
-    Sources are indexes of `heard`; reasons are by sequence number; `ids`: ids of the known facts, by text.
-    """
-    facts: list[ExtractedFact] = []
-    reasons: dict[int, Reason] = {}
-    calls: list[ModelCall] = []
-    read = 0
+    facts: tuple[ExtractedFact, ...] = ()
+    """Found facts; sources are indexes of the messages heard."""
+    reasons: dict[int, Reason] = field(default_factory=dict)
+    """Reasons for messages without facts, by sequence number."""
+    calls: tuple[ModelCall, ...] = ()
+    refused: Counter[str] = field(default_factory=Counter)
+    context: set[int] = field(default_factory=set)
+    """Sequence numbers of the messages shown as context."""
+    known: int = 0
+    """Number of known facts shown."""
+    tokens: int = 0
+    """Tokens of context and known facts."""
+
+
+def _extract(
+    extractor: FactExtractor,
+    heard: Sequence[StoredMessage],
+    batch: Batch,
+    *,
+    known: Sequence[str],
+    near: Sequence[str],
+    ids: Mapping[str, int],
+) -> _Read:
+    """Extract facts in pieces of messages that a model can read; `ids`: ids of the known facts, by text."""
+    result, read, contextual = _Read(known=len(known) + len(near)), 0, isinstance(extractor, Contextual)
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
+        beside = batch.beside(piece) if contextual else []
+        if isinstance(extractor, Contextual) and (beside or near):
+            lines = tuple((before, line.message) for before, line in beside)
+            extractor = cast(FactExtractor, extractor.beside(Beside(lines, tuple(near))))
         # Facts found in earlier pieces count as known, or later pieces would bring them again. A value may come back.
-        before = (fact.text for fact in facts if not excludes(fact.slot, fact.slot))
+        before = (fact.text for fact in result.facts if not excludes(fact.slot, fact.slot))
         extraction = extractor.extract(messages, known=[*known, *before])
         for fact in extraction.facts:
             # The extractor counts within its piece.
             fact = dated(fact, messages)
-            facts.append(fact if fact.source is None else replace(fact, source=fact.source + read))
-        reasons |= reasons_given(extraction.nothing, piece, ids)
-        calls += extraction.calls
+            fact = fact if fact.source is None else replace(fact, source=fact.source + read)
+            result.facts += (fact,)
+        result.reasons |= reasons_given(extraction.nothing, piece, ids)
+        result.calls += extraction.calls
+        result.refused.update(extraction.refused)
+        result.context |= {line.seq for _, line in beside}
+        result.tokens += sum(batch.counter.text(message_text(line.message)) for _, line in beside)
         read += len(piece)
-    return tuple(facts), reasons, tuple(calls)
+    result.tokens += sum(batch.counter.text(text) for text in (*known, *near)) if batch.context_tokens else 0
+    return result
 
 
 class Cuttable(Protocol):

@@ -101,6 +101,11 @@ class LearnedFacts(PendingWrite):
     """Ids of known facts that the messages ask to forget."""
     expiry: Expiry | None = None
     shorter: Condensation | None = None
+    context: frozenset[int] = frozenset()
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Number of facts that the extractor itself refused, by reason."""
+    shown: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of what the extractor was shown beside the messages, by field of the event."""
     said_at: Mapping[int, float] = field(default_factory=dict)
     """Times of found facts that were said before a known one, by index; all others are said now."""
     condense: CondensePlan | None = None
@@ -281,8 +286,10 @@ class LearnedFacts(PendingWrite):
             held_back=len(self.finding.held_back),
             recalled=self.recalled,
             long=sum(len(fact.text) > FACT_CHARACTERS for fact in self.found),
+            **self.shown,
         )
         refused = [ProposalRefused(place.block, "decision", *item) for item in self.finding.refused.items()]
+        refused += [ProposalRefused(place.block, "fact", *item) for item in self.refused.items()]
         w.record(extracted, *refused)
         self._hold_back(w)
         # In the order in which the facts were found: a decision may refer to a fact that an earlier one has added.

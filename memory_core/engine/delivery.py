@@ -346,7 +346,8 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
             if set_state(w, batch.deliveries, "done", attempts=attempt) != len(due):
                 raise _Gone
             #    Messages were erased: what was learned from them would bring their words back.
-            if not still_there(w.connection, session.id, [message.seq for message in messages]):
+            read = {message.seq for message in messages} | learned.context
+            if not still_there(w.connection, session.id, sorted(read)):
                 raise ConflictError("Messages were removed while a block learned from them. It is given the rest.")
             #    Something was put into quarantine, or released: what is learned must not come from what is in it.
             if session.quarantine(w.connection) != batch.quarantine:

@@ -261,6 +261,7 @@ class Session:
             services=self.services,
             state=state,
             quarantine=quarantine,
+            context_tokens=self.config.learning_context,
         )
 
     @property

@@ -55,6 +55,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "reply_reserve": (0, "lower token_limit instead"),
     "reserved_tokens": (0, "taken off token_limit here"),
     "queue_turns": (None, "LlamaIndex bounds the queue by tokens alone"),
+    "learning_context": (0, "blocks learn there from the flushed messages alone"),
     "delivery_timeout": (None, "put waits there until every block has learned"),
     "delivery_attempts": (None, "what a block fails to learn is lost to it there"),
     "recipe": (None, "a name for these settings"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from memory_core.events import expand
+from memory_core.events import FactsExtracted, RelationsExtracted, expand
 from memory_core.history.by_turn import TurnRecord, flush_of
 from memory_core.history.prompt import Prompt, PromptCut
 from memory_core.history.prompt_diff import Difference, diff_prompts, shared_prefix_tokens
@@ -113,12 +113,17 @@ def model_calls(memory: Memory) -> dict[int, list[int]]:
     # Sizes are stored with the delivery; its event only names it.
     sizes = {delivery.id: delivery.tokens for delivery in memory.session.deliveries(states=("done",))}
     called: dict[int, list[int]] = {}
+    beside: dict[str, int] = {}
     for record in memory.log.history().records:
         event: Any = record.event
-        if event.delivery_status == "done":
+        if isinstance(event, FactsExtracted | RelationsExtracted):
+            beside[event.block] = event.context_tokens
+        elif event.delivery_status == "done":
             # One attempt may serve several deliveries: the model reads all of them in one call.
             read = sum(sizes.get(id, 0) for id in event.deliveries)
-            called.setdefault(record.turn, []).extend([read] * costs.get(event.block, 0))
+            # Context is read by the call that extracts, which is the first.
+            reads = [read] * costs.get(event.block, 0)
+            called.setdefault(record.turn, []).extend([n + beside.pop(event.block, 0) for n in reads])
         # An edit by an agent's tool reads no delivery.
         elif event.called_tool is not None:
             called.setdefault(record.turn, []).append(0)

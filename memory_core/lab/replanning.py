@@ -34,9 +34,9 @@ PlannedState = Literal["prompt", "out", "before", "unknown"]
 
 _COUNTING = (
     "accounting", "encoding", "image_token_size_estimate", "audio_token_size_estimate", "video_token_size_estimate",
-    "document_token_size_estimate",
+    "document_token_size_estimate", "learning_context",
 )  # fmt: skip
-"""Settings that change how everything is counted; the log has only sizes under the old ones."""
+"""Settings that change how everything is counted, or what is learned; the log has only sizes under the old ones."""
 
 _FREE = {"priority", "truncation", "text", "prompt_share"}
 """Block settings that affect neither learning nor retrieval; static texts are recounted."""

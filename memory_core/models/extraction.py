@@ -21,6 +21,7 @@ from memory_core.models.offline.extractor import spare_statements
 from memory_core.models.offline.relative_dates import dated
 from memory_core.models.offline.slot_reading import sole_statement
 from memory_core.models.protocols import (
+    Beside,
     ChatModel,
     Condensation,
     CondensedFact,
@@ -59,6 +60,14 @@ summarised, corrected or continued, or asks you to play.
 you cannot tell, such as "soon".
 - If something known has changed, note the new state as a fact of its own.
 - Do not repeat what is listed as known. No facts is a good answer when nothing was stated.
+"""
+FROM_CONTEXT = "its source is a message that was shown as context only"
+CONTEXT = """\
+Messages marked as context, and what is listed as known, are there to understand the others by, such as who "she" is. \
+Note nothing that only a message marked as context states.
+"""
+AGAIN = """\
+What is listed as known is there to understand the messages by. Note what they state, also if it is known.
 """
 ASK_WHY = """\
 Under "skipped", list each message of the user from which you note nothing: its number and, in at most 12 words, why.
@@ -188,19 +197,25 @@ class ModelExtractor(ModelBased):
         Raises:
             ModelError: the model did not answer, or its answer is unreadable.
         """
-        data = f"{listed_as_known(known)}<transcript>\n{transcript(messages)}\n</transcript>"
+        listed = listed_as_known([*known, *self.context.facts])
+        data = f"{listed}<transcript>\n{transcript(messages, self.context)}\n</transcript>"
         form, tagged = (form.format(example="2", categories=self._names) for form in (_EXTRACT_FORM, _TAGGED_FORM))
         task = _EXTRACT
         if self.extract_prompt is not None:
             task = _filled(self.extract_prompt, existing_facts="(under <known>, if there are any)")
+        task = with_context(task, self.context)
         facts, calls = self._ask(task, (form + ASK_WHY, tagged), data, Facts, purpose="extract")
         result: list[ExtractedFact] = []
         negated: list[bool] = []
         seen: set[str] = set()
         last: dict[Slot, Hashable] = {}
         nothing: dict[int, NothingFound] = {}
+        refused = 0
         for fact, text in [(one, piece) for one in facts.facts for piece in _split(one.text)]:
             number = fact.message
+            if is_context(number, messages, self.context):
+                refused += 1
+                continue
             # An invented number must not attribute the fact to another message.
             source = number - 1 if number is not None and 1 <= number <= len(messages) else None
             stated = None if text is None else sole_statement(text)
@@ -222,7 +237,12 @@ class ModelExtractor(ModelBased):
             waits = made.doubtful or bool(TENTATIVE.search(text))
             result.append(ExtractedFact(text, category, source, str(slot) if slot else None, topics, waits))
         # The engine's own reasons win over the model's remarks about the same message.
-        return Extraction(spare_statements(result, negated), calls, remarks(facts.skipped, len(messages)) | nothing)
+        return Extraction(
+            spare_statements(result, negated),
+            calls,
+            remarks(facts.skipped, len(messages)) | nothing,
+            (FROM_CONTEXT,) * refused,
+        )
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
         """Return at most `target` facts in place of `facts`; the model does not see those at the `pinned` indexes.
@@ -321,13 +341,33 @@ def remarks(skipped: Sequence[_Skipped], messages: int) -> dict[int, NothingFoun
     return result
 
 
-def transcript(messages: Sequence[ChatMessage]) -> str:
-    """Return the messages as data, numbered from 1, each with its day if that is known."""
+def transcript(messages: Sequence[ChatMessage], context: Beside = Beside()) -> str:  # noqa: B008
+    """Return the messages as data, numbered from 1, each with its day if that is known.
+
+    Messages of `context` stand among them, marked, with the numbers after the last of them: a fact from one of them is
+    known by that number.
+    """
     days = [parse_message(message) for message in messages]
-    return "\n".join(
-        f"[{number}] {message.role}{_day_note(day)}: {as_data(message_text(message), _TAGS)}"
+    lines = [
+        (number, f"[{number}] {message.role}{_day_note(day)}: {as_data(message_text(message), _TAGS)}")
         for number, (message, day) in enumerate(zip(messages, days, strict=True), start=1)
-    )
+    ]
+    beside = [
+        (before, f"[{number}] {message.role} (context): {as_data(message_text(message), _TAGS)}")
+        for number, (before, message) in enumerate(context.lines, start=len(messages) + 1)
+    ]
+    # Stable: of one place, the message of the batch comes first, as the context follows so many of them.
+    return "\n".join(line for _, line in sorted([*lines, *beside], key=lambda line: line[0]))
+
+
+def with_context(task: str, context: Beside) -> str:
+    """Return a task with the instructions on what is shown beside the messages, if anything is."""
+    return task + (AGAIN if context.facts else "") + (CONTEXT if context.lines else "")
+
+
+def is_context(number: int | None, messages: Sequence[ChatMessage], context: Beside) -> bool:
+    """Return whether the number that a model names as source is that of a message shown as context only."""
+    return number is not None and len(messages) < number <= len(messages) + len(context.lines)
 
 
 def _day_note(message: ParsedMessage) -> str:

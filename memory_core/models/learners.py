@@ -1,14 +1,16 @@
 """Base classes of learners: fixed rules or a chat model, with the attributes that each kind declares."""
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 from pydantic import BaseModel
 
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, content_hash
-from memory_core.models.protocols import Answer, ChatModel, ModelCall, ModelOutput, json_schema
+from memory_core.models.protocols import Answer, Beside, ChatModel, ModelCall, ModelOutput, json_schema
 
 
 class RuleBased:
@@ -21,8 +23,17 @@ class RuleBased:
 class ModelBased:
     """Learner that uses a chat model. Each call carries its answer, under a hash of the input."""
 
+    context = Beside()
+    """What the model is shown beside the messages that it learns from."""
+
     def __init__(self, chat: ChatModel) -> None:
         self.chat = chat
+
+    def beside(self, context: Beside) -> Self:
+        """Return a copy of this learner that is shown `context`."""
+        other = copy.copy(self)
+        other.context = context
+        return other
 
     @property
     def name(self) -> str:

@@ -149,6 +149,8 @@ class Extraction:
     calls: tuple[ModelCall, ...] = ()
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
     """Reasons why a message gave no fact, by its index in the batch, if the extractor knows."""
+    refused: tuple[str, ...] = ()
+    """Reasons for which proposals of the model were left out, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,25 @@ class FactExtractor(Model, Protocol):
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
         """Return at most `target` facts in place of `facts`; those at the `pinned` indexes stay word for word."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a learner is shown beside the messages that it learns from, to understand them by."""
+
+    lines: tuple[tuple[int, ChatMessage], ...] = ()
+    """Other messages in order, each with the number of messages of the batch that come before it."""
+    facts: tuple[str, ...] = ()
+    """Known facts; what says them again is noted again."""
+
+
+@runtime_checkable
+class Contextual(Protocol):
+    """Learner that reads other messages and known facts beside those that it learns from."""
+
+    def beside(self, context: Beside) -> "Contextual":
+        """Return a copy of this learner that is shown `context`."""
         ...
 
 

@@ -13,7 +13,16 @@ from dataclasses import replace
 from pydantic import BaseModel, Field
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
-from memory_core.models.extraction import ASK_WHY, Remarks, listed_as_known, remarks, transcript
+from memory_core.models.extraction import (
+    ASK_WHY,
+    FROM_CONTEXT,
+    Remarks,
+    is_context,
+    listed_as_known,
+    remarks,
+    transcript,
+    with_context,
+)
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.extractor import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
@@ -125,8 +134,10 @@ class ModelRelations(ModelBased):
         # Longer names cannot be an entity anyway.
         names = listed_as_known([name for name in known if len(name) <= LONGEST])
         asked = [
-            ChatMessage(role="system", content=_RELATE.format(types=_TYPES) + ASK_WHY),
-            ChatMessage(role="user", content=f"{names}<transcript>\n{transcript(messages)}\n</transcript>"),
+            ChatMessage(role="system", content=with_context(_RELATE.format(types=_TYPES), self.context) + ASK_WHY),
+            ChatMessage(
+                role="user", content=f"{names}<transcript>\n{transcript(messages, self.context)}\n</transcript>"
+            ),
         ]
         answer, call = self.answered(asked, Relations, purpose="relate")
         refused: Counter[str] = Counter()
@@ -134,6 +145,8 @@ class ModelRelations(ModelBased):
         result: dict[tuple[object, ...], FoundRelation] = {}
         for given_relation in answer.relations:
             relation, problem = _checked(given_relation, len(messages))
+            if is_context(given_relation.message, messages, self.context):
+                problem = FROM_CONTEXT
             if relation is not None:
                 relation, problem = _dated(relation, messages), UNDATED
             if relation is None:

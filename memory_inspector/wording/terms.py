@@ -18,6 +18,8 @@ HELP: Mapping[str, str] = {
     "limit": "Queue and blocks together, and what is reserved, must fit in this many tokens (`token_limit`).",
     "reserved": "Tokens of the agent's own system prompt and tools, taken off the limit (`reserved_tokens`). What an "
     "adapter measures in a call replaces them there.",
+    "learning_context": "Tokens of earlier messages, and again of known facts, that a learner sees beside the messages "
+    "it learns from (`learning_context`). 0: none.",
     "flush_line": "When the queue grows above it, the oldest messages leave (`chat_history_token_ratio`).",
     "flush": "The oldest messages leave the queue and are handed to the blocks. None is deleted.",
     "flush_size": "A flush moves at least this many tokens (`token_flush_size`).",

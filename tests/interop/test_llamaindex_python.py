@@ -203,7 +203,7 @@ def test_what_has_no_counterpart_is_named_with_its_value():
         memory_blocks=[FactExtractionMemoryBlock(name="facts", truncation="drop", former_values="show")]
     )
     waits = plain.session.config.delivery_timeout
-    plain.configure(when_over="return", split_long_turns=False, accounting="reference")
+    plain.configure(when_over="return", split_long_turns=False, accounting="reference", learning_context=0)
     assert notes(export_llamaindex_python(plain)) == [
         f"delivery_timeout={waits} has no counterpart: put waits there until every block has learned.",
         "delivery_attempts=5 has no counterpart: what a block fails to learn is lost to it there.",

@@ -34,7 +34,8 @@ class Model(FakeChat):
             made = {"decisions": self.decide(data)}
         else:
             self.known.append(data.partition("<transcript>")[0])
-            made = {"facts": [{"text": text, "message": 1} for said, text in self.facts if said in data]}
+            heard = "\n".join(line for line in data.splitlines() if "(context)" not in line)
+            made = {"facts": [{"text": text, "message": 1} for said, text in self.facts if said in heard]}
         return answer.model_validate(made), ModelCall(purpose, self.name, 10, 2, 0.0)
 
 

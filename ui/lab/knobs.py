@@ -144,6 +144,8 @@ def _draw_memory(memory: Memory, tried: Tried, own_config: MemoryConfig, now: Me
     draw("token_flush_size", "Flush size", own_config.token_flush_size, now.flush_size, largest, HELP["flush_size"])
     own_value, value, bounds = own_config.reserved_tokens, now.reserved_tokens, (0, MAX_TOKENS)
     draw("reserved_tokens", "System prompt and tools", own_value, value, bounds, HELP["reserved"])
+    own_value, value = own_config.learning_context, now.learning_context
+    draw("learning_context", "Context for learning", own_value, value, bounds, HELP["learning_context"])
 
 
 def _draw_number(

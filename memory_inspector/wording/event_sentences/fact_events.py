@@ -32,6 +32,7 @@ from memory_inspector.wording.event_sentences.line import (
     Words,
     because,
     clause,
+    context_of,
     describe,
     fact_words,
     listed,
@@ -46,7 +47,7 @@ def _(event: FactsExtracted, words: Words) -> Line:
     held += f", {tokens(event.recalled)} only repeated from memory" if event.recalled else ""
     held += f", {tokens(event.long)} kept whole though long" if event.long else ""
     numbers = f"{count(event.found, 'fact')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{held}"
-    return Line("manage_search", f"{short(event.block)} read {heard} and found {numbers}")
+    return Line("manage_search", f"{short(event.block)} read {heard}{context_of(event)} and found {numbers}")
 
 
 @describe.register

@@ -21,6 +21,7 @@ from memory_inspector.wording.event_sentences.line import (
     QUOTED,
     Line,
     Words,
+    context_of,
     describe,
     entity_words,
     listed,
@@ -35,7 +36,7 @@ def _(event: RelationsExtracted, words: Words) -> Line:
     more = f", {tokens(event.ended)} ended" if event.ended else ""
     more += f", {tokens(event.refused)} left out" if event.refused else ""
     numbers = f"{count(event.found, 'relation')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{more}"
-    return Line("manage_search", f"{short(event.block)} read {heard} and found {numbers}")
+    return Line("manage_search", f"{short(event.block)} read {heard}{context_of(event)} and found {numbers}")
 
 
 @describe.register

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Literal
 
-from memory_core.events import Event
-from memory_inspector.wording.formatting import short, tokens
+from memory_core.events import Event, FactsExtracted, RelationsExtracted
+from memory_inspector.wording.formatting import count, short, tokens
 
 Tone = Literal["plain", "loss", "waiting"]
 
@@ -63,6 +63,14 @@ class Words:
     """Names of entities by id."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Noun for the stored units of each vector block, by the block's name; see `unit_names`."""
+
+
+def context_of(event: FactsExtracted | RelationsExtracted) -> str:
+    """Return what an extractor was shown beside the messages, in words that follow their number; empty if nothing."""
+    facts = event.shown if isinstance(event, FactsExtracted) else 0
+    shown = [count(event.context, "message")] if event.context else []
+    shown += [count(facts, "known fact")] if facts and event.context_tokens else []
+    return f", beside {' and '.join(shown)} as context ({tokens(event.context_tokens)} tokens)," if shown else ""
 
 
 @singledispatch

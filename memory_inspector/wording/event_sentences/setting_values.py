@@ -14,6 +14,7 @@ SETTINGS = {
     "when_over": "what happens over the limit",
     "split_long_turns": "the splitting of long turns",
     "accounting": "how tokens are counted",
+    "learning_context": "the context shown to learners",
     "queue_turns": "the turns in the queue",
     "recipe": "the recipe",
     "recipe_parameters": "the parameters of the recipe",
