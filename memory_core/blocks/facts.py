@@ -373,8 +373,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
         # 3. Extract, set aside what is only repeated from memory, and mark what has to wait for a person.
         silent = self.not_to_repeat(compared_with, extractor)
-        reads_more = isinstance(extractor, Contextual) and not extractor.offline
-        near = self._near(compared_with, heard, batch) if reads_more else ()
+        near = self._near(compared_with, heard, batch) if isinstance(extractor, Contextual) else []
         read = _extract(extractor, heard, batch, known=silent, near=near, ids=ids)
         everything, reasons, calls = read.facts, read.reasons, read.calls
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
@@ -455,7 +454,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
         Empty if nothing is decided on: the extractor is then told all facts, in order not to repeat them.
         """
-        if self.on_change != "decide" or not batch.context_tokens:
+        if self.on_change != "decide" or not batch.context_tokens or self.extractor(batch.services).offline:
             return []
         said = frozenset(stems(" ".join(message_text(message.message) for message in heard)))
         active = [fact for fact in known if fact.state == "active"]
@@ -737,9 +736,8 @@ class _Read:
     context: set[int] = field(default_factory=set)
     """Sequence numbers of the messages shown as context."""
     known: int = 0
-    """Number of known facts shown."""
     tokens: int = 0
-    """Tokens of context and known facts."""
+    """Tokens of the context and of the `known` facts shown."""
 
 
 def _extract(

@@ -268,7 +268,6 @@ class ModelExtractor(ModelBased):
         shorter: dict[str, CondensedFact] = {}
         for fact in answer.facts:
             text = _checked(fact.text)
-            # A long one stays, as dropping it would lose what it stands for.
             if text is not None:
                 # Numbers that were not listed are dropped: they would give the fact sources that it does not have.
                 numbers = sorted({number for number in fact.stands_for if 1 <= number <= len(loose)})

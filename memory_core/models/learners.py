@@ -20,20 +20,24 @@ class RuleBased:
     offline = True
 
 
-class ModelBased:
-    """Learner that uses a chat model. Each call carries its answer, under a hash of the input."""
+class ReadsBeside:
+    """Learner that reads other messages beside those that it learns from."""
 
     context = Beside()
-    """What the model is shown beside the messages that it learns from."""
-
-    def __init__(self, chat: ChatModel) -> None:
-        self.chat = chat
+    """What it is shown beside the messages that it learns from."""
 
     def beside(self, context: Beside) -> Self:
         """Return a copy of this learner that is shown `context`."""
         other = copy.copy(self)
         other.context = context
         return other
+
+
+class ModelBased(ReadsBeside):
+    """Learner that uses a chat model. Each call carries its answer, under a hash of the input."""
+
+    def __init__(self, chat: ChatModel) -> None:
+        self.chat = chat
 
     @property
     def name(self) -> str:

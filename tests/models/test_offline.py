@@ -9,7 +9,7 @@ from memory_core.errors import ConfigError, ModelRequestError
 from memory_core.messages import ChatMessage
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.offline.responder import OfflineResponder, second_person
-from memory_core.models.protocols import ChatModel
+from memory_core.models.protocols import Beside, ChatModel
 
 MEMORY = """<memory>
 <instructions>
@@ -166,3 +166,32 @@ def test_a_long_statement_waits_for_a_person_and_is_not_dropped():
     told = "I live in a house with " + " and ".join(f"room {number} for guests" for number in range(12)) + "."
     [found] = RuleExtractor().extract([ChatMessage(role="user", content=told)], known=()).facts
     assert (len(found.text) > 200, found.doubtful) == (True, True)
+
+
+def told(*texts):
+    """The facts of a conversation, of which every second message is the assistant's."""
+    roles = ("user", "assistant")
+    messages = [ChatMessage(role=roles[number % 2], content=text) for number, text in enumerate(texts)]
+    return [fact.text for fact in RuleExtractor().extract(messages, known=()).facts]
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (("My cousin Signe visited me.", "I see.", "She lives in Bodo."), True),
+        (("My cousin Signe visited me.", "Did Tor come, too?", "She lives in Bodo."), False),
+        (("My brother Tor visited me.", "I see.", "She lives in Bodo."), False),
+        (("Signe and Tor visited me.", "I see.", "She lives in Bodo."), False),
+        (("My cousin Signe visited me.", "I see.", "I sail.", "Nice.", "She lives in Bodo."), False),
+    ],
+)
+def test_she_is_the_only_person_of_the_message_before_or_nobody(texts, found):
+    assert any("lives in Bodo" in fact for fact in told(*texts)) is found
+
+
+def test_she_is_a_person_of_the_context_too():
+    context = Beside(((0, ChatMessage(role="user", content="My cousin Signe visited me.")),))
+    learned = (
+        RuleExtractor().beside(context).extract([ChatMessage(role="user", content="She lives in Bodo.")], known=())
+    )
+    assert [(fact.text, fact.source) for fact in learned.facts] == [("Signe lives in Bodo", 0)]

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
+from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.offline.grammar import GROUP, RELATION, USER, Statement, parse, strip_lead_in
 from memory_core.models.offline.patterns import pattern
 
@@ -21,18 +22,39 @@ def statement_of(clause: str, antecedent: str | None = None, thing: str | None =
     return parse(bare, antecedent=antecedent, thing=thing)
 
 
+_HE_OR_SHE = pattern(r"\s*(?:(?P<he>he)|she)\b", re.IGNORECASE)
+_WOMAN = pattern(
+    r"\b(?:sister|mother|mom|mum|wife|daughter|aunt|niece|girlfriend|grandmother|grandma)\b", re.IGNORECASE
+)
+_MAN = pattern(r"\b(?:brother|father|dad|husband|son|uncle|nephew|boyfriend|grandfather|grandpa)\b", re.IGNORECASE)
+_NAMED = pattern(r"(?<=[\w,] )[A-ZÀ-Þ][a-zß-ÿ]+")
+
+
 @dataclass(slots=True)
 class Antecedents:
     """Referents of "she" and "it" in one text: the only person, and the only thing, named so far."""
 
+    before: str | None = None
+    """The only person of the message before, whom "she" means while this one names nobody; None if there is none."""
     people: list[str] = field(default_factory=list)
     things: list[str] = field(default_factory=list)
+
+    def of_next(self, text: str, before: str, reply: str) -> "Antecedents":
+        """Return those of the next message of the user: one that begins with "he" or "she" goes on about the person.
+
+        Not if the words `before` call that person by the other, or the `reply` to them names somebody else.
+        """
+        match, person = _HE_OR_SHE.match(text), self.person
+        other = match and (_WOMAN if match["he"] else _MAN).search(before)
+        if not match or not person or other or any(name not in person for name in _NAMED.findall(reply)):
+            return Antecedents()
+        return Antecedents(person)
 
     @property
     def person(self) -> str | None:
         """The only person named so far; None if none or several are."""
         # With two people named, "she" could be either, and a wrong guess would be a false fact.
-        return self.people[0] if len(self.people) == 1 else None
+        return self.people[0] if len(self.people) == 1 else None if self.people else self.before
 
     def read(self, clause: str) -> Statement | None:
         """Return the statement of the next clause (None: it has none), and note its subject."""
@@ -59,3 +81,22 @@ class Antecedents:
         place = self.people if somebody else self.things
         if subject not in place:
             place.append(subject)
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the user said last, and what was replied, for the antecedents of the user's next message."""
+
+    antecedents: Antecedents = field(default_factory=Antecedents)
+    text: str = ""
+    reply: str = ""
+
+    def hear(self, message: ChatMessage) -> Antecedents | None:
+        """Note a message; return the antecedents to read it with, None unless it is the user's."""
+        text = message_text(message)
+        if message.role is not MessageRole.USER:
+            self.reply += f" {text}"
+            return None
+        self.antecedents = self.antecedents.of_next(text, self.text, self.reply)
+        self.text, self.reply = text, ""
+        return self.antecedents

@@ -12,10 +12,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.learners import RuleBased
+from memory_core.models.learners import ReadsBeside, RuleBased
 from memory_core.models.offline.clauses import clauses, only_asks, sentences
 from memory_core.models.offline.condensing import condense_by_rules
-from memory_core.models.offline.coreference import Antecedents, statement_of
+from memory_core.models.offline.coreference import Antecedents, Heard, statement_of
 from memory_core.models.offline.descriptions import described
 from memory_core.models.offline.doubts import PLANNED_PAST, doubt
 from memory_core.models.offline.fact_rules import aiming, being, doing, having, living, naming, tasting
@@ -50,7 +50,7 @@ _REMEMBER = pattern(
 _TOGETHER = pattern(r"(?:^| )together(?! with\b)(?= |$)")
 
 
-class RuleExtractor(RuleBased):
+class RuleExtractor(RuleBased, ReadsBeside):
     """Extractor by rules: deterministic, from the user's own words only, and in linear time."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
@@ -64,12 +64,18 @@ class RuleExtractor(RuleBased):
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
         nothing: dict[int, NothingFound] = {}
+        heard = Heard()
+        for before, message in self.context.lines:
+            if before == 0 and heard.hear(message) is not None:
+                list(facts_in(message_text(message), heard.antecedents))
         for index, message in enumerate(messages):
-            if message.role is not MessageRole.USER:
+            told = heard.hear(message)
+            if told is None:
                 nothing[index] = why_nothing(message)
                 continue
             before, again = len(facts), None
-            direct = [fact for part in message.parts if isinstance(part, TextPart) for fact in facts_in(part.text)]
+            texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+            direct = [fact for text in texts for fact in facts_in(text, told)]
             at = parse_message(message).time
             for stated in (*direct, *_restated(messages[index : index + 2])):
                 whole = f"{stated.text} {stated.day}".rstrip()
@@ -129,11 +135,11 @@ def why_nothing(message: ChatMessage) -> NothingFound:
     return NothingFound("question" if only_asks(text) else "no_rule")
 
 
-def facts_in(text: str) -> Iterator[StatedFact]:
+def facts_in(text: str, antecedents: Antecedents | None = None) -> Iterator[StatedFact]:
     """Yield the facts that one text of a user states, in order; none of a text in another language than English."""
     if other_language(text):
         return
-    antecedents = Antecedents()
+    antecedents = antecedents or Antecedents()
     for sentence in sentences(text):
         person = antecedents.person
         facts = [fact for clause in clauses(sentence) for fact in _read_clause(clause, antecedents)]
