@@ -242,17 +242,17 @@ class Batch:
             cache = self.services.messages
             before = read_messages(connection, self.session_id, cache, upto=first - 1, last=CONTEXT_MESSAGES)
             others = [*before, *(message for message in self.messages if first < message.seq)]
-        withheld, left = self.quarantine.seqs(self.session_id), self.context_tokens
+        withheld, room = self.quarantine.seqs(self.session_id), self.context_tokens
         shown: list[tuple[int, StoredMessage]] = []
         # From the end of the piece backwards, and last the reply to it.
-        said = [m for m in others if m.seq not in seqs | withheld and _is_said(m)]
-        replies = [m for m in said if m.seq > last and m.turn == piece[-1].turn]
-        for message in [*(m for m in reversed(said) if m.seq < last), *replies]:
-            text = self._end_of(message_text(message.message), min(left, self.context_tokens // 2 or 1))
+        spoken = [m for m in others if m.seq not in seqs | withheld and _is_said(m)]
+        replies = [m for m in spoken if m.seq > last and m.turn == piece[-1].turn]
+        for message in [*(m for m in reversed(spoken) if m.seq < last), *replies]:
+            text = self._end_of(message_text(message.message), min(room, self.context_tokens // 2 or 1))
             tokens = self.counter.text(text)
-            if not text or tokens > left:
+            if not text or tokens > room:
                 break
-            left -= tokens
+            room -= tokens
             line = replace(message, message=ChatMessage(role=message.message.role, content=text))
             shown.append((sum(other.seq < message.seq for other in piece), line))
         return sorted(shown, key=lambda line: line[1].seq)

@@ -368,7 +368,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             )
             unwanted = read_unwanted(connection, scope, self.name)
             remembered = self._remembered(connection, batch, heard)
-            said = _said_since(connection, heard[0], compared_with)
+            last_mentions = _said_since(connection, heard[0], compared_with)
             heard = with_times(connection, batch.session_id, heard)
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
         # 3. Extract, set aside what is only repeated from memory, and mark what has to wait for a person.
@@ -383,7 +383,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         later = {
             index: after
             for index, fact in enumerate(facts)
-            if (after := [k for k, last in said.items() if _said_before(heard, fact.source, last)])
+            if (after := [k for k, last in last_mentions.items() if _said_before(heard, fact.source, last)])
         }
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected, later)
         seqs = tuple(message.seq for message in heard)
@@ -414,7 +414,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             calls=(*calls, *finding.calls),
             context=frozenset(read.context),
             refused=read.refused,
-            shown=Counter(context=len(read.context), shown=read.known, context_tokens=read.tokens),
+            shown=Counter(context=len(read.context), shown=read.known_facts, context_tokens=read.tokens),
             said_at={
                 index: _time_before(heard, facts[index].source, compared_with, ids) for index, ids in later.items()
             },
@@ -456,13 +456,13 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """
         if self.on_change != "decide" or not batch.context_tokens or self.extractor(batch.services).offline:
             return []
-        said = frozenset(stems(" ".join(message_text(message.message) for message in heard)))
+        terms = frozenset(stems(" ".join(message_text(message.message) for message in heard)))
         active = [fact for fact in known if fact.state == "active"]
-        ranked = sorted(active, key=lambda fact: (-relevance(fact.text, said), -fact.confirmed_at, -fact.id))
-        near, left = [], batch.context_tokens
+        ranked = sorted(active, key=lambda fact: (-relevance(fact.text, terms), -fact.confirmed_at, -fact.id))
+        near, room = [], batch.context_tokens
         for fact in ranked[:KNOWN_NEAR]:
-            left -= fact.tokens
-            if left < 0:
+            room -= fact.tokens
+            if room < 0:
                 break
             near.append(fact.text)
         return near
@@ -735,9 +735,9 @@ class _Read:
     refused: Counter[str] = field(default_factory=Counter)
     context: set[int] = field(default_factory=set)
     """Sequence numbers of the messages shown as context."""
-    known: int = 0
+    known_facts: int = 0
     tokens: int = 0
-    """Tokens of the context and of the `known` facts shown."""
+    """Tokens of the context and of the known facts shown."""
 
 
 def _extract(
@@ -750,7 +750,7 @@ def _extract(
     ids: Mapping[str, int],
 ) -> _Read:
     """Extract facts in pieces of messages that a model can read; `ids`: ids of the known facts, by text."""
-    result, read, contextual = _Read(known=len(known) + len(near)), 0, isinstance(extractor, Contextual)
+    result, read, contextual = _Read(known_facts=len(known) + len(near)), 0, isinstance(extractor, Contextual)
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
         beside = batch.beside(piece) if contextual else []

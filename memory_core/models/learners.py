@@ -24,7 +24,7 @@ class ReadsBeside:
     """Learner that reads other messages beside those that it learns from."""
 
     context = Beside()
-    """What it is shown beside the messages that it learns from."""
+    """Context shown beside the messages that it learns from."""
 
     def beside(self, context: Beside) -> Self:
         """Return a copy of this learner that is shown `context`."""

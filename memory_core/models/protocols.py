@@ -176,7 +176,7 @@ class FactExtractor(Model, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a learner is shown beside the messages that it learns from, to understand them by."""
+    """Context of the messages that a learner learns from: what it is shown to understand them by."""
 
     lines: tuple[tuple[int, ChatMessage], ...] = ()
     """Other messages in order, each with the number of messages of the batch that come before it."""

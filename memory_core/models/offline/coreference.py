@@ -85,7 +85,7 @@ class Antecedents:
 
 @dataclass(slots=True)
 class Heard:
-    """What the user said last, and what was replied, for the antecedents of the user's next message."""
+    """Last words of the user and the reply to them, for the antecedents of the user's next message."""
 
     antecedents: Antecedents = field(default_factory=Antecedents)
     text: str = ""

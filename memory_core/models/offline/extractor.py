@@ -69,13 +69,13 @@ class RuleExtractor(RuleBased, ReadsBeside):
             if before == 0 and heard.hear(message) is not None:
                 list(facts_in(message_text(message), heard.antecedents))
         for index, message in enumerate(messages):
-            told = heard.hear(message)
-            if told is None:
+            antecedents = heard.hear(message)
+            if antecedents is None:
                 nothing[index] = why_nothing(message)
                 continue
             before, again = len(facts), None
             texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-            direct = [fact for text in texts for fact in facts_in(text, told)]
+            direct = [fact for text in texts for fact in facts_in(text, antecedents)]
             at = parse_message(message).time
             for stated in (*direct, *_restated(messages[index : index + 2])):
                 whole = f"{stated.text} {stated.day}".rstrip()
