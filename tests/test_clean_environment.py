@@ -59,7 +59,8 @@ OPENERS = ("test_plain_loop.py", "coding/test_code_command.py", "adapters/test_l
 """Tests that open memories with defaults, start the command, and run an agent."""
 
 
-@pytest.mark.parametrize("processes", ["0", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["0", "2"])
 def test_where_every_variable_names_the_users_own_folder_it_stays_empty(tmp_path, processes):
     folder = tmp_path / "the user's"
     folder.mkdir()

@@ -50,6 +50,7 @@ def texts(facts):
 runs = st.lists(st.tuples(st.sampled_from(("read", "unreadable", "away")), st.sampled_from((0, 1, 3, 60))), max_size=7)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(runs)
 def test_what_could_be_learned_is_known_at_the_next_run(plan):

@@ -189,6 +189,7 @@ def test_of_a_long_message_before_the_turn_its_end_is_shown():
     assert memory.session.count_tokens(shown) < 700
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 60)), min_size=1, max_size=12), st.integers(0, 60))
 def test_what_is_shown_beside_never_passes_the_setting_and_is_never_what_is_learned_from(told, size):

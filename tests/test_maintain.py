@@ -302,6 +302,7 @@ def said_in(file):
 BETWEEN = st.lists(st.sampled_from(["maintain", "use", "archive"]), max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=BETWEEN, after=BETWEEN, inner_after=BETWEEN, earlier=st.booleans())
 @example(before=[], after=["maintain"], inner_after=[], earlier=False)
