@@ -167,7 +167,7 @@ def mcp_memory(uri):
         (langgraph, "kept", "retired", [], 0),
         (agno, "prompt", "not_sent", [1], 3),
         (autogen, "prompt", "block_off", [1], 3),
-        (google_adk, "delivery", "delivery_failed", [1], 1),
+        (google_adk, "delivery", "delivery_failed", [1], 3),
         (mem0, "prompt", "not_sent", [1], 2),
         (mem0_opened, "kept", "retired", [], 0),
         (mcp_memory, "kept", "retired", [], 0),
