@@ -27,13 +27,13 @@ FLAGS = (
 
 
 def pytest_collection_modifyitems(items):
-    """A browser test that fails is tried once more, which the report counts as a rerun.
+    """A browser test that fails is tried twice more, which the report counts as reruns.
 
     Two browsers and two servers share two cores here. A traceback in a server's log fails its module in any case.
     """
     for item in items:
         if item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 @pytest.fixture(scope="module")
