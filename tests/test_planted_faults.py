@@ -112,11 +112,11 @@ def planted(kind, recipe, number, data_file):
     if kind == "condensing":
         memory.blocks.configure(name, max_facts=3)
     for said, answer in turns[: place + 1]:
+        # From there on: what failed once is learned with the next turn.
         models.fails = kind == "failed delivery" and said == turns[place][0]
         memory.put_messages([user(said), assistant(answer)])
         if kind != "limit":
             memory.flush(all=True)
-    models.fails = False
     seq = 2 * place + 1
     if kind in ("retired", "superseded", "held back"):
         seq = change_fact(memory, kind, name, fact, seq, turns[place])
