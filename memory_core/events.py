@@ -992,7 +992,7 @@ class RelationsExtracted(Event, family="relations", bookkeeping=True):
     context: int = 0
     """Number of other messages that the extractor was shown, to understand these by."""
     context_tokens: int = 0
-    """Tokens of these messages and of the known facts that it was shown."""
+    """Tokens of these messages."""
 
 
 class EntityAdded(Event, family="relations", gives="entity", writes=True, operation="create", text="name"):

@@ -1,4 +1,4 @@
-"""One failure costs itself: what can be learned is learned, in the order in which it was said."""
+"""Failed deliveries cost only themselves: all else is learned, in the order in which it was said."""
 
 import threading
 

@@ -1,13 +1,17 @@
-"""What a learner is shown beside the messages that it learns from, and that it learns from these alone."""
+"""Context of learning: what a learner is shown to understand messages by, and learns nothing from."""
+
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, GraphMemoryBlock, Memory, Services
+from memory_core.blocks.base import in_context
 from memory_core.events import Ref
 from memory_core.lab.comparing import model_calls
-from memory_core.models.protocols import ModelCall
+from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.protocols import LearningContext, ModelCall
 from memory_core.systems import ConsolidatingMemory, UserMemories
 from memory_inspector.wording.event_sentences import Words, describe
 
@@ -118,7 +122,7 @@ def test_the_event_and_its_sentence_say_what_was_shown_and_the_price_includes_it
     assert (first.context, first.shown, first.context_tokens) == (0, 0, 0)
     assert (event.context, event.shown, event.context_tokens > 8) == (1, 1, True)
     line = describe(event, Words({}, {}, {})).text
-    assert f"beside 1 message and 1 known fact as context ({event.context_tokens} tokens)" in line
+    assert f"with 1 message and 1 known fact as context ({event.context_tokens} tokens)" in line
     read = model_calls(memory.memory)
     sizes = [delivery.tokens for delivery in memory.memory.session.deliveries()]
     assert read[2][0] == sizes[1] + event.context_tokens
@@ -222,3 +226,9 @@ def test_a_long_delivery_shows_each_piece_the_one_before(monkeypatch):
     first, second = chat.shown()
     assert "(context): Where did she go" in first
     assert "(context): My cousin Signe" in second
+
+
+def test_a_piece_without_context_is_not_shown_that_of_the_piece_before():
+    before = LearningContext(((0, user("Who is Ana?")),))
+    learner, shown = in_context(RuleExtractor().with_context(before), SimpleNamespace(context_of=lambda piece: []), [])
+    assert (learner.context, shown) == (LearningContext(), [])

@@ -137,7 +137,8 @@ def test_a_text_to_work_on_is_not_the_users_own_word(request_for_work):
         "How does this app work? I live in Rome.", "What does it cost? I live in Rome.",
         "Here is my address: I live in Rome.", "This is my first chat. I live in Rome.",
         "You are a great help and I am thankful. I live in Rome.", "Is this a good time? I live in Rome.",
-        "I'll be in Rome, you know. I live in Rome.", "Which book do you like? I live in Rome.",
+        "I'll be in Rome, you know. I live in Rome.", "I am a nurse and you are a chef. I live in Rome.",
+        "Which book do you like? I live in Rome.",
     ],
 )  # fmt: skip
 def test_what_a_user_says_beside_a_request_stays_their_own(text):

@@ -50,7 +50,7 @@ AGENT_GOES_ON_SECONDS = 0.05
 the delay, the agent mostly waits for a tool, a model or a person."""
 CALL_RETURNS_SECONDS = 0.005
 """Seconds between storing a session and learning from it, so that the call returns to the agent first."""
-MEANT = 0.38
+LEAST_COSINE = 0.38
 """Least cosine similarity of what answers a question without a word in common. Measured with the local embedder:
 "What should I drink?" and "I prefer jasmine tea." have 0.39, "Java" and "I like to code in Python." 0.36."""
 _NOT_EMBEDDED = "What the user said was not embedded"
@@ -273,7 +273,7 @@ def _position(memory: Memory) -> int | None:
 def _matching(memory: Memory, query: str) -> Callable[[Iterable[str], float | None], bool]:
     """Return a function that says whether texts with this cosine similarity match the question."""
     embedder = memory.session.services.embedder
-    meant = MEANT if not isinstance(embedder, LimitedEmbedder) or embedder.reads(query) else inf
+    least_cosine = LEAST_COSINE if not isinstance(embedder, LimitedEmbedder) or embedder.reads(query) else inf
     asked = _terms(query)
     unspaced = {term for term in asked if UNSPACED_CHARACTER.match(term)}
     pairs = {term for term in unspaced if len(term) > 1} or unspaced
@@ -282,7 +282,7 @@ def _matching(memory: Memory, query: str) -> Callable[[Iterable[str], float | No
         terms = _terms(" ".join(texts))
         # Without spaces, a pair of characters is less than a word: half of the question's pairs stand for one.
         shared = not terms.isdisjoint(asked - unspaced) or 2 * len(terms & pairs) >= max(1, len(pairs))
-        return shared or (cosine is not None and cosine >= meant)
+        return shared or (cosine is not None and cosine >= least_cosine)
 
     return matches
 

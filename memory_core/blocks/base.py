@@ -22,7 +22,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 from sqlalchemy import Connection
@@ -44,7 +44,7 @@ from memory_core.messages import (
     recites_memory,
     unstorable,
 )
-from memory_core.models.protocols import ModelCall
+from memory_core.models.protocols import Contextual, LearningContext, ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.former_values import Statement, StoredMark
 from memory_core.planning.quarantine import NOTHING_IN_QUARANTINE, Quarantine, removing, shown_content
@@ -60,6 +60,7 @@ from memory_core.text import whole_characters
 from memory_core.tokens import Accounting, TokenCounter
 
 T = TypeVar("T")
+L = TypeVar("L")
 
 DeliverOn = Literal["flush", "turn", "session_end"]
 
@@ -229,8 +230,8 @@ class Batch:
         withheld = self.quarantine.seqs(self.session_id)
         return tuple(message for message in self.messages if message.seq not in withheld)
 
-    def beside(self, piece: Sequence[StoredMessage]) -> list[tuple[int, StoredMessage]]:
-        """Return messages to understand those of a piece by, in order, each with the number of those before it.
+    def context_of(self, piece: Sequence[StoredMessage]) -> list[tuple[int, StoredMessage]]:
+        """Return messages to understand those of a piece by, in order, each with the number of the piece's before it.
 
         They are what users and assistants said from some messages before the piece to its end: as much of the nearest
         as `context_tokens` hold. Of a long one the end is kept, where a question stands.
@@ -270,6 +271,20 @@ class Batch:
     def delivery_id(self) -> str:
         """Id that stays the same for every attempt at these deliveries."""
         return f"{self.session_id}/{'+'.join(str(id) for id in self.deliveries)}"
+
+
+def in_context(
+    learner: L, batch: Batch, piece: Sequence[StoredMessage], facts: Sequence[str] = ()
+) -> tuple[L, list[StoredMessage]]:
+    """Return a learner that is shown the context of a piece and these known facts, and the messages of that context.
+
+    One that can be shown none is returned as it is.
+    """
+    if not isinstance(learner, Contextual):
+        return learner, []
+    context = batch.context_of(piece)
+    lines = tuple((before, shown.message) for before, shown in context)
+    return cast(L, learner.with_context(LearningContext(lines, tuple(facts)))), [shown for _, shown in context]
 
 
 def _is_said(stored: StoredMessage) -> bool:

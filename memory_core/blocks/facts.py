@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import isfinite, nextafter
-from typing import Annotated, Any, ClassVar, Literal, Protocol, cast
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr
@@ -24,6 +24,7 @@ from memory_core.blocks.base import (
     PendingWrite,
     ReadContext,
     call_pieces,
+    in_context,
     scope_of,
     with_times,
 )
@@ -40,7 +41,6 @@ from memory_core.models.offline.forget_requests import forget_requests, named_fa
 from memory_core.models.offline.relative_dates import dated, without_dates
 from memory_core.models.offline.slot_reading import slots_of
 from memory_core.models.protocols import (
-    Beside,
     Categorising,
     ChatModel,
     Contextual,
@@ -414,7 +414,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             calls=(*calls, *finding.calls),
             context=frozenset(read.context),
             refused=read.refused,
-            shown=Counter(context=len(read.context), shown=read.known_facts, context_tokens=read.tokens),
+            shown={"context": len(read.context), "shown": read.known_facts, "context_tokens": read.tokens},
             said_at={
                 index: _time_before(heard, facts[index].source, compared_with, ids) for index, ids in later.items()
             },
@@ -750,16 +750,13 @@ def _extract(
     ids: Mapping[str, int],
 ) -> _Read:
     """Extract facts in pieces of messages that a model can read; `ids`: ids of the known facts, by text."""
-    result, read, contextual = _Read(known_facts=len(known) + len(near)), 0, isinstance(extractor, Contextual)
+    result, read = _Read(known_facts=len(known) + len(near)), 0
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
-        beside = batch.beside(piece) if contextual else []
-        if isinstance(extractor, Contextual) and (beside or near):
-            lines = tuple((before, line.message) for before, line in beside)
-            extractor = cast(FactExtractor, extractor.beside(Beside(lines, tuple(near))))
+        reader, context = in_context(extractor, batch, piece, near)
         # Facts found in earlier pieces count as known, or later pieces would bring them again. A value may come back.
         before = (fact.text for fact in result.facts if not excludes(fact.slot, fact.slot))
-        extraction = extractor.extract(messages, known=[*known, *before])
+        extraction = reader.extract(messages, known=[*known, *before])
         for fact in extraction.facts:
             # The extractor counts within its piece.
             fact = dated(fact, messages)
@@ -768,8 +765,8 @@ def _extract(
         result.reasons |= reasons_given(extraction.nothing, piece, ids)
         result.calls += extraction.calls
         result.refused.update(extraction.refused)
-        result.context |= {line.seq for _, line in beside}
-        result.tokens += sum(batch.counter.text(message_text(line.message)) for _, line in beside)
+        result.context |= {shown.seq for shown in context}
+        result.tokens += sum(batch.counter.text(message_text(shown.message)) for shown in context)
         read += len(piece)
     result.tokens += sum(batch.counter.text(text) for text in (*known, *near)) if batch.context_tokens else 0
     return result

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 
@@ -15,6 +15,7 @@ from memory_core.blocks.base import (
     PendingWrite,
     ReadContext,
     call_pieces,
+    in_context,
     scope_of,
     with_times,
 )
@@ -25,7 +26,7 @@ from memory_core.blocks.nothing_learned import NothingRead, reasons_given, recor
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.protocols import Beside, ChatModel, Contextual, FoundRelation, RelationExtractor, model_name
+from memory_core.models.protocols import ChatModel, FoundRelation, RelationExtractor, model_name
 from memory_core.planning.former_values import Mark, Statement
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
@@ -158,13 +159,10 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         names_known = _known_names(graph)
         reasons = unread_among(batch, heard)
         for piece in call_pieces(heard):
-            beside = batch.beside(piece) if isinstance(extractor, Contextual) else []
-            if isinstance(extractor, Contextual) and beside:
-                lines = tuple((before, line.message) for before, line in beside)
-                extractor = cast(RelationExtractor, extractor.beside(Beside(lines)))
-            learned.context |= {line.seq for _, line in beside}
-            learned.context_tokens += sum(batch.counter.text(message_text(line.message)) for _, line in beside)
-            relations = extractor.relations([message.message for message in piece], known=names_known)
+            reader, context = in_context(extractor, batch, piece)
+            learned.context |= {shown.seq for shown in context}
+            learned.context_tokens += sum(batch.counter.text(message_text(shown.message)) for shown in context)
+            relations = reader.relations([message.message for message in piece], known=names_known)
             learned.calls += relations.calls
             learned.refused.update(relations.refused)
             reasons |= reasons_given(relations.nothing, piece, {})

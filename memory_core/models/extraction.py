@@ -21,12 +21,12 @@ from memory_core.models.offline.extractor import spare_statements
 from memory_core.models.offline.relative_dates import dated
 from memory_core.models.offline.slot_reading import sole_statement
 from memory_core.models.protocols import (
-    Beside,
     ChatModel,
     Condensation,
     CondensedFact,
     ExtractedFact,
     Extraction,
+    LearningContext,
     ModelCall,
     NothingFound,
 )
@@ -61,12 +61,14 @@ you cannot tell, such as "soon".
 - If something known has changed, note the new state as a fact of its own.
 - Do not repeat what is listed as known. No facts is a good answer when nothing was stated.
 """
+_NO_CONTEXT = LearningContext()
 FROM_CONTEXT = "its source is a message that was shown as context only"
-CONTEXT = """\
+"""Reason for which a fact or relation is refused."""
+_MESSAGES_AS_CONTEXT = """\
 Messages marked as context, and what is listed as known, are there to understand the others by, such as who "she" is. \
 Note nothing that only a message marked as context states.
 """
-AGAIN = """\
+_KNOWN_AS_CONTEXT = """\
 What is listed as known is there to understand the messages by. Note what they state, also if it is known.
 """
 ASK_WHY = """\
@@ -203,7 +205,7 @@ class ModelExtractor(ModelBased):
         task = _EXTRACT
         if self.extract_prompt is not None:
             task = _filled(self.extract_prompt, existing_facts="(under <known>, if there are any)")
-        task = with_context(task, self.context)
+        task = task_in_context(task, self.context)
         facts, calls = self._ask(task, (form + ASK_WHY, tagged), data, Facts, purpose="extract")
         result: list[ExtractedFact] = []
         negated: list[bool] = []
@@ -340,7 +342,7 @@ def remarks(skipped: Sequence[_Skipped], messages: int) -> dict[int, NothingFoun
     return result
 
 
-def transcript(messages: Sequence[ChatMessage], context: Beside = Beside()) -> str:  # noqa: B008
+def transcript(messages: Sequence[ChatMessage], context: LearningContext = _NO_CONTEXT) -> str:
     """Return the messages as data, numbered from 1, each with its day if that is known.
 
     Messages of `context` stand among them, marked, with the numbers after the last of them: a fact from one of them is
@@ -351,20 +353,20 @@ def transcript(messages: Sequence[ChatMessage], context: Beside = Beside()) -> s
         (number, f"[{number}] {message.role}{_day_note(day)}: {as_data(message_text(message), _TAGS)}")
         for number, (message, day) in enumerate(zip(messages, days, strict=True), start=1)
     ]
-    beside = [
+    shown = [
         (before, f"[{number}] {message.role} (context): {as_data(message_text(message), _TAGS)}")
         for number, (before, message) in enumerate(context.lines, start=len(messages) + 1)
     ]
     # Stable: of one place, the message of the batch comes first, as the context follows so many of them.
-    return "\n".join(line for _, line in sorted([*lines, *beside], key=lambda line: line[0]))
+    return "\n".join(line for _, line in sorted([*lines, *shown], key=lambda line: line[0]))
 
 
-def with_context(task: str, context: Beside) -> str:
-    """Return a task with the instructions on what is shown beside the messages, if anything is."""
-    return task + (AGAIN if context.facts else "") + (CONTEXT if context.lines else "")
+def task_in_context(task: str, context: LearningContext) -> str:
+    """Return a task with the instructions on its context, if it has any."""
+    return task + (_KNOWN_AS_CONTEXT if context.facts else "") + (_MESSAGES_AS_CONTEXT if context.lines else "")
 
 
-def is_context(number: int | None, messages: Sequence[ChatMessage], context: Beside) -> bool:
+def is_context(number: int | None, messages: Sequence[ChatMessage], context: LearningContext) -> bool:
     """Return whether the number that a model names as source is that of a message shown as context only."""
     return number is not None and len(messages) < number <= len(messages) + len(context.lines)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, content_hash
-from memory_core.models.protocols import Answer, Beside, ChatModel, ModelCall, ModelOutput, json_schema
+from memory_core.models.protocols import Answer, ChatModel, LearningContext, ModelCall, ModelOutput, json_schema
 
 
 class RuleBased:
@@ -20,20 +20,20 @@ class RuleBased:
     offline = True
 
 
-class ReadsBeside:
-    """Learner that reads other messages beside those that it learns from."""
+class LearnsInContext:
+    """Learner that can be shown a context."""
 
-    context = Beside()
-    """Context shown beside the messages that it learns from."""
+    context = LearningContext()
+    """Context that it is shown; empty in the beginning."""
 
-    def beside(self, context: Beside) -> Self:
+    def with_context(self, context: LearningContext) -> Self:
         """Return a copy of this learner that is shown `context`."""
         other = copy.copy(self)
         other.context = context
         return other
 
 
-class ModelBased(ReadsBeside):
+class ModelBased(LearnsInContext):
     """Learner that uses a chat model. Each call carries its answer, under a hash of the input."""
 
     def __init__(self, chat: ChatModel) -> None:

@@ -175,8 +175,8 @@ class FactExtractor(Model, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Context of the messages that a learner learns from: what it is shown to understand them by."""
+class LearningContext:
+    """Messages and facts that a learner is shown to understand the messages by that it learns from."""
 
     lines: tuple[tuple[int, ChatMessage], ...] = ()
     """Other messages in order, each with the number of messages of the batch that come before it."""
@@ -186,9 +186,9 @@ class Beside:
 
 @runtime_checkable
 class Contextual(Protocol):
-    """Learner that reads other messages and known facts beside those that it learns from."""
+    """Learner that can be shown a context. It learns nothing from it."""
 
-    def beside(self, context: Beside) -> "Contextual":
+    def with_context(self, context: LearningContext) -> "Contextual":
         """Return a copy of this learner that is shown `context`."""
         ...
 

@@ -20,8 +20,8 @@ from memory_core.models.extraction import (
     is_context,
     listed_as_known,
     remarks,
+    task_in_context,
     transcript,
-    with_context,
 )
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.extractor import why_nothing
@@ -134,7 +134,7 @@ class ModelRelations(ModelBased):
         # Longer names cannot be an entity anyway.
         names = listed_as_known([name for name in known if len(name) <= LONGEST])
         asked = [
-            ChatMessage(role="system", content=with_context(_RELATE.format(types=_TYPES), self.context) + ASK_WHY),
+            ChatMessage(role="system", content=task_in_context(_RELATE.format(types=_TYPES), self.context) + ASK_WHY),
             ChatMessage(
                 role="user", content=f"{names}<transcript>\n{transcript(messages, self.context)}\n</transcript>"
             ),

@@ -73,8 +73,9 @@ def replace_all(label: str, text: str, old: str, new: str) -> str:
     >>> replace_all("Human", "tea, then tea", "tea", "coffee")
     'coffee, then coffee'
     """
-    several = old != "" and text.find(old, text.find(old) + 1) > text.find(old) >= 0
-    return text.replace(old, new) if several and old != new else replace(label, text, old, new)
+    if old and old != new and text.count(old) > 1:
+        return text.replace(old, new)
+    return replace(label, text, old, new)
 
 
 def insert(label: str, text: str, new: str, line: int) -> str:

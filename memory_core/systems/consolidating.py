@@ -30,7 +30,7 @@ from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.recipes import CATEGORIES
 from memory_core.services import Services
 from memory_core.store.fact_rows import FactRevision
-from memory_core.systems.named import also, check_user, with_id
+from memory_core.systems.named import accepts, check_user, with_id
 
 DELETED = "deleted"
 
@@ -160,7 +160,7 @@ class ConsolidatingMemory:
 
     # -- learning ---------------------------------------------------------------------------------
 
-    @also(_NOT_MEANT)
+    @accepts(_NOT_MEANT)
     def add(
         self,
         messages: Messages,
@@ -197,7 +197,7 @@ class ConsolidatingMemory:
             self._label([change.id for change in changes if change.event in ("ADD", "UPDATE")], categories, metadata)
         return Results(changes)
 
-    @also(_NOT_MEANT, memory_id="id", data="text")
+    @accepts(_NOT_MEANT, memory_id="id", data="text")
     def update(self, id: int | str, text: str | None = None, *, metadata: Mapping[str, Any] | None = None) -> Fact:
         """Reword a fact (None: the text stays) or replace its metadata, and return it.
 
@@ -212,7 +212,7 @@ class ConsolidatingMemory:
             self._desk().apply(curation.edit(fact, wished, metadata))
         return self.get(fact.id)
 
-    @also(memory_id="id")
+    @accepts(memory_id="id")
     def delete(self, id: int | str) -> None:
         """Retire a fact: searches no longer find it, and its history stays.
 
@@ -221,7 +221,7 @@ class ConsolidatingMemory:
         """
         self._desk().apply(curation.retire([self.get(id)], DELETED))
 
-    @also(_NOT_MEANT)
+    @accepts(_NOT_MEANT)
     def delete_all(self) -> int:
         """Retire all facts, in one step that can be undone; return their number."""
         facts = self.get_all()
@@ -236,7 +236,7 @@ class ConsolidatingMemory:
 
     # -- finding ----------------------------------------------------------------------------------
 
-    @also(_NOT_MEANT, limit="top_k")
+    @accepts(_NOT_MEANT, limit="top_k")
     def search(
         self,
         query: str,
@@ -257,7 +257,7 @@ class ConsolidatingMemory:
         )
         return Results(hits)
 
-    @also(memory_id="id")
+    @accepts(memory_id="id")
     def get(self, id: int | str) -> Fact:
         """Return an active fact.
 
@@ -266,7 +266,7 @@ class ConsolidatingMemory:
         """
         return self._fact(id, self.memory.facts.read(self.block))
 
-    @also(_NOT_MEANT, top_k="limit")
+    @accepts(_NOT_MEANT, top_k="limit")
     def get_all(
         self,
         *,
@@ -289,7 +289,7 @@ class ConsolidatingMemory:
         facts = [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)]
         return Results(facts[:limit])
 
-    @also(memory_id="id")
+    @accepts(memory_id="id")
     def history(self, id: int | str) -> list[FactRevision]:
         """Return all states of a fact, oldest first, with author and reason of each change; deleted facts too.
 

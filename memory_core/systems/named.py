@@ -16,7 +16,7 @@ from memory_core.tokens import Tokenizer
 R = TypeVar("R")
 
 
-def also(instead: Mapping[str, str] | None = None, **names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def accepts(instead: Mapping[str, str] | None = None, **names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Let a method take arguments under another library's names, such as `memory_id="id"`.
 
     `user_id` may be given as well, and must be the memory's own. Anything else is refused in a sentence, which

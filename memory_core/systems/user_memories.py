@@ -27,7 +27,7 @@ from memory_core.planning.curation import Kept
 from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
 from memory_core.systems.consolidating import check_learned
-from memory_core.systems.named import also, with_id
+from memory_core.systems.named import accepts, with_id
 
 RetrievalMethod = Literal["last_n", "first_n", "semantic", "agentic"]
 
@@ -169,17 +169,17 @@ class UserMemories:
 
     # -- facts about the user --------------------------------------------------------------------
 
-    @also()
+    @accepts()
     def get_user_memories(self) -> list[Fact]:
         """Return the facts about the user, oldest first; none while user memories are switched off."""
         return self.memory.facts.read(self._facts.name) if self.enabled else []
 
-    @also(memory_id="id")
+    @accepts(memory_id="id")
     def get_user_memory(self, id: int | str) -> Fact | None:
         """Return the memory with this id, or with this id of the program's own; None if there is none."""
         return with_id(self.get_user_memories(), id)
 
-    @also()
+    @accepts()
     def search_user_memories(
         self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod | None = None
     ) -> list[Fact]:
@@ -212,7 +212,7 @@ class UserMemories:
             return memories
         return memories[-limit:] if retrieval_method == "last_n" else memories[:limit]
 
-    @also(memory="text")
+    @accepts(memory="text")
     def add_user_memory(
         self, text: Any, topics: Iterable[str] | None = None, *, memory_id: str | None = None, actor: Actor = "user"
     ) -> Fact:
@@ -230,7 +230,7 @@ class UserMemories:
         applied = self._desk().apply(curation.add(text, topics=tuple(topics or ())), actor=actor)
         return self._memory(applied.ids("fact")[0], waiting=True)
 
-    @also(memory_id="id", memory="text")
+    @accepts(memory_id="id", memory="text")
     def replace_user_memory(
         self, id: int | str, text: Any, topics: Iterable[str] | None = None, *, actor: Actor = "user"
     ) -> Fact:
@@ -257,7 +257,7 @@ class UserMemories:
             return self._memory(applied.ids("fact")[0], waiting=True)
         return fact
 
-    @also(memory_id="id")
+    @accepts(memory_id="id")
     def delete_user_memory(
         self, id: int | str, *, reason: str = "", erase: bool = False, actor: Actor = "user"
     ) -> None:
@@ -274,13 +274,13 @@ class UserMemories:
         else:
             self._desk().apply(curation.retire([fact], reason), actor=actor)
 
-    @also()
+    @accepts()
     def clear_user_memories(self, *, actor: Actor = "user") -> None:
         """Retire all memories, each with its own event; each can be restored."""
         for fact in self.get_user_memories():
             self.delete_user_memory(fact.id, actor=actor)
 
-    @also(message="messages")
+    @accepts(message="messages")
     def create_user_memories(self, messages: Messages) -> list[MemoryAct]:
         """Learn from messages now, and return the outcome of each found fact.
 

@@ -203,7 +203,7 @@ def test_blocks_of_any_name_are_searched_unless_they_are_switched_off(tmp_path):
 
 
 def told(service, *texts, app="app", user="ada"):
-    """What a user said, each in an event of its own, in the memory."""
+    """Tell the memory what a user said, each text in an event of its own."""
     said = [types.Content(role="user", parts=[types.Part(text=text)]) for text in texts]
     events = [adk_events.Event(id=f"e{number}", author="user", content=one) for number, one in enumerate(said)]
     asyncio.run(service.add_events_to_memory(app_name=app, user_id=user, events=events, session_id="s"))

@@ -240,7 +240,8 @@ def test_messages_and_the_raw_prompt_are_copied_by_pointer_and_by_keyboard(serve
     assert clipboard().strip() == as_text(memory.log.prompt(memory.log.history().turns[6].built)).strip()
 
 
-@pytest.mark.parametrize(("pause", "page"), [(0, "Facts"), (100, "Context")])
+@pytest.mark.parametrize("page", ["Context", "Facts"])
+@pytest.mark.parametrize("pause", [0, 100, 400])
 def test_a_page_left_and_come_back_to_while_a_turn_is_played_is_drawn_whole(served, branch, visitor, page, pause):
     """The page between has begun, and with it all elements are gone, but it may not have been drawn."""
     tab = visitor.open(at(served, "chat", branch.session_id))

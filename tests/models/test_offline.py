@@ -9,7 +9,7 @@ from memory_core.errors import ConfigError, ModelRequestError
 from memory_core.messages import ChatMessage
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.offline.responder import OfflineResponder, second_person
-from memory_core.models.protocols import Beside, ChatModel
+from memory_core.models.protocols import ChatModel, LearningContext
 
 MEMORY = """<memory>
 <instructions>
@@ -190,8 +190,10 @@ def test_she_is_the_only_person_of_the_message_before_or_nobody(texts, found):
 
 
 def test_she_is_a_person_of_the_context_too():
-    context = Beside(((0, ChatMessage(role="user", content="My cousin Signe visited me.")),))
+    context = LearningContext(((0, ChatMessage(role="user", content="My cousin Signe visited me.")),))
     learned = (
-        RuleExtractor().beside(context).extract([ChatMessage(role="user", content="She lives in Bodo.")], known=())
+        RuleExtractor()
+        .with_context(context)
+        .extract([ChatMessage(role="user", content="She lives in Bodo.")], known=())
     )
     assert [(fact.text, fact.source) for fact in learned.facts] == [("Signe lives in Bodo", 0)]

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.learners import ReadsBeside, RuleBased
+from memory_core.models.learners import LearnsInContext, RuleBased
 from memory_core.models.offline.clauses import clauses, only_asks, sentences
 from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.offline.coreference import Antecedents, Heard, statement_of
@@ -50,7 +50,7 @@ _REMEMBER = pattern(
 _TOGETHER = pattern(r"(?:^| )together(?! with\b)(?= |$)")
 
 
-class RuleExtractor(RuleBased, ReadsBeside):
+class RuleExtractor(RuleBased, LearnsInContext):
     """Extractor by rules: deterministic, from the user's own words only, and in linear time."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
@@ -65,9 +65,11 @@ class RuleExtractor(RuleBased, ReadsBeside):
         negated: list[bool] = []
         nothing: dict[int, NothingFound] = {}
         heard = Heard()
-        for before, message in self.context.lines:
-            if before == 0 and heard.hear(message) is not None:
-                list(facts_in(message_text(message), heard.antecedents))
+        # Earlier messages are read for the person alone whom they name: their facts are dropped.
+        for earlier in (message for before, message in self.context.lines if before == 0):
+            if (antecedents := heard.hear(earlier)) is not None:
+                for _ in facts_in(message_text(earlier), antecedents):
+                    continue
         for index, message in enumerate(messages):
             antecedents = heard.hear(message)
             if antecedents is None:

@@ -66,11 +66,11 @@ class Words:
 
 
 def context_of(event: FactsExtracted | RelationsExtracted) -> str:
-    """Return what an extractor was shown beside the messages, in words that follow their number; empty if nothing."""
+    """Return the context that a learner was shown, in words that follow the number of messages; empty without one."""
     facts = event.shown if isinstance(event, FactsExtracted) else 0
     shown = [count(event.context, "message")] if event.context else []
     shown += [count(facts, "known fact")] if facts and event.context_tokens else []
-    return f", beside {' and '.join(shown)} as context ({tokens(event.context_tokens)} tokens)," if shown else ""
+    return f", with {' and '.join(shown)} as context ({tokens(event.context_tokens)} tokens)," if shown else ""
 
 
 @singledispatch
