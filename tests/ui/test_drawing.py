@@ -1,12 +1,14 @@
 """What a run draws reaches the browser together, what changed last."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import RerunException
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
+from streamlit.runtime.state import SafeSessionState, SessionState
 from streamlit.testing.v1 import AppTest
 
 from ui.tab import drawing
@@ -68,6 +70,7 @@ class Context:
 
     sent: list
     page_script_hash: str = "chat"
+    pages_manager: PagesManager = field(default_factory=lambda: PagesManager("app.py"))
 
     def _enqueue(self, message):
         self.sent.append(message)
@@ -125,16 +128,23 @@ def test_a_run_that_fails_shows_what_it_had_drawn(context):
 
 def visit(context, page):
     """The beginning of a run of a page, at whose first message a newer one may replace it."""
-    context.page_script_hash = page
+    begin_unseen(context, page)
     drawing.begin()
 
 
-def test_after_another_page_was_begun_the_first_is_sent_in_its_order(context):
+def begin_unseen(context, page):
+    """A run of a page that a newer one replaces before the first line of the app."""
+    context.page_script_hash = page
+    context.pages_manager.set_current_page_script_hash(page)
+
+
+@pytest.mark.parametrize("between", [visit, begin_unseen])
+def test_after_another_page_was_begun_the_first_is_sent_in_its_order(context, between):
     """The browser removes all elements when a page begins, even if nothing of it is drawn."""
     title, twelve, footer = element((0, 0), "Turn 11"), element((0, 0), "Turn 12"), element((0, 1), "Footer")
     visit(context, "chat")
     run(context, "chat", title, footer)
-    visit(context, "context")
+    between(context, "context")
     visit(context, "chat")
     assert run(context, "chat", twelve, footer) == 4
     assert texts(context.sent[2:]) == ["Turn 12", "Footer"]
@@ -181,3 +191,11 @@ def test_streamlit_still_sends_elements_through_the_place_that_is_held():
     app = AppTest.from_function(script).run()
     assert [each.value for each in app.run().markdown] == ["drawn"]
     assert "_enqueue" in ScriptRunContext.__annotations__
+
+
+def test_streamlit_still_sets_the_page_of_each_run_where_it_is_noted():
+    manager, state = PagesManager("app.py"), SafeSessionState(SessionState(), lambda: None)
+    context = ScriptRunContext("tab", print, "", state, None, "app.py", {}, None, manager)
+    assert drawing._begun(manager) == set()
+    context.reset(page_script_hash="context")
+    assert (drawing._begun(manager), context.page_script_hash) == ({"context"}, "context")

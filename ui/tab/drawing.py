@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import RerunData, RerunException, get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
@@ -38,12 +39,37 @@ def begin() -> None:
     """Note which page this run draws: on another one than before, the browser has removed every element.
 
     To be called before anything is sent: a run of the former page can interrupt this one at each message, and finds its
-    elements gone although no other page was drawn.
+    elements gone although no other page was drawn. Streamlit can interrupt a run even before the first line of the app.
     """
     context = get_script_run_ctx()
-    if context is not None and st.session_state.get(_PAGE) != context.page_script_hash:
-        st.session_state[_PAGE] = context.page_script_hash
+    if context is None:
+        return
+    page, begun = context.page_script_hash, _begun(context.pages_manager)
+    if st.session_state.get(_PAGE) != page or not begun <= {page}:
+        st.session_state[_PAGE] = page
         st.session_state[_DRAWN] = None
+
+
+class _Begun:
+    """Streamlit's function that sets the page of a run, and the pages of all runs begun since they were asked for."""
+
+    def __init__(self, set_page: Callable[[str], None]) -> None:
+        self._set_page = set_page
+        self.pages: set[str] = set()
+
+    def __call__(self, page_script_hash: str) -> None:
+        self.pages.add(page_script_hash)
+        self._set_page(page_script_hash)
+
+
+def _begun(manager: PagesManager) -> set[str]:
+    """Return the pages of which a run of this tab was begun since the last call, as hashes."""
+    noting: object = manager.set_current_page_script_hash  # Streamlit has no public way; a test checks this name
+    if not isinstance(noting, _Begun):
+        noting = _Begun(manager.set_current_page_script_hash)
+        manager.set_current_page_script_hash = noting  # type: ignore[method-assign]
+    pages, noting.pages = noting.pages, set()
+    return pages
 
 
 def again() -> NoReturn:
