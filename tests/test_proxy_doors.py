@@ -120,7 +120,9 @@ def test_names_of_this_machine_are_served(attached, upstream, host):
 
 
 def test_a_name_that_the_operator_allows_is_served(attached, upstream, monkeypatch):
-    monkeypatch.setattr(config, "get_option", lambda name: ["memory.example.org"])
+    option = config.get_option
+    allowed = ["memory.example.org"]
+    monkeypatch.setattr(config, "get_option", lambda name: allowed if name == "server.allowedHosts" else option(name))
     assert get(attached, "/record/agent/v1/models", host="memory.example.org")[0] == 200
     assert get(attached, "/record/agent/v1/models", host="evil.example")[0] == 403
 
