@@ -2,6 +2,8 @@
 
 import json
 import logging
+import socket
+import threading
 
 import httpx
 import pytest
@@ -104,6 +106,52 @@ def test_an_agent_that_hangs_up_ends_the_call_at_the_endpoint(attached, endpoint
             next(answer.iter_raw())
         assert server.dropped.wait(10)
     assert [c.error for c in attached.calls()] == ["the agent hung up before it had the whole answer"]
+
+
+@pytest.fixture
+def closing_endpoint(monkeypatch):
+    """A server that answers some requests of each connection, and closes it as the next one arrives."""
+    asked, listener = [], socket.create_server(("127.0.0.1", 0))
+
+    def serve(answered):
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # the test is over
+                return
+            with connection, connection.makefile("rb") as requests:
+                for number in range(answered + 1):
+                    length = 0
+                    while (line := requests.readline().strip().lower()) != b"":
+                        length = int(line.partition(b":")[2]) if line.startswith(b"content-length:") else length
+                    asked.append(requests.read(length))
+                    if number < answered:
+                        body = json.dumps(completion("Good day").body).encode()
+                        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+
+    def started(answered):
+        monkeypatch.setenv(UPSTREAM, f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+        threading.Thread(target=serve, args=[answered], daemon=True).start()
+        return asked
+
+    yield started
+    listener.close()
+
+
+def test_a_kept_connection_that_the_endpoint_closes_is_replaced_once(attached, closing_endpoint):
+    asked = closing_endpoint(1)
+    request = {"model": "m", "messages": [said("user", "Hi")]}
+    answers = [httpx.post(f"{attached.url()}/chat/completions", json=request) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert len(asked) == 5, "the second and the third are sent twice"
+    assert [c.error for c in attached.calls()] == [None, None, None]
+
+
+def test_a_request_that_broke_off_on_a_connection_of_its_own_is_not_sent_twice(attached, closing_endpoint):
+    asked = closing_endpoint(0)
+    request = {"model": "m", "messages": [said("user", "Hi")]}
+    answer = httpx.post(f"{attached.url()}/chat/completions", json=request)
+    assert (answer.status_code, len(asked)) == (502, 1)
 
 
 def test_an_endpoint_that_is_down_is_one_clear_error(attached, monkeypatch):

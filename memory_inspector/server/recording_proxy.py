@@ -86,7 +86,8 @@ class RecordingProxy:
         """
         self.app = app
         self._session, self._host_allowed, self._tokens = session, host_allowed, tokens
-        self._client: httpx.AsyncClient | None = None
+        # The second one keeps no connection.
+        self._clients: tuple[httpx.AsyncClient, ...] = ()
         self._room = Room(MAX_KEPT_AT_ONCE)
         self._free: set[tuple[str, str]] = set()
         # One thread: calls are recorded in the order in which they ended.
@@ -98,8 +99,9 @@ class RecordingProxy:
         match = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
         if match is None:
             await self.app(scope, receive, send)
-            if scope["type"] == "lifespan" and self._client is not None:  # the server ends
-                await self._client.aclose()
+            if scope["type"] == "lifespan":  # the server ends
+                for client in self._clients:
+                    await client.aclose()
             return
         session_id, path, send = unquote(match[2]), match[3] or match[4], _sandboxed(send)
         token = next((value for name, value in scope["headers"] if name.lower() == TOKEN), None)
@@ -160,10 +162,11 @@ class RecordingProxy:
         """Pass on the endpoint's answer. If it breaks off, the response stays unfinished, so the agent notices."""
         import httpx
 
-        if self._client is None:
+        if not self._clients:
             # Once connected, neither the time nor the number of calls is limited: the agent decides on both.
             timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
-            self._client = httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None))
+            limits = httpx.Limits(max_connections=None), httpx.Limits(max_keepalive_connections=0)
+            self._clients = tuple(httpx.AsyncClient(timeout=timeout, limits=limit) for limit in limits)
         setting, upstream = _upstream(path, scope["headers"])
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         # An uncompressed answer is asked for, as it is read here; one that comes compressed is passed on as it is.
@@ -176,7 +179,7 @@ class RecordingProxy:
             url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path.encode("latin-1") + query)
             content = body.pieces() if body.whole is None else body.whole
             request = httpx.Request(scope["method"], url, headers=headers, content=content)
-            response = await self._client.send(request, stream=True)
+            response = await self._sent(request, again=body.whole is not None)
             call.status, call.answer_coding = response.status_code, _coding(response.headers.raw)
             passed = _passed_on(response.headers.raw)
             await send({"type": "http.response.start", "status": response.status_code, "headers": passed})
@@ -202,6 +205,29 @@ class RecordingProxy:
                 # An agent that hung up has cancelled this task, and the connection must be closed all the same.
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
+
+    async def _sent(self, request: "httpx.Request", *, again: bool) -> "httpx.Response":
+        """Return the beginning of the endpoint's answer.
+
+        An endpoint may close a kept connection just as a request arrives. Then it is sent `again`, on a new one.
+        """
+        import httpx
+
+        client, anew = self._clients
+        connected = False
+
+        async def notice(event: str, _: object) -> None:
+            nonlocal connected
+            connected = connected or event.startswith("connection.connect")
+
+        request.extensions["trace"] = notice
+        try:
+            return await client.send(request, stream=True)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            # On a connection of its own, the endpoint broke off while it had this request.
+            if connected or not again:
+                raise
+            return await anew.send(request, stream=True)
 
     def _taken(self, session_id: str, tenant: str) -> str | None:
         """Return why this session name cannot be used; None if it can, or if the database does not answer."""
