@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import sqlite3
+import tarfile
 import zipfile
 import zlib
 from contextlib import closing
@@ -37,6 +38,12 @@ def test_every_form_of_a_text_is_found_between_any_bytes(before, after, text):
         return
     for form in forms(text):
         assert count([before.lower() + form + after.lower()], wanted([text]))[0] >= 1
+
+
+@pytest.mark.parametrize("text", ["Ana's number", "Zoé Šmid", "魚が嫌いです"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_text_in_utf_16_is_found_once_in_either_order_of_bytes(encoding, text):
+    assert count([f"before {text} after".encode(encoding)], wanted([text])) == [1]
 
 
 SPELLINGS = {
@@ -166,6 +173,35 @@ def test_an_archive_too_deep_in_others_is_named_as_not_searched(tmp_path):
     (tmp_path / "deep.gz").write_bytes(data)
     (problem,) = receipt_of(tmp_path, wanted([SECRET])).problems
     assert "more than 5 others" in problem.problem
+
+
+@pytest.mark.parametrize("packed", ["zip after a program", "tar", "tar.gz"])
+def test_a_zip_behind_other_bytes_and_a_tar_are_searched(packed, tmp_path):
+    value = zlib.compress(SECRET.encode() * 9)
+    with closing(sqlite3.connect(tmp_path / "inner.db")) as connection:
+        connection.execute("CREATE TABLE notes (packed BLOB)")
+        connection.execute("INSERT INTO notes VALUES (?)", (value,))
+        connection.commit()
+    file = tmp_path / "backup"
+    if packed == "zip after a program":
+        file.write_bytes(b"#!/bin/sh\nexit 0\n")
+        with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(tmp_path / "inner.db", "memory.db")
+    else:
+        with tarfile.open(file, "w:gz" if packed == "tar.gz" else "w") as archive:
+            archive.add(tmp_path / "inner.db", "memory.db")
+            archive.addfile(tarfile.TarInfo("a folder"))
+    (tmp_path / "inner.db").unlink()
+    receipt = receipt_of(tmp_path, wanted([SECRET]))
+    within = "unpacked/" if packed == "tar.gz" else ""
+    assert [part.part for part in receipt.searched if part.hits] == [f"{within}memory.db/notes.packed"]
+    assert not receipt.problems
+
+
+def test_bytes_that_only_look_like_the_end_of_a_zip_are_no_archive(tmp_path):
+    (tmp_path / "log").write_bytes(b"a line\nPK\x05\x06 and more of it\n" + bytes(30))
+    receipt = receipt_of(tmp_path, wanted([SECRET]))
+    assert [(part.part, part.problem) for part in receipt.searched] == [("bytes", None)]
 
 
 def test_a_linked_file_is_searched_and_a_linked_folder_is_named(tmp_path):

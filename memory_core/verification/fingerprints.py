@@ -81,7 +81,7 @@ def wanted(texts: Iterable[str]) -> Wanted:
 
 
 def forms(text: str) -> list[bytes]:
-    """Return the bytes in which a text may be stored: UTF-8, JSON escapes, UTF-16; ASCII letters in lower case.
+    """Return the bytes in which a text may be stored: UTF-8, JSON escapes, both UTF-16; ASCII letters in lower case.
 
     >>> forms("Zoë")[:3]
     [b'zo\\xc3\\xab', b'zo\\xc3\\x8b', b'zo\\\\u00eb']
@@ -89,7 +89,9 @@ def forms(text: str) -> list[bytes]:
     written = [text, text.lower(), text.upper()]
     encoded = [one.encode() for one in written]
     encoded += [json.dumps(one)[1:-1].encode() for one in written]
-    encoded += [one.encode("utf-16-le") for one in written]
+    # In both orders, without the zero byte at either end, so that the same letters are not found twice.
+    encoded += [one.encode("utf-16-le").removesuffix(b"\0") for one in written]
+    encoded += [one.encode("utf-16-be").removeprefix(b"\0") for one in written]
     # Searched bytes are lowered too. Only bytes of ASCII change, so other letters need their own forms above.
     return list(dict.fromkeys(form.lower() for form in encoded))
 

@@ -5,6 +5,7 @@ import gzip
 import lzma
 import os
 import sqlite3
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,7 +18,9 @@ from typing import IO, Any
 from memory_core.errors import NotFoundError
 from memory_core.verification.fingerprints import CHUNK_BYTES, Wanted, count
 
-_SQLITE, _ZIP = b"SQLite format 3\x00", b"PK\x03\x04"
+_SQLITE, _ZIP, _TAR = b"SQLite format 3\x00", b"PK\x03\x04", b"ustar"
+_TAR_AT, _BEGINNING = 257, 512
+"""Byte where `_TAR` stands in a tar archive, and number of bytes by which a file's kind is recognised."""
 _PACKED: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open
 }  # fmt: skip
@@ -106,11 +109,11 @@ def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
         yield Searched(name, "name", 0, in_name)
     try:
         with file.open("rb") as raw:
-            beginning = raw.read(len(_SQLITE))
+            beginning = raw.read(_BEGINNING)
         # Bytes first: deleted rows remain in free pages that no query reads.
         yield Searched(name, "bytes", file.stat().st_size, sum(count(_chunks(file), wanted)))
         # By content, not by ending: exports and backups are often renamed.
-        if beginning == _SQLITE:
+        if beginning.startswith(_SQLITE):
             # Read only, and through SQLite, which also reads the changes that are still in its write-ahead log.
             with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
                 yield from _database(connection, name, "", wanted)
@@ -120,7 +123,9 @@ def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
         yield _unread(name, "contents", error)
 
 
-_UNREADABLE = (OSError, EOFError, zlib.error, sqlite3.Error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError)
+_UNREADABLE = (
+    OSError, EOFError, zlib.error, sqlite3.Error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError
+)  # fmt: skip
 
 
 def _unread(name: str, part: str, error: Exception) -> Searched:
@@ -147,18 +152,38 @@ def _inside(
     unpack = next((opened for magic, opened in _PACKED.items() if beginning.startswith(magic)), None)
     if program := next((of for magic, of in _NOT_UNPACKED.items() if beginning.startswith(magic)), None):
         yield Searched(name, part or "contents", 0, 0, f"is packed by {program}, which is not unpacked")
-    elif beginning.startswith(_ZIP):
-        with zipfile.ZipFile(file) as archive:
-            for member in archive.infolist():
-                inner = member.filename
-                if in_name := _in_name(inner, wanted):
-                    inner = "(a member with the words in its name)"
-                    yield Searched(name, inner, 0, in_name)
-                with archive.open(member) as stream:
-                    yield from _unpacked(name, f"{part}/{inner}" if part else inner, stream, wanted, depth)
     elif unpack is not None:
         with unpack(file) as stream:
             yield from _unpacked(name, f"{part}/unpacked" if part else "unpacked", stream, wanted, depth)
+    elif _is_archive(file, beginning):
+        for inner, stream in _members(file, beginning):
+            if in_name := _in_name(inner, wanted):
+                inner = "(a member with the words in its name)"
+                yield Searched(name, inner, 0, in_name)
+            yield from _unpacked(name, f"{part}/{inner}" if part else inner, stream, wanted, depth)
+
+
+def _is_archive(file: Path | IO[bytes], beginning: bytes) -> bool:
+    if beginning.startswith(_ZIP) or beginning[_TAR_AT:].startswith(_TAR):
+        return True
+    try:  # a zip may follow other bytes, such as a program that unpacks it
+        zipfile.ZipFile(file).close()
+    except zipfile.BadZipFile:
+        return False
+    return True
+
+
+def _members(file: Path | IO[bytes], beginning: bytes) -> Iterator[tuple[str, IO[bytes]]]:
+    """Return the name and contents of each member of a tar or zip archive; a link or a folder in it has none."""
+    if beginning[_TAR_AT:].startswith(_TAR):
+        with file.open("rb") if isinstance(file, Path) else file as raw, tarfile.open(fileobj=raw) as tar:
+            for entry in tar:
+                yield entry.name, (tar.extractfile(entry) if entry.isfile() else None) or BytesIO()
+        return
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                yield member.filename, stream
 
 
 def _unpacked(name: str, part: str, stream: IO[bytes], wanted: Wanted, depth: int) -> Iterator[Searched]:
@@ -166,15 +191,15 @@ def _unpacked(name: str, part: str, stream: IO[bytes], wanted: Wanted, depth: in
     # One byte above the limit distinguishes a truncated member from one that just fits.
     data = stream.read(MAX_UNPACKED_BYTES + 1)
     problem = f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes" if len(data) > MAX_UNPACKED_BYTES else None
-    beginning = data[: len(_SQLITE)]
-    packed = beginning == _SQLITE or beginning.startswith((_ZIP, *_PACKED, *_NOT_UNPACKED))
+    beginning, sqlite = data[:_BEGINNING], data.startswith(_SQLITE)
+    packed = sqlite or data.startswith((*_PACKED, *_NOT_UNPACKED)) or _is_archive(BytesIO(data), beginning)
     if packed and depth == MAX_NESTED:
         problem = f"is an archive inside more than {MAX_NESTED} others"
     yield Searched(name, part, len(data), sum(count([data], wanted)), problem)
     if problem is not None or not packed:
         return
     try:
-        if beginning == _SQLITE:
+        if sqlite:
             with closing(sqlite3.connect(":memory:")) as connection:
                 # Bytes 18 and 19 ask for a write-ahead log, which a database in memory cannot have.
                 connection.deserialize(data[:18] + b"\x01\x01" + data[20:])
