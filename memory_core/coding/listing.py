@@ -6,6 +6,7 @@ its own sessions alone, and is named.
 
 import fnmatch
 import glob
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,17 +131,22 @@ class Overview:
     def is_live(self, now: float) -> bool:
         return now - self.changed < LIVE_SECONDS
 
-    def follow(self) -> None:
-        """Count what was written since the last call; a file that cannot be read gets its `problem`."""
+    def follow(self, until: float = math.inf) -> None:
+        """Count what was written since the last call; a file that cannot be read gets its `problem`.
+
+        What is not read by the time `until` of the monotonic clock is read by the next call.
+        """
         file = self._file or RecordFile(self.path)
         self._seen = self.size, self.changed
         try:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers = file, self.reader(), {}
                 self.title, self.folder, self.compactions, self._own_title = "", "", 0, False
-            for number, line in file.new_records(self.reader.is_for_list):
+            for number, line in file.new_records(self.reader.is_for_list, until):
                 if not isinstance(line, BadLine):
                     self._count(line, number)
+            if not file.at_end:
+                self._seen = -1, 0
             self.problem = ""
         except FormatError as error:
             self.problem = str(error)
@@ -197,7 +203,7 @@ class Listing:
         # The newest come first: they are what a person looks for.
         for overview in self._overviews.values():
             if not overview.read or overview.problem:
-                overview.follow()
+                overview.follow(until)
                 if time.monotonic() > until:
                     break
         return list(self._overviews.values())

@@ -6,7 +6,10 @@ unpacked as it is read; all its offsets are those of the unpacked bytes.
 """
 
 import json
+import math
 import os
+import stat
+import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +30,17 @@ READ_BYTES = 4 * 1024 * 1024
 
 MAX_WINDOW_BYTES = 128 * 1024 * 1024
 """Memory that unpacking a compressed file may take."""
+
+MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
+"""Bytes that are unpacked of a compressed file."""
+
+MAX_LINES = 4_000_000
+"""Lines that are read of a file; the longest sessions have some 100,000."""
+
+_LINES_AT_ONCE = 4_096
+"""Lines after which the clock is looked at."""
+
+_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)  # Windows has none, and no pipes among its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +65,17 @@ class RecordFile:
         self._beginning = b""
         self._file = (0, 0)
         self._packed = 0  # bytes of a compressed file
+        self._ended = False  # nothing more is read of it
+        self.at_end = False
+        """Whether the last call read all that was there."""
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         try:
-            with self.path.open("rb") as file:
+            # Without waiting for a writer, as opening a pipe would.
+            with open(self.path, "rb", opener=lambda path, flags: os.open(path, flags | _AT_ONCE)) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise FormatError(f"{self.path.name} cannot be read: it is no file, but a pipe or a device.")
                 if self.path.suffix == ".zst":
                     with _unpacked(self.path, file) as unpacked:
                         yield unpacked
@@ -91,27 +111,31 @@ class RecordFile:
         return again
 
     def new_records(
-        self, wanted: Callable[[bytes], bool] | None = None
+        self, wanted: Callable[[bytes], bool] | None = None, until: float = math.inf
     ) -> Iterator[tuple[int, Mapping[str, Any] | BadLine]]:
         """Yield each line that was completed since the last call: its number, from 1, and its object or its problem.
 
-        Empty lines, and those that `wanted` refuses, have a number and are passed over.
+        Empty lines, and those that `wanted` refuses, have a number and are passed over. What is not read by the time
+        `until` of the monotonic clock is read by the next call.
 
         Raises:
             FormatError: the file is gone, or may not be read.
         """
         # A compressed file does not grow: unpacking it again would only show its end again.
-        if self._packed and self._end:
+        if self._ended:
             return
+        self.at_end = False
         with self._opened() as file:
             file.seek(self._end)
-            yield from self._lines(file, wanted or bytes.strip)
+            yield from self._lines(file, wanted or bytes.strip, until)
         if len(self._beginning) < 256 and self._end:
             with self._opened() as file:
                 self._beginning = file.read(min(256, self._end))
 
-    def _lines(self, file: Any, wanted: Callable[[bytes], object]) -> Iterator[tuple[int, Mapping[str, Any] | BadLine]]:
-        rest, skipped = b"", 0
+    def _lines(
+        self, file: Any, wanted: Callable[[bytes], object], until: float
+    ) -> Iterator[tuple[int, Mapping[str, Any] | BadLine]]:
+        packed, rest, skipped = self.path.suffix == ".zst", b"", 0
         while data := file.read(READ_BYTES):
             lines = (rest + data).split(b"\n")
             rest = lines.pop()  # complete once a line break follows
@@ -124,8 +148,31 @@ class RecordFile:
                     yield len(self._offsets), BadLine(len(self._offsets), f"is longer than {MAX_LINE_BYTES:,} bytes")
                 elif wanted(line):
                     yield len(self._offsets), _parsed(line, len(self._offsets))
+                if not len(self._offsets) % _LINES_AT_ONCE and time.monotonic() > until:
+                    return
+                if len(self._offsets) == MAX_LINES:
+                    yield self._cut_off(f"is not read: the file has more than {MAX_LINES:,} lines")
+                    return
             if len(rest) > MAX_LINE_BYTES or skipped:
                 skipped, rest = skipped + len(rest), b""
+            if packed and self._end + skipped + len(rest) > MAX_UNPACKED_BYTES:
+                yield self._cut_off(f"is not read: the file unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
+                return
+        self.at_end, self._ended = True, packed
+        if packed and (rest or skipped or not self._offsets):
+            last = _parsed(rest, len(self._offsets) + 1)
+            if isinstance(last, BadLine):
+                yield self._cut_off("is not whole: the file was cut short")
+            else:
+                self._offsets.append(self._end)
+                self._end += len(rest)
+                yield len(self._offsets), last
+
+    def _cut_off(self, problem: str) -> tuple[int, BadLine]:
+        """Read nothing more of the file, and return the line at which it ends with the reason."""
+        self._ended = self.at_end = True
+        number = len(self._offsets) + 1
+        return number, BadLine(number, problem)
 
     def record(self, line: int) -> Mapping[str, Any]:
         """Read one line again; an empty object if it cannot be read any more."""

@@ -1,5 +1,6 @@
 """Fixtures of the tests of coding agents' sessions."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ import pytest
 def forbidden(monkeypatch):
     """Let a file be forbidden, also to the superuser, who may read any."""
     names = set()
-    is_open = Path.open
+    is_open = os.open
 
     def refuse(path, *arguments, **more):
-        if path.name in names:
+        if Path(os.fsdecode(path)).name in names:
             raise PermissionError(13, "Permission denied", str(path))
         return is_open(path, *arguments, **more)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     return names

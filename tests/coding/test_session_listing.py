@@ -1,5 +1,6 @@
 """The list of sessions: newest first, each with what it took, and nothing that an id may open as a path."""
 
+import errno
 import os
 
 import pytest
@@ -7,6 +8,7 @@ import zstandard
 from coding_kit import ClaudeCode, Codex, rollout, work
 from shared_data import shared
 
+from memory_core.coding import record_file
 from memory_core.coding.claude_code import ClaudeCodeReader
 from memory_core.coding.codex import CodexReader
 from memory_core.coding.coding_session import CodingSession
@@ -114,6 +116,90 @@ def test_a_file_that_only_has_the_name_of_a_compressed_one_costs_itself_alone(fo
     assert (damaged.calls, whole.problem) == (0, "")
     assert whole.calls > 0
     assert "rollout-c.jsonl.zst" in damaged.problem
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes among its files")
+def test_a_pipe_among_the_files_costs_itself_alone(folders):
+    path = write(work(), folders[0] / "-boats" / "s.jsonl")
+    os.mkfifo(folders[0] / "-boats" / "pipe.jsonl")
+    (path.with_suffix("") / "subagents").mkdir(parents=True)
+    os.mkfifo(path.with_suffix("") / "subagents" / "agent-a.jsonl")
+    sessions = {one.path.stem: one for one in listing_of(folders).look()}
+    assert sessions["pipe"].problem == "pipe.jsonl cannot be read: it is no file, but a pipe or a device."
+    assert (sessions["s"].calls > 0, sessions["s"].problem) == (True, "")
+    session = CodingSession(path, ClaudeCodeReader)
+    assert session.follow() > 0
+    assert list(session.problems.values()) == ["agent-a.jsonl cannot be read: it is no file, but a pipe or a device."]
+
+
+def test_a_list_whose_time_is_over_goes_on_with_the_next_look(folders, monkeypatch):
+    monkeypatch.setattr(record_file, "_LINES_AT_ONCE", 2)
+    write(work(), folders[0] / "-boats" / "s.jsonl")
+    (at_once,) = listing_of(folders).look()
+    listing = listing_of(folders)
+    (overview,) = listing.look(0)
+    looks = 1
+    while not overview.read:
+        (overview,) = listing.look(0)
+        looks += 1
+    assert looks > 2
+    assert counts(overview) == counts(at_once)
+
+
+@pytest.mark.parametrize(
+    ("limit", "least", "sentence"),
+    [
+        ("MAX_LINES", 3, "the file has more than 3 lines"),
+        ("MAX_UNPACKED_BYTES", 900, "the file unpacks to more than 900 b"),
+    ],
+)
+def test_a_file_that_unpacks_to_too_much_is_read_up_to_the_limit_and_it_is_said(
+    folders, monkeypatch, limit, least, sentence
+):
+    monkeypatch.setattr(record_file, limit, least)
+    monkeypatch.setattr(record_file, "READ_BYTES", 500)
+    path = folders[1] / "rollout-c.jsonl.zst"
+    path.write_bytes(zstandard.compress(rollout().data * 3))
+    session = CodingSession(path, CodexReader)
+    assert session.follow() > 1
+    assert [line.problem for line in session.main.bad_lines if sentence in line.problem]
+    assert session.follow() == 0
+    (overview,) = listing_of(folders).look()
+    assert overview.read
+
+
+@pytest.mark.parametrize("part", [0.3, 0.98])
+def test_a_compressed_file_that_was_cut_short_says_so(folders, part):
+    data = zstandard.compress(b"".join(rollout().data for _ in range(2_000)))
+    path = folders[1] / "rollout-c.jsonl.zst"
+    path.write_bytes(data[: int(len(data) * part)])
+    session = CodingSession(path, CodexReader)
+    session.follow()
+    assert session.main.bad_lines[-1].problem == "is not whole: the file was cut short"
+
+
+def test_a_compressed_file_may_end_without_a_line_break(folders):
+    path = folders[1] / "rollout-c.jsonl.zst"
+    lines = rollout().data
+    path.write_bytes(zstandard.compress(lines.rstrip(b"\n")))
+    session = CodingSession(path, CodexReader)
+    assert session.follow() == lines.count(b"\n")
+    assert not session.main.bad_lines
+
+
+def test_a_folder_on_a_share_that_is_gone_is_named(folders, monkeypatch):
+    write(work(), folders[0] / "-boats" / "s.jsonl")
+    listing, scandir = listing_of(folders), os.scandir
+    listing.look()
+
+    def gone(path):
+        if os.fspath(path).startswith(str(folders[0])):
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), os.fspath(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", gone)
+    assert listing.look() == []
+    assert listing.problems == [f"claude cannot be read: {os.strerror(errno.ENOTCONN)}."]
 
 
 def test_archived_sessions_of_codex_are_listed(folders, monkeypatch):
