@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import zipfile
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from engine_fakes import HashEmbedder, note, on_file
@@ -137,8 +138,12 @@ def check_drill(uri, elsewhere, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["a row", "a count", "cut short", "no zip", "another zip", "newer", "no member"])
-def test_a_damaged_backup_is_refused_in_one_sentence_and_nothing_is_stored(tmp_path, damage):
+@pytest.mark.parametrize(
+    "damage", ["a row", "a count", "cut short", "no zip", "another zip", "newer", "no member", "odd ids", "a long row"]
+)
+def test_a_damaged_backup_is_refused_in_one_sentence_and_nothing_is_stored(tmp_path, damage, monkeypatch):
+    if damage == "a long row":
+        monkeypatch.setattr(backup, "MAX_LINE_BYTES", 100)
     write_backup(years(on_file(tmp_path)), tmp_path / "good.zip")
     bad, manifest = tmp_path / "bad.zip", "manifest.json"
     with zipfile.ZipFile(tmp_path / "good.zip") as good, zipfile.ZipFile(bad, "w") as written:
@@ -152,6 +157,8 @@ def test_a_damaged_backup_is_refused_in_one_sentence_and_nothing_is_stored(tmp_p
                 values = json.loads(data)
                 values |= {"schema_version": SCHEMA_VERSION + 1} if damage == "newer" else {"format": "other"}
                 data = json.dumps(values).encode()
+            if name == manifest and damage == "odd ids":
+                data = json.dumps({**json.loads(data), "last_ids": {"mi_message": 2**63 - 1}}).encode()
             if not (name == "mi_fact.jsonl" and damage == "no member"):
                 written.writestr(name, data)
     if damage == "cut short":
@@ -218,7 +225,15 @@ def test_no_file_is_overwritten_and_a_failed_backup_leaves_none(tmp_path, monkey
     def full(*_):
         raise OSError(28, "No space left on device")
 
+    def full_in_the_middle(database, part):
+        Path(f"{part}-journal").write_bytes(b"half")
+        full()
+
     monkeypatch.setattr(backup, "_write_zip", full)
+    monkeypatch.setattr(backup, "_copy_sqlite", full_in_the_middle)
+    with pytest.raises(FormatError, match=r"b\.db cannot be written: No space left on device"):
+        write_backup(database, tmp_path / "b.db")
+    assert set(tmp_path.iterdir()) == before
     with pytest.raises(FormatError, match=r"b\.zip cannot be written: No space left on device"):
         write_backup(database, tmp_path / "b.zip")
     assert set(tmp_path.iterdir()) == before

@@ -17,21 +17,23 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from sqlalchemy import Connection, LargeBinary, Table, func, insert, select, text, update
 
 from memory_core.errors import ConflictError, FormatError, MemoryInspectorError, StoreError
-from memory_core.interop.archive import Packing
+from memory_core.interop.archive import MAX_LINE_BYTES, Packing
 from memory_core.interop.located_json import problem
-from memory_core.store.database import Database, chunks
+from memory_core.store.database import Database
 from memory_core.store.split_writes import PIECE
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table
 from memory_core.store.tenants import qualified
 
 FORMAT = "memory-inspector-backup"
 VERSION = 1
+PIECE_BYTES = 16 * 1024 * 1024
+"""Bytes of rows after which they are stored."""
 
 COPIED = {table.name: table for table in TABLES if table not in (lease_table, tenant_table)}
 """Tables in a backup, by name. It holds one tenant."""
@@ -54,7 +56,7 @@ class _Manifest(BaseModel, strict=True):
     version: int
     schema_version: int
     tables: dict[str, TableCopy]
-    last_ids: dict[str, int]
+    last_ids: dict[str, Annotated[int, Field(ge=0, le=2**53)]]
     """The highest id ever given by each table that gives none twice."""
 
 
@@ -62,12 +64,16 @@ class _Manifest(BaseModel, strict=True):
 class _Source:
     """An opened backup."""
 
+    filename: str
     manifest: _Manifest
     archive: zipfile.ZipFile
 
     def lines(self, name: str) -> Iterator[bytes]:
         with self.archive.open(f"{name}.jsonl") as member:
-            yield from member
+            while line := member.readline(MAX_LINE_BYTES + 1):
+                if len(line) > MAX_LINE_BYTES:
+                    raise problem(self.filename, f"has a row of more than {MAX_LINE_BYTES:,} bytes in {name}.")
+                yield line
 
 
 def write_backup(database: Database, path: Path) -> dict[str, int]:
@@ -91,7 +97,8 @@ def write_backup(database: Database, path: Path) -> dict[str, int]:
                 os.fsync(file.fileno())
             os.replace(part, path)
         finally:
-            Path(part).unlink(missing_ok=True)
+            for unfinished in (part, *(f"{part}-{kind}" for kind in ("journal", "wal", "shm"))):
+                Path(unfinished).unlink(missing_ok=True)
     except (OSError, sqlite3.Error) as error:
         raise FormatError(f"{path.name} cannot be written: {getattr(error, 'strerror', None) or error}.") from error
     return rows
@@ -118,7 +125,7 @@ def restore_backup(path: Path, url: str, *, tenant: str = "") -> dict[str, int]:
             raise ConflictError(f"The database at {database.url} is not empty: {filled[0]} has rows. Choose a new one.")
         for name, copy in source.manifest.tables.items():
             if not tenant or COPIED[name] is not schema_table:  # a tenant has a database's id in common with others
-                _restore_table(connection, source, copy, COPIED[name], path.name)
+                _restore_table(connection, source, copy, COPIED[name])
         _set_last_ids(connection, source.manifest.last_ids)
         if not tenant:
             database.id = connection.execute(select(schema_table.c.database_id)).scalar_one()
@@ -203,7 +210,7 @@ def _opened(path: Path) -> Iterator[_Source]:
                 with closing(Database.open(f"sqlite:///{copy}")) as database:
                     write_backup(database, packed)
             with zipfile.ZipFile(packed) as archive:
-                yield _Source(_read_manifest(archive, path.name), archive)
+                yield _Source(path.name, _read_manifest(archive, path.name), archive)
     except (OSError, sqlite3.Error) as error:
         raise FormatError(f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     except _DAMAGED as error:
@@ -232,10 +239,10 @@ def _read_manifest(archive: zipfile.ZipFile, name: str) -> _Manifest:
     return manifest
 
 
-def _restore_table(connection: Connection, source: _Source, copy: TableCopy, table: Table, filename: str) -> None:
+def _restore_table(connection: Connection, source: _Source, copy: TableCopy, table: Table) -> None:
     binary = [name for name in copy.columns if isinstance(table.c[name].type, LargeBinary)]
     sums, stored = _Sums(), _Sums()
-    for piece in chunks(sums.through(source.lines(table.name)), PIECE):
+    for piece in _pieces(sums.through(source.lines(table.name))):
         rows: list[dict[str, Any]] = [dict(zip(copy.columns, json.loads(line), strict=True)) for line in piece]
         for row in rows:
             row.update((name, base64.b64decode(row[name])) for name in binary if row[name] is not None)
@@ -244,13 +251,26 @@ def _restore_table(connection: Connection, source: _Source, copy: TableCopy, tab
         else:
             connection.execute(insert(table), rows)
     if (sums.rows, sums.digest) != (copy.rows, copy.digest):
-        raise problem(filename, f"is damaged: {table.name} was changed since it was written.")
+        raise problem(source.filename, f"is damaged: {table.name} was changed since it was written.")
     if table is schema_table:
         return
     for _ in stored.through(_lines(connection, table, copy.columns)):
         pass
     if (stored.rows, stored.digest) != (copy.rows, copy.digest):
-        raise StoreError(f"The database did not store {table.name} as it is in {filename}. Nothing was stored.")
+        raise StoreError(f"The database did not store {table.name} as it is in {source.filename}. Nothing was stored.")
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Split lines into lists of at most `PIECE`, and of few if they are long, as all of a list is in memory."""
+    piece, size = list[bytes](), 0
+    for line in lines:
+        piece.append(line)
+        size += len(line)
+        if len(piece) == PIECE or size > PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
 
 
 def _any(connection: Connection, table: Table) -> bool:
