@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import getattr_static
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -111,6 +111,21 @@ def nearest(name: str, names: Collection[str]) -> str:
     # 0.7 lets one or two wrong letters through.
     near = get_close_matches(name, names, n=1, cutoff=0.7)
     return f': did you mean "{near[0]}"?' if near else ""
+
+
+def of_its_type(model: type[BaseModel], name: str, value: Any) -> Any:
+    """Return the value given for a field, of which pydantic would take `True` and `"10"` for numbers, and 1 for True.
+
+    Raises:
+        ConfigError: the value is of another type.
+    """
+    annotation = model.model_fields[name].annotation
+    types = set(get_args(annotation) or (annotation,)) - {type(None)}
+    wanted = "True or False" if types == {bool} else "a number" if types and types <= {int, float} else ""
+    fits = isinstance(value, bool) if types == {bool} else not isinstance(value, bool | str)
+    if wanted and value is not None and not fits:
+        raise ConfigError(f"{name} must be {wanted}, not {shown(value)}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)

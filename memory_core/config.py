@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from memory_core.argument_checks import nearest, out_of_bounds, shown
+from memory_core.argument_checks import nearest, of_its_type, out_of_bounds, shown
 from memory_core.errors import ConfigError
 from memory_core.planning.context_plan import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
@@ -112,6 +112,11 @@ class MemoryConfig(BaseModel):
                 super().__init__(**values)
             except ValidationError as error:
                 raise _impossible(error) from error
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
+        return of_its_type(cls, info.field_name or "", value)
 
     @model_validator(mode="after")
     def _possible_together(self) -> "MemoryConfig":

@@ -168,7 +168,7 @@ def test_the_bounds_of_a_setting_stand_on_its_field_for_code_and_forms_alike(mod
     assert limits(model, field) == limited
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e300, 10**400, 10**5000], ids=range(6))
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e300, 10**400, 10**5000, True, "10"], ids=range(8))
 @pytest.mark.parametrize(
     "name", [name for name, field in MemoryConfig.model_fields.items() if re.search("int|float", str(field.annotation))]
 )
@@ -185,7 +185,7 @@ def test_a_number_that_is_none_is_refused_by_constructor_and_configure_alike(nam
     assert len(refusals[0]) < 200
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400], ids=range(4))
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400, True, "10"], ids=range(6))
 @pytest.mark.parametrize(
     "name", [name for name, field in VectorMemoryBlock.model_fields.items() if "float" in str(field.annotation)]
 )
@@ -203,6 +203,14 @@ def test_a_block_refuses_the_same_numbers_when_it_is_made_and_when_it_is_changed
 
     assert refusals[0] == refusals[1]
     assert len(refusals[0]) < 200
+
+
+@pytest.mark.parametrize("value", [1, 0, "yes", "False"])
+def test_what_is_neither_true_nor_false_is_refused(value):
+    with pytest.raises(ConfigError, match=f"split_long_turns must be True or False, not {value!r}"):
+        MemoryConfig(split_long_turns=value)
+    with pytest.raises(ConfigError, match=f"StaticMemoryBlock: enabled must be True or False, not {value!r}"):
+        StaticMemoryBlock(static_content="Be kind.", enabled=value)
 
 
 def test_to_wait_for_ever_for_deliveries_is_possible():

@@ -24,10 +24,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from sqlalchemy import Connection
 
-from memory_core.argument_checks import coerce_to_protocol, nearest, out_of_bounds, shown
+from memory_core.argument_checks import coerce_to_protocol, nearest, of_its_type, out_of_bounds, shown
 from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
@@ -412,6 +421,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
                 raise _impossible(type(self), error, values.get("name")) from error
             _check_name(self.name)
             self._check_together()
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
+        return of_its_type(cls, info.field_name or "", value)
 
     def _check_together(self) -> None:
         """Check settings against each other.
@@ -799,6 +813,8 @@ def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError, name: s
         return ConfigError(f'{cls.__name__} has no argument "{where}"{hint}')
     if first["type"] == "missing":
         return ConfigError(f"{cls.__name__} needs {where}")
+    if isinstance(cause := first.get("ctx", {}).get("error"), ConfigError):  # a sentence already
+        return ConfigError(f"{cls.__name__}: {cause}")
     if bound := out_of_bounds(cls, error):
         return ConfigError(f"{bound} (block {name or cls.model_fields['name'].default!r})")
     return ConfigError(f"{cls.__name__}: {where} cannot be {shown(first.get('input'))}: {first['msg']}")
