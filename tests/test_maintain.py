@@ -3,6 +3,8 @@
 import errno
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 
@@ -372,6 +374,38 @@ def test_a_full_disk_leaves_nothing_in_the_archive(tmp_path, monkeypatch):
     )
     assert "No space left" in refused["old"]
     assert (ids(database), list(folder.iterdir())) == ({"old"}, [])
+
+
+KILLED_BEFORE_IT_DELETES = """
+import os, sys
+from memory_core.sessions import retention
+from memory_inspector.__main__ import main
+retention.delete_session = lambda *_, **__: os._exit(9)
+main(["maintain", "--database", sys.argv[1], "--older-than", "180d", "--archive", sys.argv[2], "--yes"])
+"""
+
+
+def test_maintenance_that_is_killed_between_archive_and_deletion_is_done_by_the_next(tmp_path):
+    database, folder = learning(on_file(tmp_path), "old", age=200, now=time.time()).session.database, tmp_path / "a"
+    arguments = [str(tmp_path / "memory.db"), str(folder)]
+    assert subprocess.run([sys.executable, "-c", KILLED_BEFORE_IT_DELETES, *arguments]).returncode == 9
+    assert ids(database) == {"old"}
+    again = ["maintain", "--database", arguments[0], "--older-than", "180d", "--archive", arguments[1], "--yes"]
+    assert main(again) == 0
+    [file] = folder.iterdir()
+    assert (ids(database), said_in(file)[:1]) == (set(), ["note 0 of the day is here"])
+
+
+def test_a_clock_that_is_set_back_while_an_archive_is_written_loses_nothing(tmp_path, monkeypatch):
+    database, folder = learning(on_file(tmp_path), "old", age=200).session.database, tmp_path / "archive"
+    plan, clock = planned(database, older_than=180), time.time
+
+    def set_back(session):
+        monkeypatch.setattr(time, "time", lambda: clock() - 365 * 86_400)
+        return archive_session(database, session, folder)
+
+    assert delete_old_sessions(database, ExactIndex(), plan, archive=set_back) == {}
+    assert (ids(database), len(list(folder.iterdir()))) == (set(), 1)
 
 
 def test_one_program_at_a_time_maintains_a_database(tmp_path, capsys):
