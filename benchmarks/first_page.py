@@ -82,13 +82,20 @@ def cumulative_shift(shifts: list[dict[str, Any]]) -> float:
 
 
 @contextmanager
-def server(home: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes], float]]:
-    """The app on a free port, not yet waited for: its address, its process and when that was started."""
+def server(
+    home: Path, port: int, checkout: Path = ROOT, more: dict[str, str] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[bytes], float]]:
+    """The app on a free port, not yet waited for: its address, its process and when that was started.
+
+    `more`: environment variables that it gets too.
+    """
     command = [sys.executable, "-m", "streamlit", "run", "serve.py", "--server.port", str(port)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "MEMORY_INSP"))}
-    environment = {**kept, "MEMORY_INSPECTOR_HOME": str(home)}
+    environment = {**kept, "MEMORY_INSPECTOR_HOME": str(home), **(more or {})}
     started = time.time()
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=checkout, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         yield f"http://127.0.0.1:{port}", process, started
     finally:
