@@ -85,6 +85,13 @@ def get(attached, path, method="GET", **headers):
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}
 
 
+def test_a_websocket_is_answered_with_a_request_for_http(attached, upstream):
+    upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "13"}
+    key = {"sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    status, headers = get(attached, "/record/agent/v1/responses", **upgrade, **key)
+    assert (status, headers["upgrade"], upstream.requests) == (426, "HTTP/1.1", [])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ MAX_KEPT_AT_ONCE = 2 * MAX_KEPT_BYTES
 HUNG_UP = "the agent hung up before it had the whole answer"
 
 _PATH = re.compile(r"/record/(?:(mi_[^/]+)/)?([^/]+)(?:/v1(/.*)|(/(?:openai|v1alpha|v1beta)/.*))")
+_BELOW = "/record/"
 _SESSION = re.compile(r"[\w.@ -]{1,80}")
 _OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"}
@@ -94,6 +95,9 @@ class RecordingProxy:
         self._recorder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record-calls")
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] == "websocket" and scope["path"].startswith(_BELOW):
+            await _refuse_upgrade(scope, send)
+            return
         # The raw path, so that escapes reach the endpoint unchanged.
         sent = scope.get("raw_path") or quote(scope["path"]).encode() if scope["type"] == "http" else b""
         match = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
@@ -450,6 +454,15 @@ def _sandboxed(send: "Send") -> "Send":
         await send(message)
 
     return send_sandboxed
+
+
+async def _refuse_upgrade(scope: "Scope", send: "Send") -> None:
+    """Ask for HTTP: with 426, Codex 0.171.0 goes on at once; with 403 it asks six times more."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close"})
+        return
+    await send({"type": "websocket.http.response.start", "status": 426, "headers": [(b"upgrade", b"HTTP/1.1")]})
+    await send({"type": "websocket.http.response.body", "body": b"Calls are recorded over HTTP."})
 
 
 async def _refuse(send: "Send", status: int, message: str) -> None:
