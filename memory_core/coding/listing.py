@@ -61,7 +61,8 @@ def home_of_file(path: Path) -> Home:
     lines = [(line, record) for line, record in islice(RecordFile(path).new_records(), 50)]
     for reader in (ClaudeCodeReader, CodexReader):
         read = [value for line, record in lines if isinstance(record, dict) for value in reader().read(record, line)]
-        if not all(record.left_out.startswith("unknown") for record in read):
+        # Other programs have records of the same names, of which nothing could be shown.
+        if any(record.items or record.usage or record.boundary for record in read):
             return Home(reader, path.absolute().parent, (glob.escape(path.name),), 0)
     raise FormatError(f"{path.name} is not a session of Claude Code or Codex.")
 
