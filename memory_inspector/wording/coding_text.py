@@ -1,7 +1,7 @@
 """A phrase's way through a coding agent's session, and a list of sessions, in words. Pure; plain text."""
 
-from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise, takewhile
 from typing import Any
 
 from memory_core.coding.listing import Overview
@@ -90,16 +90,26 @@ def stage_text(stage: PhraseStage) -> str:
 
 def sessions_table(sessions: Sequence[Overview], now: float) -> str:
     """Return sessions as a table for a terminal; the first column names a session to other commands."""
+    ids = _beginnings({one.name for one in sessions})
     rows = [("id", "", "program", "project", "title", "tokens", "compactions", "cost")]
     for one in sessions:
         title = printable(quotable(one.problem or one.title))[:60]
         cost = "" if one.cost is None else f"${one.cost:,.2f}"
-        names = one.name[:8], "live" if one.is_live(now) else "", one.program, printable(one.project)[:24], title
+        names = ids[one.name], "live" if one.is_live(now) else "", one.program, printable(one.project)[:24], title
         rows.append((*names, tokens(one.tokens), tokens(one.compactions), cost))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = "<<<<<>>>"  # texts to the left, numbers to the right
     lines = (zip(row, aligned, widths, strict=True) for row in rows)
     return "\n".join("  ".join(f"{cell:{side}{width}}" for cell, side, width in line).rstrip() for line in lines)
+
+
+def _beginnings(names: Collection[str]) -> dict[str, str]:
+    """Return the beginning of each name that no other has, of at least 8 characters: some begin with their time."""
+    ordered = ["", *sorted(names), ""]
+    pairs = (zip(*two, strict=False) for two in pairwise(ordered))
+    shared = [len(list(takewhile(lambda both: both[0] == both[1], pair))) for pair in pairs]
+    lengths = [max(8, 1 + max(pair)) for pair in pairwise(shared)]
+    return {name: name[:length] for name, length in zip(ordered[1:-1], lengths, strict=True)}
 
 
 def quote(text: str) -> str:

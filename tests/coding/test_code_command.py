@@ -9,6 +9,8 @@ from pathlib import Path
 
 import mcp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_core import MessageError, NotFoundError
 from memory_core.adapters.inspecting import CodingTools
@@ -16,6 +18,7 @@ from memory_core.adapters.mcp_server import inspecting_server
 from memory_core.coding.listing import Listing, home_of_file, homes
 from memory_inspector import __main__ as program
 from memory_inspector.reading.coding_homes import first_session, listing_of_environment
+from memory_inspector.wording.coding_text import _beginnings
 
 ROOT = Path(__file__).resolve().parents[2]
 RULE = "Never touch the lockfile."
@@ -231,6 +234,15 @@ def test_the_list_is_a_table_newest_first_without_signs_that_act_on_a_terminal(h
     assert "live" not in oldest
     assert {"program", "project", "title", "tokens", "compactions", "cost"} <= set(head.split())
     assert asked(capsys, "code", "--list", "--claude", str(tmp_path / "nothing"))[0] == 2
+
+
+@given(st.sets(st.text("ab-", min_size=9, max_size=36), max_size=20))
+def test_what_the_list_calls_a_session_is_the_beginning_of_no_other(names):
+    beginnings = _beginnings(names)
+    assert beginnings.keys() == names
+    for name, beginning in beginnings.items():
+        assert name.startswith(beginning)
+        assert beginning == name or not any(other.startswith(beginning) for other in names - {name})
 
 
 @pytest.fixture
