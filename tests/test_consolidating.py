@@ -469,8 +469,25 @@ def test_no_words_are_refused(consolidating_memory, given):
 
 
 def test_an_unknown_role_is_refused(consolidating_memory):
-    with pytest.raises(ConfigError):
+    with pytest.raises(MessageError):
         consolidating_memory.add({"role": "wizard", "content": "x"})
+
+
+def test_a_turn_with_a_tool_call_is_learned_from_as_by_mem0(consolidating_memory):
+    function = {"name": "forecast", "arguments": '{"place": "Faro"}'}
+    turn = [
+        {"content": "I live in Faro. How is the weather?"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+        {"role": "assistant", "content": "It is sunny."},
+    ]
+    assert [change.text for change in consolidating_memory.add(turn)] == ["The user lives in Faro"]
+    assert [message.role for message in consolidating_memory.memory.get_all()] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
 
 
 def test_a_failing_model_raises_and_the_messages_are_kept():

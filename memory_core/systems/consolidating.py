@@ -20,6 +20,7 @@ from memory_core.blocks.fact_search import THRESHOLD, FactHit, fits
 from memory_core.curation.fact_desk import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import EventRecord, FactsExtracted, expand
+from memory_core.formats.given_message import as_messages
 from memory_core.history.slices.fact_slice import adds_fact, decides_on_fact, rewords_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, message_text
@@ -408,16 +409,13 @@ def _messages(value: Messages) -> list[ChatMessage]:
         return [ChatMessage(role=MessageRole.USER, content=value)]
     one = isinstance(value, ChatMessage | Mapping)
     listed: list[Any] = [value] if one else list(value)
-    return [_message(item) for item in listed]
+    # Tool calls and results too: they are part of a turn, and a model sees them as context.
+    return [message for item in listed for message in as_messages(_with_role(item))]
 
 
-def _message(value: Any) -> ChatMessage:
-    if isinstance(value, ChatMessage):
-        return value
-    if not isinstance(value, Mapping) or not isinstance(value.get("content"), str):
-        raise MessageError("a message must be a ChatMessage, or a dict with role and content")
-    role = value.get("role", "user")
-    try:
-        return ChatMessage(role=MessageRole(role), content=value["content"])
-    except ValueError:
-        raise ConfigError(f"a role must be one of {', '.join(MessageRole)}, not {role!r}") from None
+def _with_role(item: Any) -> Any:
+    if not isinstance(item, Mapping):
+        return item
+    if not isinstance(item.get("content"), str | list | None):
+        raise MessageError("the content of a message must be text, or a list of parts")
+    return {"role": MessageRole.USER, **item}
