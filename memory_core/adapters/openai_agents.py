@@ -27,7 +27,7 @@ from memory_core.memory import Memory
 with framework("The OpenAI Agents SDK", "openai-agents"):
     from agents import FunctionTool, RunConfig
     from agents.memory import SessionABC, SessionSettings
-    from agents.memory.session_settings import resolve_session_limit
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
     from agents.run import CallModelData
 
 Item = dict[str, Any]
@@ -41,8 +41,8 @@ class InspectedSession(SessionABC):
     def __init__(self, memory: Memory, session_settings: SessionSettings | dict[str, Any] | None = None) -> None:
         self.memory = memory
         self.session_id = memory.session_id
-        settings = SessionSettings() if session_settings is None else session_settings
-        self.session_settings = SessionSettings(**settings) if isinstance(settings, dict) else settings
+        # The SDK's own reading: an unknown setting is an error.
+        self.session_settings = coerce_session_settings({} if session_settings is None else session_settings)
         self._taken: list[Item] | None = None
         """New items already stored by the callback; None once the SDK has passed them to `add_items`."""
         self._beside: int | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 
 import agents
 import pytest
@@ -209,6 +210,12 @@ def test_a_session_s_own_limit_may_be_given_as_settings_or_as_a_dict_and_set_lat
         asyncio.run(each.add_items(items))
         assert asyncio.run(each.get_items()) == items[-3:]
         assert asyncio.run(each.get_items(4)) == items[-4:]
+
+
+def test_an_unknown_setting_of_a_session_is_an_error_as_in_the_sdk_s_own():
+    for made in (partial(agents.SQLiteSession, "s"), partial(InspectedSession, Memory.from_defaults())):
+        with pytest.raises(TypeError, match="limitt"):
+            made(session_settings={"limitt": 3})
 
 
 def test_what_is_encrypted_is_refused_before_anything_is_lost():
