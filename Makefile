@@ -8,7 +8,7 @@ endif
 PORT ?= 8501
 HEADLESS ?= false
 
-.PHONY: run test test-all check docs adapters wheel-test clients bench clean
+.PHONY: run test test-all check docs adapters wheel-test clients bench real clean
 
 run: $(VENV)/.app        ## start the app on the demo, and open it in the browser
 	$(BIN)/streamlit run serve.py --server.port $(PORT) --server.headless $(HEADLESS)
@@ -63,6 +63,9 @@ bench: $(VENV)/.dev      ## the tables of benchmarks/README.md; takes some minut
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/first_page.py
 	$(BIN)/python benchmarks/recall.py --paraphrases
+
+real: $(VENV)/.dev       ## the real memory systems beside ours, each in an environment of its own, on the same script: docs/reference/systems.md
+	$(BIN)/python benchmarks/real/run.py $(ARGS)
 
 clean:
 	rm -rf $(VENV)
