@@ -11,6 +11,7 @@ from memory_core.coding.lost_statements import lost_statements, nearest_said
 from memory_core.coding.statement_fates import Occurrence, PhraseTrail, follow_phrase, has_summary
 from memory_core.coding.transcript import Boundary, Item, quotable
 from memory_core.errors import MessageError
+from memory_core.tracing.showing.replacements import mask_keys
 from memory_core.tracing.values import Verdict
 
 MAX_LOSSES = 50
@@ -76,7 +77,7 @@ class Followed:
     def values(self) -> dict[str, Any]:
         """Return it as plain values."""
         return {
-            "phrase": self.trail.wanted.text,
+            "phrase": quotable(self.trail.wanted.text),
             "session": session_values(self.overview),
             "known": "observed",  # in the sense of a trace: no program reports what it left out
             "in_last_prompt": self.trail.reached,
@@ -150,5 +151,5 @@ def _seen(occurrences: Sequence[Occurrence]) -> dict[str, Any]:
 def _item(item: Item) -> dict[str, Any]:
     # What a subagent takes for its user's words is the task that the agent gave it.
     by = "task" if item.lane and item.kind == "user" else item.kind
-    values = {"by": by, "tool": item.tool, "file": item.path, "line": item.line}
+    values = {"by": by, "tool": item.tool, "file": mask_keys(item.path), "line": item.line}
     return {key: value for key, value in values.items() if value}

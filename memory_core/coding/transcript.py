@@ -158,8 +158,10 @@ def item(kind: ItemKind, text: str, **more: Any) -> Item:
 
 def quotable(text: str, most: int = QUOTED) -> str:
     """Return a text on one line, with at most so many characters, without keys and passwords."""
-    # Masked before it is cut, as the half of a key is not recognised as one. A text may be a whole file.
-    return shortened(" ".join(mask_keys(text[: 20 * most]).split()), most)
+    # Masked before it is cut, as the half of a key is not recognised as one; a text may be a whole file, whose
+    # beginning ends in a half: its last word goes.
+    words = mask_keys(beginning := text[: 20 * most]).split()
+    return shortened(" ".join(words if len(beginning) == len(text) else words[:-1] or words[:1]), most)
 
 
 def as_text(value: Any) -> str:

@@ -15,6 +15,7 @@ from memory_core.lab.failures import Failure
 from memory_core.lab.probes import EvidenceInPrompt, InPrompt, missing_messages
 from memory_core.memory import Memory
 from memory_core.tracing.showing.html import document
+from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.wording.formatting import plain
 
 MAX_CHARACTERS = 60_000
@@ -128,7 +129,8 @@ def html_report(failures: Sequence[Sequence[str]]) -> str:
     """Return one HTML file with the page of each failure. A failure: test or file, explanation, and page as HTML."""
     sections = []
     for name, explanation, page in failures:
-        title, *lines = explanation.splitlines()
+        # The page is masked already.
+        name, (title, *lines) = mask_keys(name), mask_keys(explanation).splitlines()
         # The page's own policy applies inside as well, and without an origin it cannot reach this document.
         frame = f'<iframe sandbox="allow-scripts" title="Prompts and traces" srcdoc="{escape(page)}"></iframe>'
         sections.append(

@@ -9,25 +9,12 @@ from collections.abc import Iterable, Mapping
 
 from memory_core.errors import FormatError
 from memory_core.text import UNSPACED
+from memory_core.tracing.showing.key_masking import key_spans
 
 MAX_CHARACTERS = 200
 """Maximum characters of a replacement."""
 
 KEY_MASK = "[key]"
-
-_KEY = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\w+/=\s-]{0,8000}?-----END [A-Z ]{0,30}PRIVATE KEY-----"
-    r"|\beyJ[\w-]{8,2000}\.[\w-]{8,4000}(?:\.[\w-]{0,2000})?"
-    r"|\b(?:sk|pk|rk|gh[posu]|github_pat|glpat|xox[abeprs]|hf|npm)[-_](?=[\w-]{0,200}\d)[\w-]{12,4000}"
-    r"|\b(?:AKIA|ASIA|AIza)[\w-]{12,4000}"
-    r"|\b(?=[A-Za-z]{0,80}\d)(?=\d{0,80}[A-Za-z])[A-Za-z0-9]{20,4000}\b"
-    r"|\b(?i:pass ?word|passwd|passphrase|passcode|pin|secret|token|api[ _-]?key|access[ _-]?key)\b[\"']?"
-    r"(?: is|:| ?=)[ \"'`]{0,3}(?P<named>(?=[^\s\"'`,;]{0,80}\d)[^\s\"'`,;]{3,4000}[^\s\"'`,;.)\]}])"
-)
-"""Private keys, signed tokens, keys by their usual prefixes, long alphanumeric runs, and values labelled as keys.
-
-Every repetition is bounded, so the time is linear in the length of the text.
-"""
 
 _LETTER = rf"(?:(?![{UNSPACED}])[^\W_])"
 """A letter or digit in scripts that separate words by spaces."""
@@ -36,18 +23,14 @@ _LETTER = rf"(?:(?![{UNSPACED}])[^\W_])"
 def mask_keys(text: str) -> str:
     """Return the text with `[key]` in place of each key, password and token.
 
-    >>> mask_keys("my token: abc123, and sk-proj-abc123def456ghi")
-    'my token: [key], and [key]'
+    >>> mask_keys("my token: abc123, DB_PASSWORD=swordfish and sk-proj-abc123def456ghi")
+    'my token: [key], DB_PASSWORD=[key] and [key]'
     """
-    if not any(map(str.isdigit, text)) and "-----BEGIN " not in text:
-        return text
-    return _KEY.sub(_masked, text)
-
-
-def _masked(match: re.Match[str]) -> str:
-    # The label stays readable: only the value is secret.
-    named: str | None = match["named"]
-    return match.group().removesuffix(named) + KEY_MASK if named else KEY_MASK
+    pieces, end = [], 0
+    for start, stop in key_spans(text):
+        pieces += [text[end:start], KEY_MASK]
+        end = stop
+    return "".join([*pieces, text[end:]])
 
 
 class Replacements:
