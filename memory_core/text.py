@@ -28,6 +28,9 @@ _FREQUENT = frozenset("我你的了是在吗呢什么哪里几个有のはがを
 """Characters of grammar and of questions: too frequent to be search terms by themselves."""
 _HANGUL = re.compile("[\uac00-\ud7af]+")
 
+_CI_COMMAND = re.compile(r"(?<![^\s:]):(?=:)|#(?=#\w*\[)")
+"""Sign of a command in a log: `::name` at the beginning of a line, `##[name]` or `##vso[name]` anywhere."""
+
 STOP_WORDS = _listed(
     """
     a an the this that these those there here
@@ -377,6 +380,16 @@ def listed(words: Iterable[str]) -> str:
     """Join words into a list: `a, b and c`."""
     result = list(words)
     return " and ".join([", ".join(result[:-1]), result[-1]] if len(result) > 1 else result)
+
+
+def printable(text: str) -> str:
+    """Return a text on one line, without what acts on a terminal or cannot be seen, and without a CI server's commands.
+
+    >>> printable("a\\x1b[31m\\n::error::b ##[group]c")
+    'a [31m : :error::b # #[group]c'
+    """
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return _CI_COMMAND.sub(r"\g<0> ", line)
 
 
 def shortened(text: str, most: int) -> str:

@@ -115,6 +115,7 @@ def _app(arguments: argparse.Namespace) -> int:
 def _open(arguments: argparse.Namespace) -> int:
     from memory_core import Database, Services, Settings
     from memory_core.interop.in_place import open_store
+    from memory_core.text import printable
     from memory_inspector.commands.database_commands import database_url
 
     if arguments.database is not None:
@@ -127,7 +128,7 @@ def _open(arguments: argparse.Namespace) -> int:
     with socket() as port:
         port.settimeout(1)
         running = port.connect_ex(("127.0.0.1", arguments.port)) == 0
-    address = f"http://127.0.0.1:{arguments.port}/?session={opened[0]}"
+    address = f"http://127.0.0.1:{arguments.port}/?session={printable(opened[0])}"
     if running:
         print(f"Port {arguments.port} is in use. If that is the app on the same database: {address}")
         return 0
@@ -167,6 +168,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     """Search for forgotten words; return 1 if any were found, or something could not be searched."""
     from memory_core import Settings
     from memory_core.errors import ConfigError
+    from memory_core.text import printable
     from memory_core.verification.fingerprints import wanted
     from memory_core.verification.receipts import read_receipt, receipt_of
 
@@ -185,7 +187,8 @@ def _verify(arguments: argparse.Namespace) -> int:
             Path(arguments.out).write_text(made.to_json(), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"{Path(arguments.out).name} cannot be written: {error.strerror or error}.") from error
-    print(made.page())
+    # A file's name may have what acts on a terminal, or a line break.
+    print("\n".join("  " * line.startswith("  ") + printable(line) for line in made.page().splitlines()))
     return 0 if made.clean else 1
 
 

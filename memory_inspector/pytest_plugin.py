@@ -67,18 +67,21 @@ class ProbeFileItems(pytest.File):
     _checked: "Checked | None" = None
 
     def collect(self) -> Iterator[pytest.Item]:
+        from memory_core.text import printable
+
         for number, probe in enumerate(self.prepared().probes):
-            yield ProbeItem.from_parent(self, name=str(probe), number=number)
+            yield ProbeItem.from_parent(self, name=printable(str(probe)), number=number)
 
     def prepared(self) -> Any:
         from memory_core.errors import MemoryInspectorError
         from memory_core.lab.checking import prepare
         from memory_core.services import Services
+        from memory_core.text import printable
 
         try:
             return prepare(self.path, _config_file(self.config), services=Services())
         except MemoryInspectorError as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(printable(str(error))) from None
 
     def checked(self) -> "Checked":
         """Return the results of all probes of this file."""
@@ -107,12 +110,14 @@ class ProbeItem(pytest.Item):
         self.number = number
 
     def runtest(self) -> None:
+        from memory_core.text import printable
+
         checked = self.parent.checked()
         for sentence in checked.unknown:
-            self.add_report_section("call", "note", sentence)
+            self.add_report_section("call", "note", printable(sentence))
         # Seen although all probes hold: another memory was tested than the one that is configured.
         for sentence in checked.variant.left_out if self.number == 0 else ():
-            warnings.warn(pytest.PytestWarning(sentence), stacklevel=1)
+            warnings.warn(pytest.PytestWarning(printable(sentence)), stacklevel=1)
         verdict = checked.verdicts[self.number]
         if not verdict.held:
             from memory_core.testing.prompt_assertions import PromptAssertionError
@@ -189,6 +194,7 @@ def replay(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Memory]]":
     from memory_core.lab.playing import Player
     from memory_core.lab.variants import Variant
     from memory_core.services import Services
+    from memory_core.text import printable
 
     services, folder = Services(), request.path.parent
     player = Player(services)
@@ -202,7 +208,7 @@ def replay(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Memory]]":
             elif config is not None:
                 variant = read_variant(folder / config)
             for sentence in variant.left_out:
-                request.node.warn(pytest.PytestWarning(sentence))
+                request.node.warn(pytest.PytestWarning(printable(sentence)))
             result = player.play(recorded.script, variant)
             assert result is not None  # never None: it cannot be cancelled
             closing.callback(result.close)

@@ -22,6 +22,7 @@ from memory_core.lab.variants import Variant, variant_from, variant_of
 from memory_core.memory import Memory
 from memory_core.services import Services
 from memory_core.store.database import Database
+from memory_core.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,15 @@ class Checked:
     def table(self) -> str:
         """Format a line per probe, with the reasons of failures, for a terminal."""
         held = sum(verdict.held for verdict in self.verdicts)
-        lines = [f"{self.variant.name}: {held} of {len(self.verdicts)} probes held over {self.turns:,} turns."]
+        name = printable(self.variant.name)
+        lines = [f"{name}: {held} of {len(self.verdicts)} probes held over {self.turns:,} turns."]
         for verdict in self.verdicts:
             mark = "ok  " if verdict.held else "FAIL"
             at = f" (turn {verdict.turn})" if verdict.turn is not None else ""
-            lines.append(f"  {mark}  {verdict.probe}{at}")
+            lines.append(f"  {mark}  {printable(str(verdict.probe))}{at}")
             if not verdict.held:
-                lines.append(f"        {verdict.why}")
-        return "\n".join([*lines, *(f"  Note: {sentence}" for sentence in self.unknown)])
+                lines.append(f"        {printable(verdict.why)}")
+        return "\n".join([*lines, *(f"  Note: {printable(sentence)}" for sentence in self.unknown)])
 
     def junit(self) -> ElementTree.Element:
         """Return the run as a test suite of JUnit XML."""

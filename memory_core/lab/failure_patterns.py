@@ -15,6 +15,7 @@ from memory_core.events import Ref
 from memory_core.lab.probes import BlockTokens, EvidenceInPrompt, FactCites, Probe, Verdict
 from memory_core.memory import Memory
 from memory_core.messages import message_text
+from memory_core.text import printable
 from memory_core.tracing.values import Trace
 
 AGES, LENGTHS = (0, 5, 20, 100), (0, 20, 60, 200)
@@ -69,16 +70,17 @@ class Patterns:
         """Format as text for a terminal."""
         lines = [f"{self.failed:,} of {self.cases:,} probes fail."]
         if self.patterns:
-            width = max(len(f"{pattern.name}: {pattern.value}") for pattern in self.patterns)
+            names = [printable(f"{pattern.name}: {pattern.value}") for pattern in self.patterns]
+            width = max(map(len, names))
             lines.append(f"{'':<{width}}     fails  of others       p")
-            for pattern in self.patterns:
+            for name, pattern in zip(names, self.patterns, strict=True):
                 rates = (
                     f"{pattern.failed:>4} of {pattern.cases:<4}",
                     f"{pattern.others_failed:>4} of {pattern.others:<4}",
                 )
-                lines.append(f"{f'{pattern.name}: {pattern.value}':<{width}}  {'  '.join(rates)}  {pattern.p:.3f}")
+                lines.append(f"{name:<{width}}  {'  '.join(rates)}  {pattern.p:.3f}")
         if self.rules:
-            lines.append("Lost by: " + ", ".join(f"{rule} ({number})" for rule, number in self.rules))
+            lines.append("Lost by: " + ", ".join(f"{printable(rule)} ({number})" for rule, number in self.rules))
         return "\n".join(lines)
 
 

@@ -23,6 +23,7 @@ from memory_core.lab.script import Script, script_of
 from memory_core.lab.variants import Change, Variant, block_values, variant_of
 from memory_core.memory import Memory
 from memory_core.services import Services
+from memory_core.text import printable
 from memory_core.tracing.fixes import Fix
 from memory_core.tracing.showing.page import Page
 
@@ -45,7 +46,7 @@ class Failure:
     """Sentence that names the smallest change known to mend it; empty if none is known."""
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (_statement(self.verdict), self.verdict.why, self.remedy)))
+        return "\n".join(map(printable, filter(None, (_statement(self.verdict), self.verdict.why, self.remedy))))
 
 
 def _statement(verdict: Verdict) -> str:

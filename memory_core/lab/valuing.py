@@ -23,7 +23,7 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel, whole_reply
 from memory_core.planning.phrase_matching import Phrase
-from memory_core.text import stems
+from memory_core.text import printable, stems
 
 Measure = Literal["evidence", "support", "answers"]
 """`evidence`: 1 if the prompt has a question's evidence. `support`: share of the recorded answer's content words in the
@@ -92,7 +92,7 @@ class Value:
             "support": "by the words of the recorded answers in the prompt; no model was asked",
             "answers": f"by the words of the evidence in the answers of {self.model}",
         }[self.measure]
-        width = max(len(arm.name) for arm in self.arms)
+        width = max(len(printable(arm.name)) for arm in self.arms)
         number = "1 question" if self.questions == 1 else f"{self.questions:,} questions"
         lines = [
             f"{number}, scored {how}.",
@@ -100,7 +100,7 @@ class Value:
             f"{'':<{width}}  score  tokens  uncached  compared with the whole memory",
         ]
         for arm in self.arms:
-            line = f"{arm.name:<{width}}  {arm.score:5.2f}  {arm.tokens:6,.0f}  {arm.price.uncached:8,}"
+            line = f"{printable(arm.name):<{width}}  {arm.score:5.2f}  {arm.tokens:6,.0f}  {arm.price.uncached:8,}"
             if (change := arm.difference) is not None:
                 what = "answers" if self.model else "scores"
                 line += (
@@ -110,9 +110,10 @@ class Value:
             lines.append(line)
         whole = self.arms[0].price
         lines += ["", f"Tokens read again over {whole.prompts:,} prompts, by the part that changed:"]
-        lines += [f"  {part}: {tokens:,}" for part, tokens in sorted(whole.by_part.items(), key=lambda item: -item[1])]
+        by_part = sorted(whole.by_part.items(), key=lambda item: -item[1])
+        lines += [f"  {printable(part)}: {tokens:,}" for part, tokens in by_part]
         if whole.move is not None:
-            lines.append(whole.move.words)
+            lines.append(printable(whole.move.words))
         if self.patterns is not None and self.patterns.failed:
             lines += ["", "Questions without their evidence:", self.patterns.table()]
         return "\n".join(lines)

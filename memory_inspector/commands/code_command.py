@@ -39,12 +39,13 @@ def add_commands(commands: Any, *, start: Callable[[argparse.Namespace], int]) -
 
 def _code(options: argparse.Namespace, start: Callable[[argparse.Namespace], int]) -> int:
     if options.list:
+        from memory_core.text import printable
         from memory_inspector.wording.coding_text import sessions_table
 
         listing = _listing(options)
         listing.find()  # if there is none, its error names the folders
         print(sessions_table(listing.look(math.inf), time.time()))
-        print(*listing.problems, sep="\n", end="\n" * bool(listing.problems), file=sys.stderr)
+        print(*map(printable, listing.problems), sep="\n", end="\n" * bool(listing.problems), file=sys.stderr)
         return 0
     # Passed in the environment, as Streamlit runs the app's script without these arguments.
     variables = {OFFERED: "1", CLAUDE: _folder(options.claude), CODEX: _folder(options.codex)}
@@ -60,7 +61,9 @@ def _why(options: argparse.Namespace) -> int:
     from memory_inspector.wording.coding_text import followed_text
 
     followed = follow_in(_session(options), options.phrase)
-    print(json.dumps(followed.values(), ensure_ascii=False, indent=2) if options.json else followed_text(followed))
+    # Without the sign of a CI server's commands, which JSON can write in another way.
+    values = json.dumps(followed.values(), ensure_ascii=False, indent=2).replace("##", "#\\u0023")
+    print(values if options.json else followed_text(followed))
     return 0 if followed.trail.reached else 1
 
 

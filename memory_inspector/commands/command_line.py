@@ -14,9 +14,10 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int
         return int(options.run(options))
     except Exception as error:
         from memory_core.errors import MemoryInspectorError  # here, as most commands end without an error
+        from memory_core.text import printable
 
         # Errors of the user's files and settings are usage errors; anything else keeps its traceback.
         if not isinstance(error, MemoryInspectorError):
             raise
-        print(f"memory-inspector: {error}", file=sys.stderr)
+        print(f"memory-inspector: {printable(str(error))}", file=sys.stderr)
         return 2

@@ -20,6 +20,7 @@ from memory_core.sessions.damage import find_damage, repair_damage
 from memory_core.sessions.health import size_of
 from memory_core.sessions.retention import RetentionPlan, SessionSize, delete_old_sessions, plan_retention
 from memory_core.sessions.upkeep import maintaining
+from memory_core.text import printable
 from memory_core.vectors.vector_index import VectorIndex
 from memory_inspector.commands.database_commands import created_url, database_url
 from memory_inspector.wording.formatting import count, session_name, size
@@ -130,7 +131,7 @@ def _preview(plan: RetentionPlan, now: float) -> Iterable[str]:
 def _list(sessions: Sequence[SessionSize], now: float, describe: Callable[[SessionSize], str]) -> Iterable[str]:
     for session in sessions[:MAX_LISTED]:
         days = int((now - session.used_at) / 86_400)
-        name = " ".join(session_name(session.title, session.session_id).split())
+        name = printable(session_name(session.title, session.session_id))
         yield f"  {name}, not used for {count(days, 'day')}: {describe(session)}"
     if len(sessions) > MAX_LISTED:
         yield f"  and {len(sessions) - MAX_LISTED:,} more"
@@ -146,7 +147,7 @@ def _delete(database: Database, index: VectorIndex, plan: RetentionPlan, folder:
     if others := len(plan.leaving) - len(deleted) - len(refused):
         print(f"  {count(others, 'session')} left meanwhile: deleted by others.")
     for session_id, reason in refused.items():
-        print(f"  {session_id} stays: {reason}")
+        print(f"  {printable(session_id)} stays: {printable(str(reason))}")
     return not refused
 
 

@@ -29,6 +29,7 @@ from memory_core.lab.probe_files import find_probe_files, is_probe_file
 from memory_core.lab.probes import Probe
 from memory_core.lab.variants import Variant
 from memory_core.services import Services
+from memory_core.text import printable
 from memory_inspector.commands.command_line import run
 from memory_inspector.wording.check_report import FileReport, html_report, markdown_comment, totals
 
@@ -119,9 +120,10 @@ def _bisect(options: argparse.Namespace) -> int:
     probe = _one(options)
     if options.good is None:
         result = first_bad_turn(read_opened(options.conversation), probe, good=options.held, bad=options.failed)
-        print(f"Turn {result.turn}: {result.why}")
+        print(f"Turn {result.turn}: {printable(result.why)}")
         if result.event is not None:
-            print(f"Event {result.event.position}, {result.event.kind.replace('_', ' ')}, by {result.event.actor}.")
+            kind, actor = result.event.kind.replace("_", " "), printable(result.event.actor)
+            print(f"Event {result.event.position}, {kind}, by {actor}.")
         print(f"{result.looks} prompts examined.")
         return 0
     services = Services()
@@ -129,8 +131,8 @@ def _bisect(options: argparse.Namespace) -> int:
     good, bad = read_variant(options.good), read_variant(options.bad)
     cause = responsible_changes(Player(services), recorded.script, good, bad, probe)
     for change in cause.changes:
-        print(change.words)
-    print(cause.verdict.why)
+        print(printable(change.words))
+    print(printable(cause.verdict.why))
     print(f"Played {cause.plays} times.")
     return 0
 

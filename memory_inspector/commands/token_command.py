@@ -7,6 +7,7 @@ from typing import Any
 from memory_core import Database
 from memory_core.config import Settings
 from memory_core.sessions.agent_tokens import new_token, revoke, seconds_of, tokens_of
+from memory_core.text import printable
 from memory_inspector.commands.database_commands import database_url
 
 
@@ -37,7 +38,7 @@ def _run(options: argparse.Namespace) -> int:
             for token in tokens_of(database):
                 until = "never expires" if token.expires_at is None else f"until {_time(token.expires_at)}"
                 until = until if token.revoked_at is None else f"revoked {_time(token.revoked_at)}"
-                print(f"{token.name}\t{token.tenant or '(default tenant)'}\t{until}")
+                print(f"{printable(token.name)}\t{token.tenant or '(default tenant)'}\t{until}")
     return 0
 
 

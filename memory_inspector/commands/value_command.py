@@ -14,6 +14,7 @@ from memory_core.lab.questions import read_questions
 from memory_core.lab.valuing import value_of
 from memory_core.models.protocols import ChatModel
 from memory_core.services import Services
+from memory_core.text import printable
 
 
 def add_commands(commands: Any) -> None:
@@ -45,7 +46,7 @@ def _value(options: argparse.Namespace) -> int:
         variant,
         questions,
         model=_model(options),
-        progress=lambda line: print(line, file=sys.stderr),
+        progress=lambda line: print(printable(line), file=sys.stderr),
     )
     assert result is not None  # never None: it cannot be cancelled
     print(result.table())

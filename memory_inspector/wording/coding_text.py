@@ -8,7 +8,7 @@ from memory_core.coding.listing import Overview
 from memory_core.coding.session_answers import Followed, PhraseStage, phrase_stages
 from memory_core.coding.statement_fates import PhraseTrail, has_summary
 from memory_core.coding.transcript import quotable
-from memory_core.text import listed
+from memory_core.text import listed, printable
 from memory_core.tracing.values import MARKS
 from memory_inspector.wording.formatting import count, tokens
 
@@ -82,7 +82,7 @@ def stage_text(stage: PhraseStage) -> str:
         case _ if not values:
             text = "By nobody"
         case _:
-            names = f"{listed(values['names'])}: " if "names" in values else ""
+            names = f"{listed(map(printable, values['names']))}: " if "names" in values else ""
             text = names + _seen(values)
             text = text.removeprefix("said ") if stage.name == "said" else text
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('”') else '.'}"
@@ -95,7 +95,8 @@ def sessions_table(sessions: Sequence[Overview], now: float) -> str:
     for one in sessions:
         title = printable(quotable(one.problem or one.title))[:60]
         cost = "" if one.cost is None else f"${one.cost:,.2f}"
-        names = ids[one.name], "live" if one.is_live(now) else "", one.program, printable(one.project)[:24], title
+        live = "live" if one.is_live(now) else ""
+        names = printable(ids[one.name]), live, one.program, printable(one.project)[:24], title
         rows.append((*names, tokens(one.tokens), tokens(one.compactions), cost))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = "<<<<<>>>"  # texts to the left, numbers to the right
@@ -115,11 +116,6 @@ def _beginnings(names: Collection[str]) -> dict[str, str]:
 def quote(text: str) -> str:
     """Quote a text on one line, shortened, without keys and without characters that act on a terminal."""
     return f"“{printable(quotable(text))}”"
-
-
-def printable(text: str) -> str:
-    """Return a text on one line, without characters that act on a terminal or cannot be seen."""
-    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def _seen(values: Mapping[str, Any]) -> str:
