@@ -11,6 +11,7 @@ from memory_core import Memory
 from memory_core.interop.exporting import export_configuration
 from memory_core.text import printable
 from memory_inspector.__main__ import main
+from memory_inspector.wording.check_report import _literal
 
 pytest_plugins = ["pytester"]
 
@@ -68,3 +69,10 @@ def test_names_and_failures_of_the_plugin_have_no_command(probes, pytester):
 def test_an_error_has_no_command(tmp_path, capsys):
     assert main(["check", str(tmp_path / f"x {HOSTILE[:14]}.json")]) == 2
     assert acting(capsys.readouterr().err) == []
+
+
+@pytest.mark.parametrize("text", ["0123456789abcdef" * 2 + "01234567", "see GH-1 and gh-22", "a1b2c3d"])
+def test_a_comment_links_no_commit_and_no_issue(text):
+    shown = _literal(text).replace("\\", "")
+    assert not re.search(r"\b[0-9a-f]{7,40}\b|\bGH-\d", shown, re.IGNORECASE)
+    assert shown.replace("\N{WORD JOINER}", "") == text

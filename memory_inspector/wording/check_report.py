@@ -115,8 +115,13 @@ def _file_lines(report: FileReport) -> list[str]:
 
 
 def _literal(text: str) -> str:
-    """Return Markdown that shows a text literally on GitHub, where `@name` and `#1` would notify and link."""
-    return re.sub(r"([@#])(?=\w)", "\\1\N{WORD JOINER}", plain(text))
+    """Return Markdown that shows a text literally on GitHub, where `@name`, `#1`, `GH-1` and hashes of commits would
+    notify and link."""
+    linked = r"[@#](?=\w)|\bGH(?=\\?-\d)"
+    shielded = re.sub(linked, "\\g<0>\N{WORD JOINER}", plain(text), flags=re.IGNORECASE)
+    # Six digits are no hash yet.
+    hashes = re.compile(r"\b[0-9a-f]{7,40}\b", re.IGNORECASE)
+    return hashes.sub(lambda match: re.sub(".{6}", "\\g<0>\N{WORD JOINER}", match[0]), shielded)
 
 
 def _sizes(run: Totals) -> tuple[str, str, str]:
