@@ -32,7 +32,7 @@ _FORMS = (
     # What HTTP and command lines send.
     ("uthorization", r"uthorization[\"'\\\])]{0,6}\s{0,3}[:=,]\s{0,3}[\\\"'f]{0,6}"
      r"(?:[A-Za-z][\w-]{2,20} |(?=[\w-]{0,80}\d))(?P<key>[^\s\"'\\,]{3,}+)"),
-    ("earer", r"(?<![A-Za-z])[Bb]earer\s{1,3}(?P<key>(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}+)"),
+    ("earer", r"(?<![A-Za-z])[Bb]earer:?\s{1,3}(?P<key>(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}+)"),
     ("asic", r"(?<![A-Za-z])[Bb]asic\s"
      r"(?P<key>(?=[a-zA-Z]{0,200}[\d=+/]|[a-z]{0,99}[A-Z]{1,9}[a-z])[\w+/-]{8,}+={0,2})"),
     ("ookie", r"[Cc]ookie2?[\"']?: ?[\"']?(?P<key>[\w.-]{1,80}=[^\n\"']{4,})"),
@@ -54,7 +54,7 @@ _FORMS = (
 
 _COMPILED = [(needle, re.compile(form, re.MULTILINE)) for needle, form in _FORMS]
 
-_RUN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{20,}+|(?<![\w+/-])[\w+/-]{32,}+={0,2}")
+_RUN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{20,}+|(?<![A-Za-z0-9_+/-])[A-Za-z0-9_+/-]{32,}+={0,2}")
 _HASH = re.compile(r"[0-9a-f]+")
 _HASH_LENGTHS = {32, 40, 64, 96, 128}
 """Lengths of MD5, SHA-1, as git names commits, and SHA-2, in hexadecimal digits."""
@@ -80,7 +80,7 @@ _NAMES = [
     re.compile(rf"(?:{name})(?:[_-]?(?:value|text|string|base|b64|hash))?(?:[_-]?\d{{1,2}})?(?![a-z\d])")
     for name in (
         r"pass(?:[ _-]?words?|wd|[_-]?phrase|code|wort|(?<=[_-]pass))",
-        f"pwd{_WHOLE('pwd')}|pw{_WHOLE('pw')}",
+        f"pwd|pw{_WHOLE('pw')}",
         f"pin{_WHOLE('pin')}",
         *("kennwort", "contraseña", "mot de passe", "senha", "пароль", "密码", "パスワード"),
         "secret(?:[ _-]?(?:access[ _-]?)?key)?",
@@ -104,8 +104,8 @@ _JOIN = re.compile(
     r"[*_~]{0,2}\s{0,40}(?:[|>][+-]?\s{1,20}|&quot;|&#34;|%2[02]){0,2}"
     # {"name": "PASSWORD", "value": …}, the same in YAML and XML, set_password("…"), ("password", "…")
     r"|[\s,-]{1,40}\\{0,8}[\"']?value\\{0,8}[\"']?\s?(?P<field>[:=])\s{0,3}|(?P<call>\(\s?|,\s?)(?=[\\\"'])"
-    r"|(?P<loose>(?: (?:for|of|to|on|at) [\w'. -]{1,40}?)? (?:is|was|are|ist|est|es|é)[: ]{1,2}|是"
-    r"|\s{0,9}[>|]\s{0,9}|\s{1,4}))b?"
+    r"|(?P<loose>(?: (?:for|of|to|on|at) [\w'. -]{1,40}?)? (?:is|was|are|set to|changed to|ist|est|es|é)[: ]{1,2}|是"
+    r"|\s{0,9}[>|]\s{0,9}| ?[-–—,;] |\s{1,4}))b?"
 )  # fmt: skip
 _VALUE = re.compile(
     r"(?P<open>\\{0,8}(?:\"\"\"|[\"'`]))(?P<quoted>[^\s)\],:;}][^\n]{0,500}?)(?<!\\)(?P=open)"
@@ -238,7 +238,7 @@ def _is_secret(text: str, name: re.Match[str], join: re.Match[str], value: str, 
         if "|" in joined:
             return mixed
         word = strong and stop is None and " " not in value
-        if joined.isspace():
+        if not joined.strip(" -–—,;\t\n"):
             return word or (mixed and len(value) >= 7 and (strong or before.endswith("_")))
         return word or (mixed and len(value) >= 6) or (strong and digits and len(value) >= 4)
     if "\n" in joined and not join["field"]:
