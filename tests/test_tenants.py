@@ -1,6 +1,8 @@
 """Tenants on one PostgreSQL database see nothing of each other; on SQLite each has a file of its own."""
 
 import os
+import subprocess
+import sys
 import threading
 from random import Random
 
@@ -42,8 +44,48 @@ def test_on_sqlite_a_tenant_has_a_file_of_its_own(tmp_path):
     assert Database.open(uri).tenants() == ["", "globex"]
 
 
+def deleted_and_made_again(url, word):
+    """Delete globex, and make it again with a session `new`, as another process does."""
+    run = "import sys; from memory_core import *; Database.open(sys.argv[1], tenant='globex').delete_tenant()"
+    subprocess.run([sys.executable, "-c", run, url], check=True)
+    if word is not None:
+        run = (
+            "import sys; from memory_core import *\n"
+            "memory = Memory.from_defaults('new', database_uri=sys.argv[1], tenant='globex')\n"
+            "memory.put(ChatMessage(role='user', content=sys.argv[2]))"
+        )
+        subprocess.run([sys.executable, "-c", run, url, word], check=True)
+
+
+def opened_again_after_a_deletion(url):
+    """In one process, with another handle open."""
+    with Memory.from_defaults("s", database_uri=url, tenant="acme", services=SERVICES) as beside:
+        beside.put(user("The heron."))
+        database = Database.open(url, tenant="acme")
+        database.delete_tenant()
+        with pytest.raises(StoreError, match="was deleted") as refused:
+            beside.put(user("Is anybody there?"))
+        assert "unable to open" not in str(refused.value)
+        again = Memory.from_defaults("s", database_uri=url, tenant="acme", services=SERVICES)
+        again.put(user("The badger."))
+        assert [message.content for message in again.get_all()] == ["The badger."]
+
+
+def test_a_deleted_tenant_can_be_opened_again_in_one_process(tmp_path):
+    opened_again_after_a_deletion(on_file(tmp_path))
+
+
 @pytest.mark.postgres
 class TestOnPostgreSQL:
+    def test_a_deleted_tenant_can_be_opened_again_in_one_process(self, url):
+        opened_again_after_a_deletion(url)
+
+    def test_a_tenant_that_another_process_deleted_is_named_in_a_sentence(self, url):
+        beside = Database.open(url, tenant="globex")
+        deleted_and_made_again(url, None)
+        with pytest.raises(StoreError, match=r"^This tenant was deleted\. Nothing was stored"):
+            Memory.from_defaults("s", database=beside, services=SERVICES).put(user("Is anybody there?"))
+
     def test_tenants_with_the_same_ids_share_nothing(self, url):
         one, two = (
             Memory.from_defaults("s", database_uri=url, tenant=name, services=SERVICES) for name in ("acme", "globex")

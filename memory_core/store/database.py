@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from itertools import islice
@@ -105,6 +105,9 @@ _open_lock = threading.RLock()
 _NOT_ALLOWED = "42501"
 """PostgreSQL error code: insufficient privilege."""
 
+_NO_SUCH_ROW = "23503"
+"""PostgreSQL error code: a foreign key names a row that does not exist."""
+
 _log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
@@ -134,14 +137,14 @@ class Database:
         self.notifications = self._new_notifications()
         weakref.finalize(self, self.notifications.close)
         self._file: Path | None = None
-        # Device and inode of the file, noted by the first write.
+        # Device and inode of the file, noted by the first transaction.
         self._opened_file: tuple[int, int] | None = None
         self._owns_engine = True
         self._root: Database | None = None
         """On PostgreSQL, the default tenant's database, whose engine all other tenants share."""
         self._openers = 1
         self._closed: str | None = None
-        """Noun for what was closed, for the error on later use; None while the database is open."""
+        """Reason of the error on later use, such as `database was closed`; None while the database is open."""
         path = engine.url.database
         # A `file:` URI may name a file in memory, so only plain paths are watched.
         if self.is_sqlite and not shared_connection and path and not path.startswith((":memory:", "file:")):
@@ -218,7 +221,7 @@ class Database:
     def _joined(cls, key: tuple[str, str | None, str]) -> "Database | None":
         """Return the database that is already open under a key, counting one more opener; None if there is none."""
         database = _open.get(key)
-        if database is None or database._closed:
+        if database is None or database._closed or not database.in_place:
             _open.pop(key, None)
             return None
         database._openers += 1
@@ -279,7 +282,7 @@ class Database:
         Raises:
             AccessError: the acting person is a viewer.
         """
-        with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
+        with self._taking_turns(), _our_errors(self.url, self._check_file), self.engine.begin() as connection:
             if not self.is_sqlite:
                 limit = {} if patience is None else {"lock_timeout": f"{round(patience * 1000)}ms"}
                 begin(connection, self._transaction_settings() | limit)
@@ -311,6 +314,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a reading transaction: a consistent view."""
+        self._check_file()  # before connecting, which would create a file in the place of a deleted one
         with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
             # Not in an engine event, which adds a dispatch to each statement: a sixth of the time of a put.
             if self.is_sqlite:
@@ -319,23 +323,27 @@ class Database:
                 begin(connection, self._transaction_settings(), reads=True)
             yield connection
 
-    def _check_file(self) -> None:
-        """Check that a SQLite file still exists.
+    @property
+    def in_place(self) -> bool:
+        """False if the SQLite file was deleted, moved or replaced since it was opened.
 
-        Connections keep working on a deleted file, and what they commit is lost.
+        Connections keep working on a deleted file: its words would still be read, and what they commit is lost.
         """
         if self._file is None:
-            return
+            return True
         try:
-            stat = self._file.stat()
+            stat = os.stat(self._file)
             now = stat.st_dev, stat.st_ino
         except OSError:
             now = None
         self._opened_file = self._opened_file or now
-        if now is None or now != self._opened_file:
+        return now == self._opened_file
+
+    def _check_file(self) -> None:
+        if not self.in_place:
             raise StoreError(
-                f"The database file {self._file} was deleted or replaced while it was open. Nothing was stored: put it "
-                "back, or start again for a new one."
+                f"The database file {self._file} was deleted or replaced while it was open. Nothing was read or "
+                "stored: put it back, or start again for a new one."
             )
 
     def insert_if_new(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
@@ -392,7 +400,8 @@ class Database:
             PgvectorIndex(self).forget_erased(connection)
             connection.execute(select(func.set_config(SETTING, "", True)))  # the rest is the default tenant's
             self.insert_if_new(connection, collection_table, noted)
-            return sessions
+        self._leave(self._openers, "tenant was deleted")  # opened again, the name is a new tenant
+        return sessions
 
     def lock_name(self, connection: Connection, name: str) -> None:
         """Keep other transactions that lock this name out until this writing one ends, as SQLite does anyway."""
@@ -451,11 +460,14 @@ class Database:
         A database that was opened several times in this process closes with its last opener. Closing twice does
         nothing, the caller's own engine stays open, and a database in memory is lost.
         """
+        self._leave(1, "database was closed")
+
+    def _leave(self, openers: int, how: str) -> None:
         with _open_lock:
-            self._openers -= 1
+            self._openers -= openers
             if self._openers > 0 or self._closed:
                 return
-            self._closed = "database"
+            self._closed = how
         self.notifications.close()
         if self._owns_engine:
             # The one connection of a shared database may be at work in another thread.
@@ -468,7 +480,7 @@ class Database:
         """Return a closed handle, for an owner that closed its access: every use raises `StoreError`."""
         # A copy, as other owners go on using the database itself.
         view = copy.copy(self)
-        view._closed = owner
+        view._closed = f"{owner} was closed"
         return view
 
     def __enter__(self) -> "Database":
@@ -491,7 +503,7 @@ class Database:
     def _taking_turns(self) -> Iterator[None]:
         with self._turns or nullcontext():
             if self._closed:
-                raise StoreError(f"This {self._closed} was closed and cannot be used any more: open it again.")
+                raise StoreError(f"This {self._closed} and cannot be used any more: open it again.")
             # Closing gives the engine another pool, so the one in use is remembered here.
             pool = self.engine.pool
             try:
@@ -728,8 +740,11 @@ def _connect(connection: Any, _record: Any) -> None:
 
 
 @contextmanager
-def _our_errors(url: str) -> Iterator[None]:
-    """Translate database errors into `StoreError` and `MessageError`. No other code translates them."""
+def _our_errors(url: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Translate database errors into `StoreError` and `MessageError`. No other code translates them.
+
+    `check` may raise an error that says more, of a file that is gone.
+    """
     try:
         yield
     # SQLite's driver encodes texts itself, and refuses an unpaired surrogate.
@@ -737,6 +752,7 @@ def _our_errors(url: str) -> Iterator[None]:
         half = error.object[error.start : error.end]
         raise MessageError(f"a text holds half a character ({half!r}), which cannot be stored") from error
     except DBAPIError as error:
+        check()
         if too_long := TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
             raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
         reason = " ".join(str(error.orig).split())
@@ -744,6 +760,8 @@ def _our_errors(url: str) -> Iterator[None]:
         if isinstance(error, DataError) or "binding parameter" in reason:
             raise MessageError(f"a value cannot be stored: {reason}") from error
         hint = ""
+        if tenant_table.name in reason and getattr(error.orig, "sqlstate", None) == _NO_SUCH_ROW:
+            raise StoreError("This tenant was deleted. Nothing was stored: open it again for a new one.") from error
         if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
             hint = " If this is an upgrade, run `memory-inspector upgrade` as the tables' owner."
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.{hint}") from error
