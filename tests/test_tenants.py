@@ -8,9 +8,11 @@ from random import Random
 
 import pytest
 from engine_fakes import on_file, until, user
+from span_kit import PROTOBUF, as_protobuf, chat
 from sqlalchemy import event, inspect
 from tenant_kit import SERVICES, SILENT, STEPS, WORDS, Doors, Tenant, counts, filled
 
+from memory_core.attach.otlp import read_export
 from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
 from memory_core.sessions.overview import delete_session, list_sessions
@@ -55,6 +57,47 @@ def deleted_and_made_again(url, word):
             "memory.put(ChatMessage(role='user', content=sys.argv[2]))"
         )
         subprocess.run([sys.executable, "-c", run, url, word], check=True)
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """The app's database in a server that shows its tenant globex."""
+    from ui.tab.services import engine_of
+
+    monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path))
+    monkeypatch.setattr("memory_inspector.server.engine.Services", lambda index=None: SERVICES)
+    url = engine_of("").settings.database
+    Memory.from_defaults("old", database=engine_of("globex").database, services=SERVICES).put(user("The otter."))
+    yield url, engine_of
+    engine_of.clear()
+
+
+def test_a_tenant_made_again_shows_its_new_words_and_no_deleted_ones(served):
+    url, engine_of = served
+    deleted_and_made_again(url, "The badger.")
+    assert [status.session_id for status in list_sessions(engine_of("globex").database)] == ["new"]
+    memory = Memory.open("new", engine_of("globex").database, services=SERVICES)
+    memory.put(user("Hello."))
+    assert [message.content for message in memory.get_all()] == ["The badger.", "Hello."]
+    with pytest.raises(NotFoundError):
+        engine_of("globex").open("old")
+    assert engine_of("globex") is engine_of("globex")
+
+
+def test_a_deleted_tenant_shows_nothing_until_an_agent_begins_it_again(served):
+    from ui.server.serving import open_receiver, session_of
+
+    url, engine_of = served
+    receiver = open_receiver("globex")
+    receiver.store([read_export(as_protobuf(chat([("user", "The otter.")])), PROTOBUF)])
+    deleted_and_made_again(url, None)
+    assert "globex" not in engine_of("").database.tenants()
+    with pytest.raises(StoreError, match="was deleted or replaced"):
+        list_sessions(engine_of("globex").database)
+    receiver.store([read_export(as_protobuf(chat([("user", "The badger.")])), PROTOBUF)])
+    recorded = Memory.open("c1", engine_of("globex").database, services=SERVICES)
+    assert [message.content for message in recorded.get_all()] == ["The badger."]
+    assert session_of("c1", "globex").database is engine_of("globex").database
 
 
 def opened_again_after_a_deletion(url):

@@ -188,7 +188,8 @@ class Receiver:
         return by_session
 
     def _session(self, session_id: str) -> tuple[Session, Past]:
-        if session_id not in self._sessions:
+        cached = self._sessions.get(session_id)
+        if cached is None or not cached[0].database.in_place:
             session = self._opened(session_id)
             attach(session, source="spans")
             self._sessions[session_id] = session, Past()

@@ -200,6 +200,8 @@ class Engine:
         """Update the sessions that show another program's store whenever the store changes."""
         while not self._closing.wait(FOLLOW_EVERY_SECONDS):
             try:
+                if not self.database.in_place:
+                    continue
                 if self._stores is None and upkeep.sessions_that_show_stores(self.database):
                     from memory_core.interop.in_place import StoreFollower  # takes a while, and few need it
 
@@ -218,6 +220,8 @@ class Engine:
             if self._closing.wait(RETRY_AFTER_SECONDS):
                 return
             try:
+                if not self.database.in_place:
+                    continue
                 if not begun:
                     for session_id in upkeep.sessions_with_vectors_to_follow(self.database):
                         self.open(session_id).retrieval.resume_vectors()

@@ -50,6 +50,7 @@ class Metrics:
         self.app = app
         self._databases = databases
         self._meters: dict[str, LoadMeter] = {}
+        """Meter by database: a tenant that was deleted and made again has another."""
         self._durations: Histogram | None = None
         self._lock = threading.Lock()
 
@@ -89,7 +90,7 @@ class Metrics:
                 observe(lambda operation, tenant, seconds: histogram.labels(tenant, operation).observe(seconds))
             for database in self._databases():
                 with database:
-                    meter = self._meters.setdefault(database.tenant, LoadMeter())
+                    meter = self._meters.setdefault(database.id, LoadMeter())
                     loads[database.tenant] = meter.measure(database)
         registry = CollectorRegistry()
         registry.register(_Collected(loads))

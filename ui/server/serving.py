@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memory_core import Database
     from memory_core.attach.receiving import Receiver
     from memory_core.engine.session import Session
+    from memory_inspector.server.engine import Engine
 
 
 def host_allowed(host: str) -> bool:
@@ -27,18 +28,28 @@ def host_allowed(host: str) -> bool:
 def session_of(session_id: str, tenant: str) -> "Session":
     """Return a session of a tenant by its id; it need not exist yet."""
     from memory_core.engine.session import Session
-    from ui.tab.services import engine_of
 
-    engine = engine_of(tenant)
+    engine = _engine_for_agents(tenant)
     return Session(engine.database, session_id, services=engine.services)
 
 
 def open_receiver(tenant: str) -> "Receiver":
     """Return a receiver of spans that stores into a tenant's database."""
     from memory_core.attach.receiving import Receiver
+
+    return Receiver(lambda: _engine_for_agents(tenant).database, partial(session_of, tenant=tenant))
+
+
+def _engine_for_agents(tenant: str) -> "Engine":
+    """Return a tenant's engine; a tenant that was deleted begins again, as its present tokens were made since."""
+    from memory_core import Database
     from ui.tab.services import engine_of
 
-    return Receiver(lambda: engine_of(tenant).database, partial(session_of, tenant=tenant))
+    engine = engine_of(tenant)
+    if tenant and not engine.database.in_place:
+        Database.open(engine.settings.database, tenant=tenant).close()
+        engine = engine_of(tenant)
+    return engine
 
 
 class AgentTokens:

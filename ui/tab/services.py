@@ -3,6 +3,8 @@
 The folder is `MEMORY_INSPECTOR_HOME`, or `.memory-inspector` in the user's home.
 """
 
+import threading
+
 import streamlit as st
 
 from memory_core import Settings
@@ -22,7 +24,18 @@ def engine() -> Engine:
     return engine_of(person.tenant if person is not None else "")
 
 
-@st.cache_resource(show_spinner=False, on_release=Engine.close)
+def _is_current(engine: Engine) -> bool:
+    """Return whether the engine still shows its database; if another file lies in its place now, it is closed."""
+    file = engine.database.file
+    # A deleted tenant begins again with an agent's token, or in another process: not with a page that is still open.
+    if file is None or engine.database.in_place or not file.exists():
+        return True
+    # In a thread: it waits for jobs, which may ask for the engine themselves.
+    threading.Thread(target=engine.close, name="close-engine", daemon=True).start()
+    return False
+
+
+@st.cache_resource(show_spinner=False, on_release=Engine.close, validate=_is_current)
 def engine_of(tenant: str) -> Engine:
     """The single engine of a tenant in this server. Raises `StoreError` if the database cannot be reached."""
     return Engine(Settings.of_the_app(), tenant)
