@@ -18,6 +18,9 @@ from memory_core.access import ROLES, Person, Role
 
 TABLE = "memory_inspector"
 
+CLOCK_SECONDS = 300
+"""Maximum seconds by which the sign-in server's clock may be ahead of this one."""
+
 
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -43,7 +46,7 @@ class SignIn(BaseModel):
     signed_in_after: datetime | None = None
     """Sign-ins before this time have ended; also for one of the people."""
     people: Mapping[str, _Entry] = {}
-    """Tenant and role by e-mail address or subject, which overrule the claims."""
+    """Tenant and role by e-mail address, in any letter case, or by subject; they overrule the claims."""
 
 
 def read_sign_in(files: Sequence[str | Path]) -> SignIn:
@@ -84,23 +87,45 @@ def person_of(claims: Mapping[str, Any], settings: SignIn, now: float) -> Person
     if not claims.get("is_logged_in"):
         raise AccessError("Sign in first.")
     issued = claims.get("iat")
-    if not isinstance(issued, int | float) or now - issued > settings.hours * 3600:
+    # In this order: NaN compares as false, and an integer may be too large to subtract from.
+    if not isinstance(issued, int | float) or isinstance(issued, bool) or not 0 < issued <= now + CLOCK_SECONDS:
+        raise AccessError("Your sign-in has an impossible time. Ask whoever runs this app to compare the clocks.")
+    if now - issued > settings.hours * 3600:
         raise AccessError("Your sign-in has expired. Sign in again.")
-    email = claims.get("email") if claims.get("email_verified") is not False else None
-    subject, id = str(claims.get("sub") or ""), str(email or claims.get("sub") or "")
-    entry = settings.people.get(id) or settings.people.get(subject) or _Entry()
-    ended = [at.timestamp() for at in (settings.signed_in_after, entry.signed_in_after) if at is not None]
-    if issued <= max(ended, default=0):
+    email, proven = _text(claims, "email"), str(claims.get("email_verified")).lower() == "true"
+    subject = _text(claims, "sub")
+    id = email if email and proven else subject
+    named = {name: entry for name, entry in settings.people.items() if name == subject or _same_address(name, email)}
+    # Whoever enters an address that is not proven to be theirs can only lose by it.
+    giving = [entry for name, entry in named.items() if proven or name == subject]
+    ended = [entry.signed_in_after for entry in named.values()] + [settings.signed_in_after]
+    if issued <= max((at.timestamp() for at in ended if at is not None), default=0):
         raise AccessError("Your sign-in was ended. Sign in again.")
     # An empty claim names no tenant: only these settings let people into the default one.
     claimed_tenant = claims.get(settings.tenant_claim) or None
-    tenants = (entry.tenant, claimed_tenant, settings.default_tenant)
-    tenant = next((tenant for tenant in tenants if tenant is not None), None)
-    if not id or not isinstance(tenant, str):
-        raise AccessError(
-            f"You signed in as {id or 'nobody'}, but belong to no tenant here. Ask whoever runs this app."
-        )
+    tenants = {entry.tenant for entry in giving if entry.tenant is not None}
+    tenant = next(
+        (tenant for tenant in (*tenants, claimed_tenant, settings.default_tenant) if tenant is not None), None
+    )
+    if not id or not isinstance(tenant, str) or len(tenants) > 1:
+        who = f"{id}, as {email} is not proven to be yours" if email and not proven else id or "nobody"
+        which = "more than one tenant" if len(tenants) > 1 else "no tenant"
+        raise AccessError(f"You signed in as {who}, but belong to {which} here. Ask whoever runs this app.")
     claimed = claims.get(settings.role_claim)
     roles = claimed if isinstance(claimed, list) else [claimed]
     most: Role = next((role for role in reversed(ROLES) if role in roles), settings.default_role)
-    return Person(id, str(claims.get("name") or ""), entry.role or most, tenant)
+    overruled = any(entry.role is not None for entry in giving)
+    limits = [entry.role for entry in named.values() if entry.role is not None]
+    role = min(limits if overruled else [most, *limits], key=ROLES.index)
+    return Person(id, _text(claims, "name"), role, tenant)
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    """Return a claim as text; empty where the server sends none, or something else."""
+    claim = claims.get(name)
+    return str(claim) if isinstance(claim, str | int) and not isinstance(claim, bool) else ""
+
+
+def _same_address(name: str, email: str) -> bool:
+    # Only ASCII letters have a case here: elsewhere different letters become the same one.
+    return name.encode("utf-8", "surrogatepass").lower() == email.encode("utf-8", "surrogatepass").lower()

@@ -58,7 +58,13 @@ def _ask(claims: Claims, token: str, metadata_url: str, settings: SignIn, before
         if response.is_client_error and response.status_code not in (408, 429):  # too slow, or asked too often
             return None
         present = dict(response.raise_for_status().json())
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:  # not quoted, as its text may hold the token
+    except (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        ValueError,
+        KeyError,
+        TypeError,
+    ) as error:  # not quoted, as its text may hold the token
         _log.warning("the sign-in server did not say what somebody may do now: %s", type(error).__name__)
         return before
     if present.get("sub") != claims.get("sub"):

@@ -1,6 +1,7 @@
 """Tenant and role of a person: from the claims of a sign-in, and the people named in secrets.toml."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +20,7 @@ loopback = pytest.mark.filterwarnings("ignore:.*(deprecated|JWT|jwt):Deprecation
 
 NOW = 1_000_000.0
 CLAIMS = {"is_logged_in": True, "iat": NOW - 60, "sub": "17", "email": "ana@acme.test", "name": "Ana", "org": "acme"}
+CLAIMS["email_verified"] = True
 
 
 def settings(folder, text):
@@ -47,10 +49,77 @@ def test_people_in_the_file_overrule_their_claims(tmp_path):
     )
 
 
-def test_an_unverified_address_is_nobodys(tmp_path):
+@pytest.mark.parametrize("verified", [False, "false", "False", 0, 1, None, "", "yes", ["true"]])
+def test_an_unverified_address_is_nobodys(tmp_path, verified):
     text = '[memory_inspector.people."ana@acme.test"]\ntenant = "globex"\nrole = "owner"\n'
-    unverified = person_of(CLAIMS | {"email_verified": False}, settings(tmp_path, text), NOW)
+    unverified = person_of(CLAIMS | {"email_verified": verified}, settings(tmp_path, text), NOW)
     assert (unverified.id, unverified.tenant, unverified.role) == ("17", "acme", "viewer")
+    with pytest.raises(AccessError, match=r"as 17, as ana@acme\.test is not proven to be yours"):
+        person_of(CLAIMS | {"email_verified": verified, "org": None}, settings(tmp_path, text), NOW)
+
+
+@pytest.mark.parametrize("verified", [True, "true", "TRUE"])
+def test_a_verified_address_may_be_said_in_a_text(verified):
+    assert person_of(CLAIMS | {"email_verified": verified}, SignIn(), NOW).id == "ana@acme.test"
+
+
+@pytest.mark.parametrize("address", ["ana@acme.test", "Ana@acme.test", "ANA@ACME.TEST"])
+@pytest.mark.parametrize("verified", [True, None])
+@pytest.mark.parametrize("name", ["ana@acme.test", "aNA@acme.test", "17"])
+def test_what_takes_away_holds_in_every_letter_case_and_for_an_unverified_address(address, verified, name):
+    claims = CLAIMS | {"email": address, "email_verified": verified, "role": "owner"}
+    demoted = SignIn(people={name: {"role": "viewer"}})
+    assert person_of(claims, demoted, NOW).role == "viewer"
+    ended = SignIn(people={name: {"signed_in_after": datetime.fromtimestamp(NOW, UTC)}})
+    with pytest.raises(AccessError, match="was ended"):
+        person_of(claims, ended, NOW)
+
+
+def test_of_two_entries_for_one_person_the_strictest_holds():
+    later, address = {"signed_in_after": datetime.fromtimestamp(NOW, UTC)}, {"role": "owner", "tenant": "acme"}
+    with pytest.raises(AccessError, match="was ended"):
+        person_of(CLAIMS, SignIn(people={"ana@acme.test": address, "17": later}), NOW)
+    both = SignIn(people={"ana@acme.test": address, "17": {"role": "curator"}})
+    assert person_of(CLAIMS | {"role": "viewer"}, both, NOW).role == "curator"
+    two = SignIn(people={"ana@acme.test": address, "17": {"tenant": "globex"}})
+    with pytest.raises(AccessError, match="but belong to more than one tenant here"):
+        person_of(CLAIMS, two, NOW)
+
+
+def test_letters_that_only_look_alike_are_another_address():
+    kelvin = CLAIMS | {"email": "\N{KELVIN SIGN}im@acme.test"}
+    assert person_of(kelvin, SignIn(people={"kim@acme.test": {"role": "owner"}}), NOW).role == "viewer"
+
+
+ODD = [
+    None,
+    True,
+    False,
+    0,
+    17,
+    -1,
+    1.5,
+    float("nan"),
+    float("inf"),
+    10**400,
+    "",
+    "17",
+    "\ud800",
+    [],
+    ["17"],
+    {},
+    {"a": 1},
+]
+
+
+@pytest.mark.parametrize("claim", ["iat", "sub", "email", "email_verified", "name", "org", "role"])
+def test_a_claim_of_an_odd_type_is_refused_in_a_sentence_or_says_nothing(claim):
+    for odd in ODD:
+        with suppress(AccessError):
+            somebody = person_of(CLAIMS | {claim: odd}, SignIn(), NOW)
+            assert somebody.id in {"17", "ana@acme.test", str(odd)}
+            assert {type(part) for part in (somebody.id, somebody.name, somebody.role, somebody.tenant)} == {str}
+            assert somebody.role == "viewer"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +127,10 @@ def test_an_unverified_address_is_nobodys(tmp_path):
     [
         ({"is_logged_in": False}, "Sign in first."),
         ({"iat": NOW - 13 * 3600}, "Your sign-in has expired. Sign in again."),
-        ({"iat": None}, "Your sign-in has expired. Sign in again."),
+        *(
+            ({"iat": odd}, "Your sign-in has an impossible time. Ask whoever runs this app to compare the clocks.")
+            for odd in (None, True, float("nan"), str(NOW), [NOW], NOW + 31_536_000, 10**400)
+        ),
         ({"org": None}, "You signed in as ana@acme.test, but belong to no tenant here. Ask whoever runs this app."),
         (
             {"org": ["a", "b"]},
