@@ -12,9 +12,9 @@ from memory_inspector.server.attaching import is_loopback
 from memory_inspector.server.metrics import Metrics
 from memory_inspector.server.recording_proxy import RecordingProxy
 from memory_inspector.server.span_receiver import SpanReceiver
+from ui.server import security
 from ui.server.assets import Assets
 from ui.server.lean_start import leave_out
-from ui.server.security import NO_SIGN_IN, OwnPagesOnly, SecurityHeaders, ThisMachineOnly, only_this_machine
 from ui.server.serving import AgentTokens, host_allowed, open_receiver, session_of, tenant_databases
 from ui.server.shell import Shell
 from ui.server.warm_up import warm_up
@@ -28,8 +28,8 @@ tokens = AgentTokens()
 @contextlib.asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Load what the first visitor will need, while the server starts to answer."""
-    if only_this_machine() and not is_loopback(str(st.get_option("server.address"))):
-        print(NO_SIGN_IN, file=sys.stderr, flush=True)
+    if security.only_this_machine() and not is_loopback(str(st.get_option("server.address"))):
+        print(security.NO_SIGN_IN, file=sys.stderr, flush=True)
     address, port = st.get_option("server.address"), st.get_option("server.port")
     print(f"Memory Inspector runs at http://{address}:{port}", flush=True)
     # A daemon thread: a server that is stopped early does not wait for imports and models.
@@ -45,10 +45,11 @@ app = st.App(
         Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed, tokens=tokens),
         Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed, tokens=tokens),
         Middleware(Metrics, databases=tenant_databases),
-        # Before the three below, so that their answers carry the headers too.
-        Middleware(SecurityHeaders),
-        Middleware(ThisMachineOnly),
-        Middleware(OwnPagesOnly),
+        # Before the four below, so that their answers carry the headers too.
+        Middleware(security.SecurityHeaders),
+        Middleware(security.ThisMachineOnly),
+        Middleware(security.OwnPagesOnly),
+        Middleware(security.SignedInFiles),
         Middleware(Assets),
         Middleware(Shell),
     ],

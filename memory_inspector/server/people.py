@@ -22,6 +22,10 @@ CLOCK_SECONDS = 300
 """Maximum seconds by which the sign-in server's clock may be ahead of this one."""
 
 
+_signed_out: set[str] = set()
+"""Sign-ins that ended in this process: the next one has none of their tabs, and the browser's cookie is gone."""
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid")
     tenant: str | None = None
@@ -78,6 +82,15 @@ def _table(file: Path, changed_at: int) -> dict[str, Any]:
     return table
 
 
+def sign_out(claims: Mapping[str, Any]) -> None:
+    """End a sign-in in all tabs of its browser, each of which keeps the claims it began with."""
+    _signed_out.add(_sign_in(claims))
+
+
+def _sign_in(claims: Mapping[str, Any]) -> str:
+    return repr([claims.get(name) for name in ("iss", "sub", "iat", "nonce")])
+
+
 def person_of(claims: Mapping[str, Any], settings: SignIn, now: float) -> Person:
     """Return the person whom a sign-in server vouched for; `now` in seconds since 1970.
 
@@ -86,6 +99,8 @@ def person_of(claims: Mapping[str, Any], settings: SignIn, now: float) -> Person
     """
     if not claims.get("is_logged_in"):
         raise AccessError("Sign in first.")
+    if _sign_in(claims) in _signed_out:
+        raise AccessError("You signed out. Sign in again.")
     issued = claims.get("iat")
     # In this order: NaN compares as false, and an integer may be too large to subtract from.
     if not isinstance(issued, int | float) or isinstance(issued, bool) or not 0 < issued <= now + CLOCK_SECONDS:

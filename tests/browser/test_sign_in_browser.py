@@ -224,6 +224,50 @@ def test_who_signs_out_sees_nothing_more(team):
     expect(tab.get_by_role("button", name="Sign in")).to_be_visible()
 
 
+def test_who_signs_out_in_one_tab_reads_and_writes_in_none(team):
+    team.session("acme", "quiet")
+    first = team.sign_in("ana@acme.test")
+    idle(first)
+    second = first.context.new_page()
+    second.goto(f"{team.server.url}/chat?session=quiet")
+    idle(second)
+    field = second.get_by_test_id("stChatInputTextArea")
+    field.fill("Written after the sign-out.")
+    first.get_by_role("button", name="Sign out").click()
+    first.wait_for_url(f"http://localhost:{team.port}/**")
+    # Where the page has noticed by itself, the field is gone.
+    second.keyboard.press("Enter")
+    expect(second.get_by_text("You signed out. Sign in again.")).to_be_visible()
+    expect(second.get_by_test_id("stSidebar")).to_have_count(0)
+    assert second.get_by_text(note(1).content).count() == 0
+    healthy(second)
+    assert "Written after the sign-out." not in messages(team, "acme", "quiet")
+    second.get_by_role("button", name="Sign in again").click()
+    second.get_by_role("button", name="ana@acme.test").click()
+    expect(second.get_by_test_id("stSidebar").get_by_text("Ana · owner · acme")).to_be_visible()
+    healthy(second)
+
+
+def test_a_download_is_sent_to_people_who_are_signed_in_only(team):
+    team.session("acme", "sent")
+    ana = team.sign_in("ana@acme.test")
+    ana.goto(f"{team.server.url}/chat?session=sent")
+    idle(ana)
+    ana.get_by_text("More", exact=True).click()
+    ana.get_by_role("menuitem", name="Export").click()
+    with ana.expect_download() as download:
+        ana.get_by_role("dialog").get_by_role("button", name="Whole session").click()
+    address, cookies = download.value.url, {each["name"]: each["value"] for each in ana.context.cookies()}
+    assert "/media/" in address
+    assert httpx.get(address, cookies=cookies).status_code == 200
+    assert httpx.get(address).status_code == 403
+    beside = ana.context.new_page()
+    beside.goto(team.server.url)
+    beside.get_by_role("button", name="Sign out").click()
+    beside.wait_for_url(f"http://localhost:{team.port}/**")
+    assert httpx.get(address, cookies=cookies).status_code == 403
+
+
 @pytest.mark.postgres
 def test_a_tenant_that_is_deleted_while_a_page_is_open(team_on_postgresql):
     team = team_on_postgresql

@@ -5,6 +5,7 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.access import acting_person
 from memory_inspector.reading.write_access import ROLE_MEANS
+from memory_inspector.server.people import sign_out
 from memory_inspector.wording.formatting import plain, short
 from ui.tab.services import engine, engine_of
 
@@ -26,8 +27,13 @@ def require_person() -> None:
             says = "Sign in" if problem is None else "Sign in again"
             st.button(says, type="primary", icon=":material/login:", key="sign_in", on_click=st.login)
             if problem is not None:
-                st.button("Sign out", icon=":material/logout:", key="sign_out", on_click=st.logout)
+                st.button("Sign out", icon=":material/logout:", key="sign_out", on_click=_sign_out)
     st.stop()
+
+
+def _sign_out() -> None:
+    sign_out(st.user.to_dict())  # for the other tabs: Streamlit ends this one alone
+    st.logout()
 
 
 def _problem() -> str | None:
@@ -50,4 +56,4 @@ def draw_person() -> None:
     words = filter(None, (short(person.name or person.id, 40), person.role, person.tenant))
     with st.container(gap="xxsmall"):
         st.markdown(f":small[{plain(' · '.join(words))}]", help=f"{plain(person.id)}  \n{ROLE_MEANS[person.role]}")
-        st.button("Sign out", type="tertiary", icon=":material/logout:", key="sign_out", on_click=st.logout)
+        st.button("Sign out", type="tertiary", icon=":material/logout:", key="sign_out", on_click=_sign_out)

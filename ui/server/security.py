@@ -2,17 +2,22 @@
 
 import base64
 import hashlib
+import json
 import os
 import re
+import time
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from streamlit.auth_util import get_secrets_auth_section
 from streamlit.config import get_option
+from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
+from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
 
 from memory_inspector.server.attaching import is_loopback
 
@@ -116,6 +121,36 @@ class ThisMachineOnly:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
             await PlainTextResponse(NO_SIGN_IN, 403)(scope, receive, send)
+
+
+class SignedInFiles:
+    """ASGI middleware that sends the files of pages (downloads, pictures) to people who are signed in only.
+
+    Streamlit sends them to everybody who knows their address, which stands in histories and in logs of proxies.
+    """
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self.app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        base = str(get_option("server.baseUrlPath") or "").strip("/")
+        is_file = scope["type"] == "http" and f"{scope['path']}/".startswith(f"/{base}/media/".replace("//", "/"))
+        if is_file and get_secrets_auth_section() and not _signed_in(dict(HTTPConnection(scope).cookies)):
+            await PlainTextResponse("Sign in first.", 403)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+
+def _signed_in(cookies: dict[str, str]) -> bool:
+    from memory_core.errors import MemoryInspectorError  # here, as all engine modules: the app starts without them
+    from memory_inspector.server.people import person_of, read_sign_in
+
+    claims = json.loads(_get_signed_cookie_with_chunks(cookies, USER_COOKIE_NAME) or "{}")
+    try:
+        person_of(claims, read_sign_in(get_option("secrets.files")), time.time())
+    except MemoryInspectorError:
+        return False
+    return True
 
 
 class OwnPagesOnly:
