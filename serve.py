@@ -44,7 +44,7 @@ app = st.App(
         # These three come first, since requests of agents must not reach the pages.
         Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed, tokens=tokens),
         Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed, tokens=tokens),
-        Middleware(Metrics, databases=tenant_databases),
+        Middleware(Metrics, databases=tenant_databases, tokens=tokens),
         # Before the four below, so that their answers carry the headers too.
         Middleware(security.SecurityHeaders),
         Middleware(security.ThisMachineOnly),

@@ -6,6 +6,7 @@ import time
 import urllib.error
 import urllib.request
 
+import httpx
 import pytest
 import uvicorn
 from engine_fakes import NoteExtractor, blocks, note, on_file, open_memory
@@ -13,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
 from memory_core import Database, Memory, MessageError, Services
-from memory_inspector.server.metrics import PATH, Metrics
+from memory_core.sessions.agent_tokens import new_token, tenant_of
+from memory_inspector.server.metrics import PATH, STREAMLITS_PATH, Metrics
 
 
 class FailingExtractor(NoteExtractor):
@@ -26,7 +28,7 @@ def serve():
     """Return a function that serves the metrics of a database's tenants and returns the address."""
     servers = []
 
-    def started(url):
+    def started(url, tokens=None):
         def databases():
             with Database.open(url) as root:
                 names = root.tenants()
@@ -35,7 +37,7 @@ def serve():
 
         port = socket.socket()
         port.bind(("127.0.0.1", 0))
-        app = Metrics(Starlette(), databases)
+        app = Metrics(Starlette(), databases, tokens=tokens)
         server = uvicorn.Server(uvicorn.Config(app, interface="asgi3", log_config=None, lifespan="off", loop="asyncio"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, daemon=True)
         thread.start()
@@ -51,9 +53,9 @@ def serve():
         port.close()
 
 
-def scraped(address, tenant=""):
+def scraped(address, tenant="", **headers):
     """Return the values of a tenant by name; those of a quantile or kind of event under `name:quantile`."""
-    with urllib.request.urlopen(address) as answer:
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     return {
         ":".join([sample.name.removeprefix("memory_inspector_"), *sorted(set(sample.labels.values()) - {tenant})]): (
@@ -147,3 +149,54 @@ def test_a_database_that_is_away_is_one_status(tmp_path, serve):
         urllib.request.urlopen(address)
     assert refused.value.code == 503
     refused.value.close()
+
+
+class TeamTokens:
+    """The tokens of an app that people sign in to."""
+
+    def __init__(self, database):
+        self.database = database
+
+    def required(self):
+        return True
+
+    def tenant_of(self, token):
+        return tenant_of(self.database, token)
+
+
+def status(address, **headers):
+    return httpx.get(address, headers=headers).status_code
+
+
+def test_while_people_sign_in_a_token_gets_its_own_tenants_figures(tmp_path, serve):
+    url = on_file(tmp_path)
+    for tenant in ("", "acme", "globex"):
+        Memory.from_defaults("s", database_uri=url, tenant=tenant, services=Services()).put(note(1))
+    root = Database.open(url)
+    address = serve(url, TeamTokens(root))
+    # As a reverse proxy on this machine passes on what a visitor asked for.
+    assert status(address) == 401
+    assert status(address, Host="127.0.0.1") == 401
+    assert status(address, Authorization="Bearer mi_unknown") == 401
+    assert status(address.replace(PATH, STREAMLITS_PATH)) == 403
+    token = {"Authorization": f"Bearer {new_token(root, 'prometheus', tenant='acme')}"}
+    assert status(address.replace(PATH, STREAMLITS_PATH), **token) == 403
+    scraped(address, "acme", **token)
+    for tenant in ("acme", "globex"):
+        Memory.from_defaults("s2", database_uri=url, tenant=tenant, services=Services()).put(note(1))
+    assert scraped(address, "acme", **token)["sessions"] == 2
+    assert any(name.startswith("operation_seconds") for name in scraped(address, "acme", **token))
+    assert scraped(address, "globex", **token) == scraped(address, "", **token) == {}
+
+
+def test_a_tenant_that_was_made_again_is_counted_from_its_beginning(tmp_path, serve):
+    url = on_file(tmp_path)
+    with Memory.from_defaults("s", database_uri=url, tenant="acme", services=Services()) as memory:
+        memory.put_messages([note(number) for number in range(20)])
+    address = serve(url)
+    scraped(address, "acme")
+    Database.open(url, tenant="acme").delete_tenant()
+    again = Memory.from_defaults("s", database_uri=url, tenant="acme", services=Services())
+    scraped(address, "acme")
+    again.put(note(1))
+    assert scraped(address, "acme")["events_total:message_added"] == 1

@@ -1,5 +1,8 @@
 """Metrics in Prometheus' text format at `/metrics`, for programs on this machine.
 
+While people sign in, a program needs a token instead, and gets the figures of the token's tenant: behind a reverse
+proxy every visitor seems to be on this machine, under any host name. Streamlit's own metrics are refused then.
+
 All agents that use the database are counted, whichever process they run in. Figures are read when they are asked for.
 """
 
@@ -10,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from memory_inspector.server.attaching import forbidden
+from memory_inspector.server.attaching import Tokens, admit, no_other_host
+from memory_inspector.server.span_receiver import bearer
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from memory_core.sessions.load import Load, LoadMeter
 
 PATH = "/metrics"
+
+STREAMLITS_PATH = "/_stcore/metrics"
+"""Path of Streamlit's own metrics, of all sessions and caches of the server."""
 
 QUANTILES = (0.5, 0.95)
 
@@ -45,36 +52,51 @@ _log = logging.getLogger(__name__)
 class Metrics:
     """ASGI middleware that answers `/metrics` and leaves everything else alone."""
 
-    def __init__(self, app: "ASGIApp", databases: "Callable[[], Iterator[Database]]") -> None:
-        """Measure the databases that `databases` opens, one for each tenant; each is closed again."""
+    def __init__(
+        self, app: "ASGIApp", databases: "Callable[[], Iterator[Database]]", *, tokens: Tokens | None = None
+    ) -> None:
+        """Measure the databases that `databases` opens, one for each tenant; each is closed again.
+
+        `tokens`: those of agents; None: all programs on this machine are served.
+        """
         self.app = app
-        self._databases = databases
+        self._databases, self._tokens = databases, tokens
         self._meters: dict[str, LoadMeter] = {}
         """Meter by database: a tenant that was deleted and made again has another."""
         self._durations: Histogram | None = None
         self._lock = threading.Lock()
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http" or scope["path"] != PATH:
+        path = scope["path"].rstrip("/") if scope["type"] == "http" else ""
+        streamlits = path.endswith(STREAMLITS_PATH) and self._tokens is not None and self._tokens.required()
+        if path != PATH and not streamlits:
             await self.app(scope, receive, send)
             return
+        from starlette.datastructures import Headers
         from starlette.responses import PlainTextResponse, Response
 
         from memory_core.errors import MemoryInspectorError  # here, as all engine modules: the app starts without them
 
         # Not under the host names that visitors use: behind a proxy all of them seem to be on this machine.
-        if problem := forbidden(scope):
-            await PlainTextResponse(problem, 403)(scope, receive, send)
+        token = bearer(Headers(scope=scope))
+        admitted = await admit(scope, token, self._tokens, no_other_host)
+        if streamlits or admitted.problem is not None:
+            problem = "Not served while people sign in." if streamlits else admitted.problem
+            status = 403 if streamlits else admitted.status
+            headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+            await PlainTextResponse(problem, status, headers)(scope, receive, send)
             return
         try:
-            body, media_type = await anyio.to_thread.run_sync(self._text)
+            tenant = None if token is None else admitted.tenant
+            body, media_type = await anyio.to_thread.run_sync(self._text, tenant)
         except MemoryInspectorError as error:
             _log.warning("metrics could not be read: %s", error)
             await PlainTextResponse("The database cannot be read.", 503)(scope, receive, send)
             return
         await Response(body, media_type=media_type)(scope, receive, send)
 
-    def _text(self) -> tuple[bytes, str]:
+    def _text(self, tenant: str | None) -> tuple[bytes, str]:
+        """Return the figures of a tenant, or of all (None), and their content type."""
         from prometheus_client import CollectorRegistry, Histogram, generate_latest
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -90,19 +112,20 @@ class Metrics:
                 observe(lambda operation, tenant, seconds: histogram.labels(tenant, operation).observe(seconds))
             for database in self._databases():
                 with database:
+                    if tenant not in (None, database.tenant):
+                        continue
                     meter = self._meters.setdefault(database.id, LoadMeter())
                     loads[database.tenant] = meter.measure(database)
         registry = CollectorRegistry()
-        registry.register(_Collected(loads))
-        registry.register(self._durations)
+        registry.register(_Collected(loads, self._durations, tenant))
         return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _Collected:
     """The measured figures, as a collector of the client library."""
 
-    def __init__(self, loads: "dict[str, Load]") -> None:
-        self._loads = loads
+    def __init__(self, loads: "dict[str, Load]", durations: "Histogram", tenant: str | None) -> None:
+        self._loads, self._durations, self._tenant = loads, durations, tenant
 
     def collect(self) -> Iterator[Any]:
         import numpy as np
@@ -128,3 +151,6 @@ class _Collected:
             for kind, count in load.events.items():
                 events.add_metric([tenant, kind], count)
         yield events
+        for durations in self._durations.collect():
+            durations.samples = [s for s in durations.samples if self._tenant in (None, s.labels["tenant"])]
+            yield durations

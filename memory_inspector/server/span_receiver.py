@@ -98,7 +98,7 @@ class SpanReceiver:
         headers = Headers(scope=scope)
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
         answer = _Answering(send, JSON if form == JSON else PROTOBUF)
-        admitted = await admit(scope, _token(headers), self._tokens, self._host_allowed)
+        admitted = await admit(scope, bearer(headers), self._tokens, self._host_allowed)
         if admitted.problem is not None:
             again = AGAIN_SECONDS if admitted.status == 503 else None
             await answer.refuse(admitted.status, admitted.problem, again=again)
@@ -290,7 +290,7 @@ class _Answering:
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _token(headers: Headers) -> str | None:
+def bearer(headers: Headers) -> str | None:
     """Return the token of an agent. Other values of the header are for other receivers of the same exporter."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip().startswith("mi_") else None
