@@ -2,15 +2,20 @@
 
 import logging
 import time
+from contextlib import nullcontext
 
 import pytest
 from models.scripted_server import ScriptedServer, Step, refusal, streamed
 from pages_driver import opened, press
 
+from memory_core import AccessError
+from memory_core.access import Person, look_up_people
+from memory_core.models.openai_client import OpenAIChat
 from memory_core.sessions.health import Check, Health
+from memory_inspector.server.jobs import Job
 from ui.frame import model_test
 from ui.sessions import health
-from ui.tab import services
+from ui.tab import people, services
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +71,38 @@ def test_a_model_that_answers_is_not_said_to_be_out_of_reach_any_more(app, monke
         assert line() == "Chat model not reachable"
         tried(app, server.url)
     assert "reachable" not in line()
+
+
+def words(app):
+    return " ".join(str(element.proto) for block in (app.main, app.sidebar) for element in block)
+
+
+@pytest.mark.parametrize("role", ["curator", "viewer"])
+def test_a_viewer_has_the_server_ask_no_address_and_is_shown_none(app, role):
+    """Nor where the address was entered in a higher role, as the check is where the client is made."""
+    person = Person("ben@acme.test", "Ben", "curator")
+    look_up_people(lambda: person)
+    try:
+        with ScriptedServer(streamed("ready"), streamed("ready")) as server:
+            tried(app, server.url)
+            person = Person("ben@acme.test", "Ben", role)
+            app.run()
+            assert ("The key entered here goes to" in words(app)) == (role == "curator")
+            # As a press on a button of a page that was drawn before.
+            client, job = OpenAIChat("small-one", api_key=KEY, base_url=server.url), Job("test")
+            asked = nullcontext() if role == "curator" else pytest.raises(AccessError, match="needs the role curator")
+            with asked:
+                model_test._ask(client, job)
+            client.close()
+            app.run()
+            assert not app.exception
+            sees = role == "curator"
+            assert ("Base URL" in words(app)) == sees
+            assert ('label: "Test"' in words(app)) == sees
+            assert ("Database: sqlite" in words(app)) == sees
+            assert len(server.requests) == (2 if sees else 1)
+    finally:
+        look_up_people(people.visitor)
 
 
 REFUSALS = [

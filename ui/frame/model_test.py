@@ -5,6 +5,7 @@ from functools import partial
 
 import streamlit as st
 
+from memory_core.access import STORING, needs
 from memory_core.models.openai_client import OpenAIChat
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences import seconds
@@ -64,6 +65,7 @@ def _try(model: OpenAIChat) -> None:
     st.session_state[_TRIAL] = key
 
 
+@needs(STORING)  # or a viewer would see what an address that only the server reaches answers
 def _ask(model: OpenAIChat, job: Job) -> None:
     took = model.first_word(PATIENCE_SECONDS)
     job.add_text(f"{short(model.name, NAME_CHARACTERS)} at {model.endpoint.host} answered in {seconds(took)}.")

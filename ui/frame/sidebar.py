@@ -146,13 +146,15 @@ def _status_line() -> None:
         )
         if chosen is not None and chosen.pasted:
             st.markdown(":small[:material/check: In use here, and forgotten when this tab is closed.]")
-        st.text_input(
-            "Base URL", key=model.ADDRESS, placeholder="the endpoint's own address", on_change=model_test.forget
-        )
+        if not obstacle():
+            st.text_input(
+                "Base URL", key=model.ADDRESS, placeholder="the endpoint's own address", on_change=model_test.forget
+            )
         st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL, on_change=model_test.forget)
         if chosen is not None and isinstance(chosen.model, OpenAIChat):
             st.markdown(f":small[:material/key: {plain(model.key_line(chosen))}]")
-            model_test.draw(chosen.model)
+            if not obstacle():
+                model_test.draw(chosen.model)
         st.markdown(
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
             "Without one, rules answer and learn, not a language model.]]"
@@ -173,7 +175,7 @@ def _in_use(chosen: model.Chosen | None) -> None:
             "Facts learned by": services.extractor.name,
             "Embeddings": services.embedder.id,
             "Vectors": services.index_of(engine().database).name,
-            "Database": engine().database.url,
+            **({} if obstacle() else {"Database": engine().database.url}),
             "Tokens counted with": engine().open(session_id, services).session.counter_id,
         }
     except MemoryInspectorError:  # the page reports the error

@@ -20,7 +20,7 @@ from memory_inspector.reading.write_access import BRANCH_IT, shown_only
 from memory_inspector.wording.formatting import ago, count, plain, session_name, short
 from ui.parts.components import heading
 from ui.tab import nav, state
-from ui.tab.people import sign_in_configured
+from ui.tab.people import obstacle, sign_in_configured
 from ui.tab.services import engine
 
 CONNECT = "Connect your agent"
@@ -60,9 +60,9 @@ class Heard:
 
 
 def code(database: Database, session_id: str) -> str:
-    """Two lines of Python that join the session, without any password."""
+    """Two lines of Python that join the session, without any password, and for a viewer without the address."""
     # `json.dumps` writes the quotes and escapes of Python's strings too; `url` has stars in place of a password.
-    url = database.url
+    url = "…" if obstacle() else database.url
     # On SQLite the URL is that of the tenant's own file.
     tenant = f", tenant={json.dumps(database.tenant)}" if database.tenant and not database.is_sqlite else ""
     return (

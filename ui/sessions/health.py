@@ -24,7 +24,7 @@ from ui.parts import toasts
 from ui.parts.components import heading
 from ui.sessions.session_rows import milliseconds
 from ui.tab import drawing, model, state
-from ui.tab.people import allowed
+from ui.tab.people import allowed, obstacle
 from ui.tab.services import engine
 
 FRESH_SECONDS = 30.0
@@ -285,7 +285,8 @@ def _maintenance(running: Job | None) -> None:
         shared = engine()
         try:
             bytes_, free = size_of(shared.database)
-            st.markdown(f"Database: {size(bytes_)}  \n:small[:gray[{plain(shared.database.url)}]]")
+            where = "" if obstacle() else f"  \n:small[:gray[{plain(shared.database.url)}]]"
+            st.markdown(f"Database: {size(bytes_)}{where}")
             # The last of the list was not used for the longest time.
             if sessions := list_sessions(shared.database):
                 oldest = plain(ago(sessions[-1].updated_at, time.time()))

@@ -12,6 +12,7 @@ from memory_core import Services
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from memory_core.models.protocols import ChatModel
+from ui.tab.people import obstacle
 from ui.tab.services import engine
 
 KEY, ADDRESS, NAME = "model__key", "model__address", "model__name"
@@ -37,8 +38,9 @@ def chosen_model() -> Chosen:
     key = str(st.session_state.get(KEY) or "").strip()
     address = str(st.session_state.get(ADDRESS) or "").strip()
     name = str(st.session_state.get(NAME) or "").strip()
-    # A local model needs no key, only an address.
-    if key or address:
+    # A viewer may not have the server ask an address of theirs, also where it was entered in a higher role; the key was
+    # meant for that address and goes to no other. A local model needs no key, only an address.
+    if (key or address) and not (address and obstacle()):
         return Chosen(_client(key, address, name), "Entered here, for this browser session.", pasted=True)
     secrets = _secrets()
     if secrets.get("OPENAI_API_KEY") or secrets.get("OPENAI_BASE_URL"):
