@@ -101,13 +101,17 @@ def bind_person(work: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def require(least: Role) -> None:
-    """Check that the acting person, if any, has at least this role.
+def require(least: Role, tenant: str | None = None) -> None:
+    """Check that the acting person, if any, has at least this role, and belongs to this tenant (None: to any).
 
     Raises:
-        AccessError: the role is less.
+        AccessError: the role is less, or the tenant is another.
     """
     person = acting_person()
+    if person is not None and tenant is not None and person.tenant != tenant:
+        raise AccessError(
+            f"Your tenant is {person.tenant or 'the default one'}, and this is another's. Nothing was stored."
+        )
     if person is not None and not person.may(least):
         raise AccessError(
             f"This needs the role {least}, and yours is {person.role}. Nothing was stored: ask an owner of your tenant."

@@ -240,6 +240,19 @@ def test_another_receivers_bearer_is_not_taken_for_a_token(attached, doors):
     assert post(attached, "/v1/traces", body, **headers).status_code == 200
 
 
+def test_an_owner_makes_sees_and_revokes_tokens_of_their_own_tenant_only(doors):
+    theirs = new_token(doors.database, "theirs", tenant="globex")
+    with acting_as(Person("ana@acme.test", "Ana", "owner", "acme")):
+        with pytest.raises(AccessError, match="Your tenant is acme, and this is another's"):
+            new_token(doors.database, "ci", tenant="globex")
+        new_token(doors.database, "ours", tenant="acme")
+        assert [token.name for token in tokens_of(doors.database)] == ["ours"]
+        with pytest.raises(NotFoundError):
+            revoke(doors.database, "theirs")
+        revoke(doors.database, "ours")
+    assert tenant_of(doors.database, theirs) == "globex"
+
+
 def test_the_command_makes_lists_and_revokes(tmp_path, capsys):
     file = tmp_path / "memory.db"
     Database.open(f"sqlite:///{file}").close()

@@ -12,8 +12,9 @@ from span_kit import PROTOBUF, as_protobuf, chat
 from sqlalchemy import event, inspect
 from tenant_kit import SERVICES, SILENT, STEPS, WORDS, Doors, Tenant, counts, filled
 
+from memory_core.access import Person, acting_as
 from memory_core.attach.otlp import read_export
-from memory_core.errors import ConfigError, NotFoundError, StoreError
+from memory_core.errors import AccessError, ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
@@ -98,6 +99,25 @@ def test_a_deleted_tenant_shows_nothing_until_an_agent_begins_it_again(served):
     recorded = Memory.open("c1", engine_of("globex").database, services=SERVICES)
     assert [message.content for message in recorded.get_all()] == ["The badger."]
     assert session_of("c1", "globex").database is engine_of("globex").database
+
+
+def test_an_owner_changes_and_deletes_their_own_tenant_only(tmp_path):
+    databases = {name: Database.open(on_file(tmp_path), tenant=name) for name in ("acme", "globex")}
+    for database in databases.values():
+        filled(database, "heron")
+    with acting_as(Person("ana@acme.test", "Ana", "owner", "acme")):
+        for attempt in (
+            lambda database: delete_session(database, "s"),
+            lambda database: database.compact(),
+            lambda database: database.delete_tenant(),
+        ):
+            with pytest.raises(AccessError, match="Your tenant is acme, and this is another's"):
+                attempt(databases["globex"])
+        delete_session(databases["acme"], "s")
+        databases["acme"].compact()
+        databases["acme"].delete_tenant()
+    assert Database.open(on_file(tmp_path)).tenants() == ["", "globex"]
+    assert len(list_sessions(databases["globex"])) == 1
 
 
 def opened_again_after_a_deletion(url):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import insert, select, update
 
-from memory_core.access import needs
+from memory_core.access import acting_as, acting_person, needs, require
 from memory_core.errors import AccessError, ConfigError, NotFoundError
 from memory_core.store.database import Database
 from memory_core.store.tables import token_table
@@ -55,13 +55,14 @@ def new_token(
 
     Raises:
         ConfigError: the name is empty or has over 80 characters, a valid token has it already, or `tenant` is no name.
-        AccessError: the acting person is no owner.
+        AccessError: the acting person is no owner of the tenant.
     """
     check_tenant(tenant)
+    require("owner", tenant)
     if not 0 < len(name.strip()) <= 80 or not name.isprintable():
         raise ConfigError("Name the token with 1 to 80 characters: the agent that gets it, say.")
     at, token = time.time() if now is None else now, PREFIX + secrets.token_urlsafe(32)
-    with database.write() as connection:
+    with acting_as(None), database.write() as connection:  # checked above: the table is the default tenant's
         rows = connection.execute(_SELECT.where(_t.name == name)).all()
         if any(AgentToken(*row).problem(at) is None for row in rows):
             raise ConfigError(f"There is a token {name}: choose another name, or revoke that one first.")
@@ -71,9 +72,11 @@ def new_token(
 
 
 def tokens_of(database: Database) -> list[AgentToken]:
-    """Return all tokens of a database, of every tenant, oldest first."""
+    """Return the tokens of a database, of every tenant, oldest first; for a person, those of their tenant."""
+    person = acting_person()
     with database.read() as connection:
-        return [AgentToken(*row) for row in connection.execute(_SELECT.order_by(_t.created_at, _t.name))]
+        tokens = [AgentToken(*row) for row in connection.execute(_SELECT.order_by(_t.created_at, _t.name))]
+    return [token for token in tokens if person is None or person.tenant == token.tenant]
 
 
 @needs("owner")
@@ -84,9 +87,11 @@ def revoke(database: Database, name: str, *, now: float | None = None) -> None:
         NotFoundError: no valid or expired token has the name.
         AccessError: the acting person is no owner.
     """
-    at = time.time() if now is None else now
-    with database.write() as connection:
+    at, person = time.time() if now is None else now, acting_person()
+    with acting_as(None), database.write() as connection:
         where = (_t.name == name) & _t.revoked_at.is_(None)
+        if person is not None:
+            where &= _t.tenant == person.tenant
         if not connection.execute(update(token_table).where(where).values(revoked_at=at)).rowcount:
             raise NotFoundError(f"There is no token {name} to revoke: `memory-inspector token list` shows all.")
 

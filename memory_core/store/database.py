@@ -293,7 +293,7 @@ class Database:
             self._check_file()
             yield connection
             if not self.in_memory:  # a trial, in which a viewer may play
-                require(STORING)  # at the end, as a preview of a change stores nothing
+                require(STORING, self.tenant)  # at the end, as a preview of a change stores nothing
 
     def _new_notifications(self) -> Notifications:
         if self.is_sqlite:
@@ -381,6 +381,7 @@ class Database:
         """
         if not self.tenant:
             raise ConfigError("the default tenant cannot be deleted; delete its sessions")
+        require("owner", self.tenant)
         noted = [{"name": name, "deleted": 0} for name in collections]
         if self._file is not None:
             with self.read() as connection:
@@ -389,7 +390,7 @@ class Database:
             if default.exists():
                 url = self.engine.url.set(database=str(default)).render_as_string(hide_password=False)
                 # First: whoever sends such a token would create the tenant again.
-                with Database.open(url) as beside, beside.write() as connection:
+                with Database.open(url) as beside, acting_as(None), beside.write() as connection:
                     connection.execute(delete(token_table).where(token_table.c.tenant == self.tenant))
                     self.insert_if_new(connection, collection_table, noted)
             self.engine.dispose()
@@ -426,6 +427,7 @@ class Database:
             AccessError: the acting person is no owner.
             StoreError: the database cannot be reached.
         """
+        require("owner", self.tenant)
         if self.is_sqlite:
             with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
                 # Outside of a transaction, in which VACUUM is refused. In WAL mode the file shrinks only at the
@@ -741,10 +743,7 @@ def _connect(connection: Any, _record: Any) -> None:
 
 @contextmanager
 def _our_errors(url: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Translate database errors into `StoreError` and `MessageError`. No other code translates them.
-
-    `check` may raise an error that says more, of a file that is gone.
-    """
+    """Translate database errors into `StoreError` and `MessageError`. No other code translates them."""
     try:
         yield
     # SQLite's driver encodes texts itself, and refuses an unpaired surrogate.
@@ -752,7 +751,7 @@ def _our_errors(url: str, check: Callable[[], None] = lambda: None) -> Iterator[
         half = error.object[error.start : error.end]
         raise MessageError(f"a text holds half a character ({half!r}), which cannot be stored") from error
     except DBAPIError as error:
-        check()
+        check()  # of a file that is gone, it says more
         if too_long := TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
             raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
         reason = " ".join(str(error.orig).split())

@@ -80,8 +80,8 @@ def refusals(demo_home, monkeypatch):
         refused.append(given[0])
         init(self, *given)
 
-    def roll_back(least):
-        check(least)
+    def roll_back(least, tenant=None):
+        check(least, tenant)
         if acting_person() is not None:
             raise StoreError("Nothing is stored here.")
 
