@@ -39,8 +39,9 @@ TOPICS_APART = "; "
 MAX_TOPICS = 20
 """Maximum topics of a fact; further ones are dropped."""
 
-_STARTS_FORMULA = r"(?:[\s\ufeff\u200b\u2060]*[=+\-@＝＋－＠]|[\t\r\n])"
-"""Start of a formula; spreadsheets skip leading white space and byte order marks, and some accept full-width signs."""
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+_STARTS_FORMULA = rf"(?:[\s{_UNSEEN}]*[=+\-@＝＋－＠]|[\t\r\n])"
+"""Start of a formula; spreadsheets skip leading white space and unseen signs, and some accept full-width signs."""
 _FORMULA = re.compile(f"'*{_STARTS_FORMULA}")
 """Matches cells that a spreadsheet would run as a formula, escaped or not; an apostrophe in front makes them text."""
 _SHIELDED = re.compile(f"'+{_STARTS_FORMULA}")

@@ -13,8 +13,13 @@ _MARKUP = re.compile(f"([{re.escape(string.punctuation)}])")
 _REPLACED = re.compile(r"(?<=[-<>~])(?=[->=])|(?<=:)(?=//|streamlit)|(?<=w)(?=ww\.)|(?=@)", re.IGNORECASE)
 """Matches what Streamlit replaces after parsing the markup: arrows and dashes, URLs, its own logo."""
 
-_UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
-"""Characters that some operating system does not allow in a file name."""
+_UNFIT = re.compile(
+    r'[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff<>:"/\\|?*]+'
+)
+"""Characters that some operating system does not allow in a file name, or that hide or turn round what follows."""
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])\s*(\.|$)", re.IGNORECASE)
+"""Matches names that Windows keeps for devices, with any ending."""
 
 _MONTHS = (
     "January",
@@ -91,8 +96,10 @@ def short(name: str, most: int = 24) -> str:
 
 def file_stem(title: str) -> str:
     """A title as a file name valid on any system, without an ending."""
-    # Some systems do not accept a name that ends in a dot or a space, and 80 characters leave room for an ending.
-    return " ".join(_UNFIT.sub(" ", title).split()).strip(" .")[:80].rstrip(" .") or "session"
+    # Some systems do not accept a name that ends in a dot or a space, commands take one with a leading hyphen for an
+    # option, and 80 characters leave room for an ending.
+    stem = " ".join(_UNFIT.sub(" ", title).split()).lstrip(" .-")[:80].rstrip(" .") or "session"
+    return f"_{stem}" if _DEVICE.match(stem) else stem
 
 
 def ago(moment: datetime | float, now: datetime | float, zone: tzinfo = UTC) -> str:

@@ -78,13 +78,34 @@ def test_topics_that_are_no_texts_are_a_problem():
     assert [problem.what for problem in found.problems] == ["topics must be texts"] * 2
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "'=", "\n=", " =", "\ufeff=", "＝", "＋", " ＠"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "=",
+        "+",
+        "-",
+        "@",
+        "\t",
+        "\r",
+        "'=",
+        "\n=",
+        " =",
+        "\ufeff=",
+        "\x00=",
+        "\xad=",
+        "\u202e=",
+        "\u180e=",
+        "＝",
+        "＋",
+        " ＠",
+    ],
+)
 def test_no_cell_is_a_formula(start):
     text = f'{start}HYPERLINK("http://x")'
     written = facts_to_csv([fact(1, text, category=f"{start}1")], {})
     (_, row) = csv.reader(io.StringIO(written, newline=""))
     assert (row[0], row[3]) == (f"'{text}", f"'{start}1")
-    assert read(written).facts[0].text == " ".join(text.split())
+    assert read(written).facts[0].text == " ".join(text.split()).replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30).map(
