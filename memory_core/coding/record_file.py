@@ -67,7 +67,7 @@ class RecordFile:
         self._packed = 0  # bytes of a compressed file
         self._ended = False  # nothing more is read of it
         self.at_end = False
-        """Whether the last call read all that was there."""
+        """True if the last call read all that was there."""
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
