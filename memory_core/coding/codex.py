@@ -121,10 +121,10 @@ class CodexReader:
                     "version": as_text(payload.get("cli_version")),
                     "branch": as_text(as_mapping(payload.get("git")).get("branch")),
                 }
-                instructions = as_text(payload.get("instructions")) or as_text(
-                    as_mapping(payload.get("base_instructions")).get("text")
-                )
-                items = [item("injected", instructions, line=line, at=at)] if instructions else []
+                instructions = as_text(payload.get("instructions"))
+                base = "" if instructions else as_text(as_mapping(payload.get("base_instructions")).get("text"))
+                text = instructions or base
+                items = [item("injected", text, line=line, at=at, in_each_call=bool(base))] if text else []
                 left_out = "" if items else "description of the session"
             case "session_meta":
                 left_out = "description of the session"

@@ -229,7 +229,8 @@ class Lane:
             elif step.boundary is not None:
                 # What the compaction itself repeats, beside its summary, stays as well.
                 repeated = [item for item in step.items if item.kind != "summary"]
-                carried = [*self._carried(way, step.boundary), *repeated]
+                always = [item for item in window.items if item.in_each_call]
+                carried = [*always, *self._carried(way, step.boundary), *repeated]
                 window = Window(len(windows), step, carried, len(carried))
                 windows.append(window)
                 window.items += [item for item in step.items if item.kind == "summary"]

@@ -48,6 +48,8 @@ class Item:
     """Seconds since 1970."""
     lane: str = ""
     """Id of the subagent; empty for the session itself."""
+    in_each_call: bool = False
+    """True if the program sends it with every call, also after a compaction."""
 
     @property
     def cut(self) -> bool:

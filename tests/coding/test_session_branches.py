@@ -298,12 +298,13 @@ def test_a_replaced_history_stays_in_the_prompt_with_the_summary(main):
     (branch,) = main(lines).branches
     window = branch.windows[1]
     assert list(zip(kinds(window.items), texts(window.items), strict=True)) == [
+        ("injected", "You are Codex."),  # which is sent with every call
         ("user", "Build it."),
         ("summary", summary),
         ("user", "Paint it."),
         ("assistant", "Painted."),
     ]
-    assert (window.carried, branch.calls[1].sent) == (1, 3)
+    assert (window.carried, branch.calls[1].sent) == (2, 4)
 
 
 def test_a_compaction_without_a_history_keeps_what_the_user_said_last(main):
@@ -316,8 +317,9 @@ def test_a_compaction_without_a_history_keeps_what_the_user_said_last(main):
     lines.user("Paint it.")
     lines.compacted("It was built and painted.")
     windows = main(lines).branches[0].windows
-    assert texts(windows[1].items) == ["Build it.", "It was built.", "Paint it."]
-    assert texts(windows[2].items) == ["Build it.", "Paint it.", "It was built and painted."]
+    base = "You are Codex."
+    assert texts(windows[1].items) == [base, "Build it.", "It was built.", "Paint it."]
+    assert texts(windows[2].items) == [base, "Build it.", "Paint it.", "It was built and painted."]
 
 
 def test_an_encrypted_summary_is_one_that_cannot_be_read(main):
