@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -243,6 +244,15 @@ def test_what_the_list_calls_a_session_is_the_beginning_of_no_other(names):
     for name, beginning in beginnings.items():
         assert name.startswith(beginning)
         assert beginning == name or not any(other.startswith(beginning) for other in names - {name})
+
+
+def test_a_reader_that_goes_away_gets_no_traceback(home, tmp_path):
+    script(tmp_path).write(home, "aaaa1111")
+    command = [sys.executable, "-m", "memory_inspector", "code", "--list", "--claude", str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as listing:
+        listing.stdout.close()
+        complaint = listing.stderr.read()
+    assert (listing.returncode, complaint) == (141, b"")
 
 
 @pytest.fixture
