@@ -5,7 +5,6 @@ Pure and in linear time. Counting tokens is in `tokens.py`, searching texts in `
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import groupby
@@ -204,8 +203,9 @@ def similarity(a: str, b: str) -> float:
     # Without any word the two are compared as text: "?!" equals only itself.
     if first.bag == second.bag and not first.exchanged(second):
         return 1.0 if first.bag or first.bare == second.bare else 0.0
-    shared = _weight(first.bag & second.bag)
-    dice = 2 * shared / (_weight(first.bag) + _weight(second.bag))
+    less, more = sorted((first.bag, second.bag), key=len)
+    shared = sum(min(count, more[stem]) * _weight(stem) for stem, count in less.items() if stem in more)
+    dice = 2 * shared / (first.weight + second.weight)
     if first.contradicts(second):
         return dice * _DISAGREEMENT
     if first.lacking(second) and second.lacking(first):
@@ -232,8 +232,9 @@ class _Statement:
     """Features of a statement that `similarity` compares."""
 
     def __init__(self, text: str) -> None:
-        self.bag: Counter[str] = Counter()
-        self.numbers: Counter[str] = Counter()
+        # Numbers of each stem and of each number; as a `Counter` they would be compared slowly.
+        self.bag: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         self.persons: set[str] = set()
         self.capitalised: set[str] = set()
         self.reversals = 0
@@ -243,7 +244,7 @@ class _Statement:
                 part = _ORDINAL.sub(r"\1", _NUMBER_WORDS.get(part, part))
                 # Stop words are not stemmed, so that they are recognised as such below.
                 stem = part if part in STOP_WORDS else _stem(part)
-                self.bag[stem] += 1
+                self.bag[stem] = self.bag.get(stem, 0) + 1
                 # Content words behind the last "to", "than", ...
                 if part in _PLACING:
                     self.behind[part] = set()
@@ -252,13 +253,14 @@ class _Statement:
                         stems_behind.add(stem)
                 self.reversals += part in _REVERSALS
                 if any(character.isdigit() for character in part):
-                    self.numbers[part] += 1
+                    self.numbers[part] = self.numbers.get(part, 0) + 1
                 if part in _PERSONS:
                     self.persons.add(_PERSONS[part])
                 # A name, or any word at the beginning of a sentence: both sides must have one that the other lacks.
                 elif cased[0].isupper() and part not in STOP_WORDS and part not in _REVERSALS:
                     self.capitalised.add(stem)
         self.bare = "".join(unicodedata.normalize("NFKC", text).split())
+        self.weight = sum(count * _weight(stem) for stem, count in self.bag.items())
 
     def contradicts(self, other: "_Statement") -> bool:
         return (
@@ -279,7 +281,7 @@ class _Statement:
 
     def lacking(self, other: "_Statement") -> bool:
         """Return whether the other has a content word that this one lacks."""
-        return any(stem not in STOP_WORDS for stem in other.bag - self.bag)
+        return any(stem not in STOP_WORDS and count > self.bag.get(stem, 0) for stem, count in other.bag.items())
 
 
 @lru_cache(maxsize=4096)
@@ -288,8 +290,8 @@ def _statement(text: str) -> _Statement:
     return _Statement(text)
 
 
-def _weight(bag: Counter[str]) -> float:
-    return sum(count * (_FUNCTION_WORD_WEIGHT if stem in STOP_WORDS else 1.0) for stem, count in bag.items())
+def _weight(stem: str) -> float:
+    return _FUNCTION_WORD_WEIGHT if stem in STOP_WORDS else 1.0
 
 
 def _cased_words(text: str) -> Iterator[str]:

@@ -94,7 +94,7 @@ def add_each(held: Iterable[Fact], added: Iterable[New], add: Callable[[New, tup
     slots = slots_of(present, ((new.text, new.slot) for new in news))
     contradictions = Contradictions([*(fact.text for fact in present), *(new.text for new in news)])
     for fact in present:
-        contradictions.add(fact.id, fact.text, slots[fact.id])
+        contradictions.put(fact.id, fact.text, slots[fact.id])
     ids: list[int] = []
     for place, new in enumerate(news, start=1):
         if new.state not in ("active", "proposed"):

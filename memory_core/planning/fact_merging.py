@@ -164,7 +164,7 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
     held = [fact for fact in known if not fact.rejected]
     contradictions = Contradictions([*(fact.text for fact in held), *(new.text for new in found)])
     for place, fact in enumerate(held):
-        contradictions.add(place, fact.text, fact.slot)
+        contradictions.put(place, fact.text, fact.slot)
     for index, new in enumerate(found):
         alike = [(similarity(fact.text, new.text), fact) for fact in known]
         # Only the nearest decides: a rejected fact must not hold back what an active one says better.

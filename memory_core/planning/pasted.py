@@ -7,6 +7,7 @@ mail, a transcript. Facts from text that seems pasted wait for a person: a wrong
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.fact_merging import relevance
@@ -96,6 +97,7 @@ _LABEL = re.compile(
 _FORWARDED = re.compile(r"^-{2,} ?(?:forwarded|original) message|^begin forwarded message", re.I | re.M)
 
 
+@lru_cache(maxsize=256)
 def own_words(text: str) -> str:
     """Return a message without what seems to be pasted.
 

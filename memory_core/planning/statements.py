@@ -215,24 +215,36 @@ class Contradictions:
 
     def add(self, number: int, text: str, slot: str | None = None) -> list[int]:
         """Add a statement; return the numbers of those added before that it contradicts, in ascending order."""
+        against = self.against(text, slot)
+        self.put(number, text, slot)
+        return against
+
+    def put(self, number: int, text: str, slot: str | None = None) -> None:
+        """Add a statement without comparing it."""
         one, new = _statement(in_one_notation(text)), (number, text)
-        # Of two opposites the longer has all stems of the shorter, and so the rarest of them.
-        rarest = min(one.content, key=lambda stem: (self._frequency[stem], stem), default="")
-        near = {*self._numbered["stem", rarest, not one.holds]}
-        near.update(chain.from_iterable(self._numbered["rarest", stem, not one.holds] for stem in one.content))
-        near.update(self._numbered["words", one.content])  # things that changed places
         for key in (
             ("words", one.content),
-            ("rarest", rarest, one.holds),
+            ("rarest", self._rarest(one), one.holds),
             *(("stem", stem, one.holds) for stem in one.content),
+            *([(slot,)] if slot is not None else []),
         ):
             self._numbered[key].append(new)
+
+    def against(self, text: str, slot: str | None = None) -> list[int]:
+        """Return the numbers of the statements that this one contradicts, in ascending order."""
+        one = _statement(in_one_notation(text))
+        # Of two opposites the longer has all stems of the shorter, and so the rarest of them.
+        near = {*self._numbered["stem", self._rarest(one), not one.holds]}
+        near.update(chain.from_iterable(self._numbered["rarest", stem, not one.holds] for stem in one.content))
+        near.update(self._numbered["words", one.content])  # things that changed places
         against = {other for other, older in near if contradicts(text, older)}
         if slot is not None:
             single = excludes(slot, slot)
             against |= {other for other, older in self._numbered[slot,] if contradicts(text, older, same_slot=single)}
-            self._numbered[slot,].append(new)
         return sorted(against)
+
+    def _rarest(self, statement: _Statement) -> str:
+        return min(statement.content, key=lambda stem: (self._frequency[stem], stem), default="")
 
 
 def says_more(text: str) -> bool:
