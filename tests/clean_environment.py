@@ -9,6 +9,7 @@ SWITCHES = frozenset(
         "ADAPTERS",
         "ALL_FAULTS",
         "EVERY_STATEMENT",
+        "EXAMPLES",
         "KILL_ROUNDS",
         "LAB_CASES",
         "LIVES",

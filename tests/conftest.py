@@ -12,7 +12,10 @@ from hypothesis import settings
 from postgres_kit import own_server, server, shared_server, url  # noqa: F401 - fixtures for tests of every folder
 from shared_data import missing_data, shared
 
-settings.register_profile("suite", settings.default, deadline=None)  # no test may fail because the machine was busy
+EXAMPLES = int(os.environ.get("MEMORY_INSPECTOR_EXAMPLES", "100"))
+"""Random inputs of each property that names no number of its own."""
+# Without a deadline: no test may fail because the machine was busy.
+settings.register_profile("suite", settings.default, deadline=None, max_examples=EXAMPLES)
 settings.load_profile("suite")
 
 gc.set_threshold(200_000, 50, 1_000)
