@@ -77,6 +77,14 @@ def team(tmp_path_factory, chromium):
     yield from team_on(tmp_path_factory.mktemp("team"), chromium)
 
 
+@pytest.fixture(autouse=True)
+def closed_tabs(chromium):
+    """Close each test's tabs: pages that are left open follow their sessions, and take the machine from later tests."""
+    yield
+    for context in chromium.contexts:
+        context.close()
+
+
 @pytest.fixture
 def team_on_postgresql(tmp_path, chromium, url):
     yield from team_on(tmp_path, chromium, MEMORY_INSPECTOR_DATABASE_URL=url)
