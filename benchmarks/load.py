@@ -1,4 +1,4 @@
-"""One server under load: agents that stream, exporters of spans and open tabs at once. Is anything lost, who waits?
+"""Measure one server under load, from agents that stream, exporters of spans and open tabs: what is lost, who waits.
 
     python benchmarks/load.py [--seconds 600] [--tabs 6] [--against CHECKOUT]
 

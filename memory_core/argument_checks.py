@@ -9,7 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import getattr_static
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -113,17 +114,22 @@ def nearest(name: str, names: Collection[str]) -> str:
     return f': did you mean "{near[0]}"?' if near else ""
 
 
-def of_its_type(model: type[BaseModel], name: str, value: Any) -> Any:
-    """Return the value given for a field, of which pydantic would take `True` and `"10"` for numbers, and 1 for True.
+def checked_value(model: type[BaseModel], name: str, value: Any) -> Any:
+    """Return the value of a field that is a number, or True or False; other fields are left to pydantic.
+
+    Pydantic takes `True` and `"10"` for numbers, and 1 and `"no"` for True and False.
 
     Raises:
         ConfigError: the value is of another type.
     """
     annotation = model.model_fields[name].annotation
-    types = set(get_args(annotation) or (annotation,)) - {type(None)}
-    wanted = "True or False" if types == {bool} else "a number" if types and types <= {int, float} else ""
-    fits = isinstance(value, bool) if types == {bool} else not isinstance(value, bool | str)
-    if wanted and value is not None and not fits:
+    # `int | None` has types as its parts, as has `list[bool]`, whose values are lists.
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    types = [part for part in parts if part is not type(None)]
+    truth, number = types == [bool], bool(types) and all(part in (int, float) for part in types)
+    fits = isinstance(value, bool) if truth else not isinstance(value, bool | str)
+    if (truth or number) and value is not None and not fits:
+        wanted = "True or False" if truth else "a number"
         raise ConfigError(f"{name} must be {wanted}, not {shown(value)}")
     return value
 

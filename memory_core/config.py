@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from memory_core.argument_checks import nearest, of_its_type, out_of_bounds, shown
+from memory_core.argument_checks import checked_value, nearest, out_of_bounds, shown
 from memory_core.errors import ConfigError
 from memory_core.planning.context_plan import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
@@ -115,8 +115,8 @@ class MemoryConfig(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
-        return of_its_type(cls, info.field_name or "", value)
+    def _checked_value(cls, value: Any, info: ValidationInfo) -> Any:
+        return checked_value(cls, info.field_name or "", value)
 
     @model_validator(mode="after")
     def _possible_together(self) -> "MemoryConfig":

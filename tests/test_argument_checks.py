@@ -2,12 +2,14 @@
 
 import math
 import re
+from collections.abc import Callable
 
 import pytest
 from fakes import FakeChat, FakeEmbedder, FakeExtractor
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.vector_stores import SimpleVectorStore
+from pydantic import Field
 
 from memory_core import (
     BaseMemoryBlock,
@@ -211,6 +213,17 @@ def test_what_is_neither_true_nor_false_is_refused(value):
         MemoryConfig(split_long_turns=value)
     with pytest.raises(ConfigError, match=f"StaticMemoryBlock: enabled must be True or False, not {value!r}"):
         StaticMemoryBlock(static_content="Be kind.", enabled=value)
+
+
+class Flagged(BaseMemoryBlock[str]):
+    name: str = "Flagged"
+    flags: list[bool] = Field(default_factory=list)
+    counted: Callable[[str], int] = len
+
+
+def test_fields_that_hold_lists_and_functions_are_left_to_their_types():
+    block = Flagged(flags=[True, False], counted=str.__len__)
+    assert (block.flags, block.counted("abc")) == ([True, False], 3)
 
 
 def test_to_wait_for_ever_for_deliveries_is_possible():

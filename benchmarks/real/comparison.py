@@ -21,7 +21,7 @@ SHORT = 60
 
 @dataclass(frozen=True)
 class Difference:
-    """One part of what is known after a conversation, where the two sides differ."""
+    """Part of what is known after a conversation, in which the two sides differ."""
 
     system: str
     conversation: Conversation
@@ -164,7 +164,7 @@ def explanation(difference: Difference) -> Explanation | None:
 
 @dataclass(frozen=True)
 class Compared:
-    """One system that was run."""
+    """Result of a system that was run."""
 
     system: str
     versions: Mapping[str, str]

@@ -13,7 +13,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Statement:
-    """What a model learns from a user's words."""
+    """Fact that a model learns from a user's words."""
 
     words: str
     fact: str

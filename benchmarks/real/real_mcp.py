@@ -19,7 +19,7 @@ from results import Known
 
 
 class Client:
-    """What of MCP's client side is needed: one request after another, a line each."""
+    """Client of an MCP server over stdio: one request after another, a line each."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process, self.sent = process, 0

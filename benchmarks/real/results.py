@@ -1,4 +1,4 @@
-"""What the programs here have in common: each goes through the conversations, and writes what is known after them."""
+"""Frame of the programs here: each goes through the conversations, and writes what is known after them."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ Known = dict[str, list[str]]
 LIMIT, BUDGET = 300, 9
 """Tokens, which are words here: of a prompt, and of the messages that a queue keeps."""
 Run = Callable[[Conversation, str], Known]
-"""One conversation, with the model at this address."""
+"""Function that plays a conversation, with the model at an address."""
 
 
 def line(role: str, text: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Runs the real memory systems and ours on the same conversations with the same scripted model, and compares them.
+"""Run the real memory systems and ours on the same conversations with the same scripted model, and compares them.
 
     make real [ARGS="--write"]
     .venv/bin/python benchmarks/real/run.py [--write] [--pinned] [--environments FOLDER] [NAME ...]

@@ -36,7 +36,7 @@ from pydantic import (
 )
 from sqlalchemy import Connection
 
-from memory_core.argument_checks import coerce_to_protocol, nearest, of_its_type, out_of_bounds, shown
+from memory_core.argument_checks import checked_value, coerce_to_protocol, nearest, out_of_bounds, shown
 from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
@@ -424,8 +424,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
-        return of_its_type(cls, info.field_name or "", value)
+    def _checked_value(cls, value: Any, info: ValidationInfo) -> Any:
+        return checked_value(cls, info.field_name or "", value)
 
     def _check_together(self) -> None:
         """Check settings against each other.

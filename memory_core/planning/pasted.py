@@ -97,7 +97,7 @@ _LABEL = re.compile(
 _FORWARDED = re.compile(r"^-{2,} ?(?:forwarded|original) message|^begin forwarded message", re.I | re.M)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)  # asked for each found fact of a delivery, which has about as many messages
 def own_words(text: str) -> str:
     """Return a message without what seems to be pasted.
 

@@ -183,7 +183,7 @@ class RecordingProxy:
             url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path.encode("latin-1") + query)
             content = body.pieces() if body.whole is None else body.whole
             request = httpx.Request(scope["method"], url, headers=headers, content=content)
-            response = await self._sent(request, again=body.whole is not None)
+            response = await self._send(request, repeatable=body.whole is not None)
             call.status, call.answer_coding = response.status_code, _coding(response.headers.raw)
             passed = _passed_on(response.headers.raw)
             await send({"type": "http.response.start", "status": response.status_code, "headers": passed})
@@ -210,14 +210,15 @@ class RecordingProxy:
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
 
-    async def _sent(self, request: "httpx.Request", *, again: bool) -> "httpx.Response":
-        """Return the beginning of the endpoint's answer.
+    async def _send(self, request: "httpx.Request", *, repeatable: bool) -> "httpx.Response":
+        """Send a request, and return the beginning of the endpoint's answer.
 
-        An endpoint may close a kept connection just as a request arrives. Then it is sent `again`, on a new one.
+        An endpoint may close a kept connection just as a request arrives. Then one that is `repeatable`, as its body is
+        held, is sent once more on a new connection.
         """
         import httpx
 
-        client, anew = self._clients
+        client, without_kept = self._clients
         connected = False
 
         async def notice(event: str, _: object) -> None:
@@ -229,9 +230,9 @@ class RecordingProxy:
             return await client.send(request, stream=True)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             # On a connection of its own, the endpoint broke off while it had this request.
-            if connected or not again:
+            if connected or not repeatable:
                 raise
-            return await anew.send(request, stream=True)
+            return await without_kept.send(request, stream=True)
 
     def _taken(self, session_id: str, tenant: str) -> str | None:
         """Return why this session name cannot be used; None if it can, or if the database does not answer."""
