@@ -1,10 +1,15 @@
 """What drives a framework that the suite does not install belongs to `make adapters`, which installs all of them."""
 
 import os
+import warnings
+
+import pytest
+
+WITH_FRAMEWORKS = bool(os.environ.get("MEMORY_INSPECTOR_ADAPTERS"))
 
 collect_ignore = (
     []
-    if os.environ.get("MEMORY_INSPECTOR_ADAPTERS")
+    if WITH_FRAMEWORKS
     else [
         "test_agno_memories.py",
         "test_autogen_memory.py",
@@ -17,3 +22,10 @@ collect_ignore = (
         "test_planted_losses.py",
     ]
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure():
+    """Let frameworks keep connections of their clients until Python ends; within a test, one left open is an error."""
+    if WITH_FRAMEWORKS:
+        warnings.simplefilter("ignore", ResourceWarning)
