@@ -2,12 +2,15 @@
 
 import json
 import re
+import time
 
 import pytest
+from engine_fakes import note
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import Memory
+from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_configuration
 from memory_core.text import printable
 from memory_inspector.__main__ import main
@@ -55,6 +58,30 @@ def test_the_table_of_a_check_has_no_command(probes, capsys):
     shown = capsys.readouterr().out
     assert "FAIL" in shown
     assert "warning" in shown
+    assert acting(shown) == []
+
+
+def test_the_tables_of_value_and_of_bisect_have_no_command(probes, capsys):
+    memory = Memory.from_defaults("s")
+    memory.put_messages([{"role": "user", "content": "Good day."}, {"role": "assistant", "content": "Good day."}])
+    memory.put_messages([{"role": "user", "content": HOSTILE}, {"role": "assistant", "content": "Yes."}])
+    bundle, questions = probes.parent / "session.zip", probes.parent / "questions.txt"
+    bundle.write_bytes(write_bundle(memory.session.database, memory.session_id))
+    questions.write_text(f"Is it {HOSTILE[28:48]}? -> one\n", encoding="utf-8")
+    main(["value", str(bundle), "--questions", str(questions)])
+    main(["bisect", str(bundle), "--probes", str(probes), "--number", "1"])
+    shown = "".join(capsys.readouterr())
+    assert "two" in shown
+    assert acting(shown) == []
+
+
+def test_the_plan_of_maintain_has_no_command(tmp_path, capsys):
+    database = f"sqlite:///{tmp_path / 'memory.db'}"
+    long_ago = time.time() - 400 * 86_400
+    Memory.from_defaults("old", database_uri=database, title=HOSTILE, clock=lambda: long_ago).put(note(1))
+    assert main(["maintain", "--database", database, "--older-than", "180d"]) == 0
+    shown = capsys.readouterr().out
+    assert "red" in shown
     assert acting(shown) == []
 
 
