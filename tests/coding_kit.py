@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 from memory_core.coding.claude_code import ClaudeCodeReader
@@ -53,6 +54,14 @@ def call(tool_id, name="Read", **arguments):
     return {"type": "tool_use", "id": tool_id, "name": name, "input": arguments}
 
 
+def hash_of(message):
+    """The hash by which Claude Code names a message in its requests."""
+    parts = message["content"]
+    parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
+    text = json.dumps({"role": message["role"], "content": parts}, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
 def thinking(text):
     return {"type": "thinking", "thinking": text, "signature": ""}
 
@@ -66,6 +75,7 @@ class ClaudeCode(Lines):
         super().__init__(start, folder)
         self.last = None
         self._side, self._caller = side, {}
+        self._requested, self._named, self._requests = {}, set(), 0
 
     def record(self, type, *, parent=..., **fields):
         """Write a record that has a place in the tree."""
@@ -103,6 +113,41 @@ class ClaudeCode(Lines):
 
     def attachment(self, type, **fields):
         return self.record("attachment", attachment={"type": type, **fields})
+
+    def rendered(self, type, *sent, role="user", **fields):
+        """Write an attachment with the texts that were sent for it."""
+        about = {"rendered": [{"content": text} for text in sent], "renderedRole": role}
+        return self.record("attachment", attachment={"type": type, **fields}, **about)
+
+    def request(self, *messages, system=("You are a harbour master.",), tools=("Read",), base=None):
+        """Write a request with its messages, those that are no record as blobs; return its id for the answer."""
+        described = [{"name": name, "description": f"Use {name} well.", "input_schema": {}} for name in tools]
+        shape = {"system": [{"type": "text", "text": text} for text in system], "tools": described}
+        name = f"shape {json.dumps(shape)}"
+        if name not in self._named:
+            self._named.add(name)
+            self.add({"type": "api-request-shape", "shapeHash": name, "shape": shape})
+        hashes = [hash_of(message) for message in messages]
+        records = {hash_of(line["message"]) for line in self.lines if "uuid" in line and "message" in line}
+        for hash, message in zip(hashes, messages, strict=True):
+            if hash not in records | self._named and message["role"] != "assistant":
+                self.add({"type": "api-request-blob", "hash": hash, "message": message}, timed=False)
+                self._named.add(hash)
+        before = self._requested.get(base, [])
+        keep = next((n for n, (a, b) in enumerate(zip(before, hashes, strict=False)) if a != b), len(before))
+        id = f"request {self._requests}"
+        self._requests, self._requested[id] = self._requests + 1, hashes
+        more = {"base": base} if base is not None else {}
+        self.add({"type": "api-request", "id": id, "shapeHash": name, **more, "keep": keep, "tail": hashes[keep:]})
+        return id
+
+    def spent(self, dollars, **by_model):
+        """Write what the program counted so far: by model, its prompt's tokens and those of its answers."""
+        usage = {
+            model: {"inputTokens": prompt, "outputTokens": output, "costUSD": dollars}
+            for model, (prompt, output) in by_model.items()
+        }
+        return self.add({"type": "cost-state", "totalCostUSD": dollars, "modelUsage": usage}, timed=False)
 
     def memory_file(self, path, text):
         return self.attachment("nested_memory", path=path, content={"path": path, "content": text})

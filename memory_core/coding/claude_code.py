@@ -3,11 +3,15 @@
 Records name the one before them by `parentUuid`. A streamed answer is several records with one `message.id`; tool
 results are messages of the user; a compaction is a `system` record without a parent, and its summary a user's message.
 What the program adds by itself (hooks, reminders, notifications, memory files) is injected: nobody said it.
+Read from files that version 2.1.332 wrote, 2026-11-29: `rendered` of an attachment is its text as it was sent; the
+requests themselves (`api-request`) name messages by the SHA-256 of their JSON, and have those that are no records
+(`api-request-blob`), the system prompt and the tools (`api-request-shape`); `cost-state` counts tokens and cost.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from memory_core.coding.transcript import (
@@ -15,6 +19,8 @@ from memory_core.coding.transcript import (
     Boundary,
     Item,
     Record,
+    Request,
+    Spent,
     Usage,
     as_count,
     as_mapping,
@@ -36,12 +42,17 @@ _OF_THE_SESSION = reasons_by_name(
         "title of a session": "summary ai-title custom-title",
         "copy of a prompt": "last-prompt",
         "setting of the program": "agent-name agent-color agent-setting mode permission-mode tag pr-link "
-        "worktree-state",
+        "worktree-state atis-latch",
         "copies of files, for undo": "file-history-snapshot",
         "message in the program's own queue": "queue-operation",
         "tool result that the program stored elsewhere": "content-replacement",
         "count of who wrote which characters": "attribution-snapshot",
         "summary for a list of running sessions": "task-summary",
+        "names of the tools that were used": "tools-used",
+        "tokens and cost so far": "cost-state",
+        "message as it was sent, for its calls": "api-request-blob",
+        "list of the messages of a call": "api-request",
+        "description without text": "api-request-shape",
     }
 )
 """Reason why records of a type are not shown."""
@@ -54,7 +65,14 @@ _PROGRESS = reasons_by_name(
     }
 )
 
-_FOR_LIST = re.compile(rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title|text)"|"content": ?"')
+_FOR_LIST = re.compile(
+    rb'"usage":|"compact_boundary"|"type": ?"(?:summary|ai-title|custom-title|text|cost-state)"|"content": ?"'
+)
+
+_REQUEST = b'{"type":"api-request', b'{"type": "api-request'
+"""Beginnings of lines with requests and their messages."""
+
+_REMINDER = re.compile(r"<system-reminder>\s*(.*?)\s*</system-reminder>", re.DOTALL)
 
 _PATHS = ("file_path", "notebook_path", "path")
 """Arguments that name the file a tool works on."""
@@ -67,28 +85,31 @@ class ClaudeCodeReader:
 
     def __init__(self) -> None:
         self._tools: dict[str, tuple[str, str]] = {}  # by id: name, path
+        self._answer: tuple[str, list[Any]] = "", []  # id and parts of the answer that is being written
+        self._system_prompt = ""
 
     @staticmethod
     def is_for_list(line: bytes) -> bool:
-        """Return whether a line is a prompt, an answer, a compaction or a title."""
-        return _FOR_LIST.search(line) is not None
+        """Return whether a line is a prompt, an answer, a compaction, a title or a cost."""
+        return not line.startswith(_REQUEST) and _FOR_LIST.search(line) is not None
 
     def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
         """Return the values of one record. Records of unknown types are left out under their type."""
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
         items: tuple[Item, ...] = ()
-        left_out = ""
-        usage = boundary = None
+        left_out = hash = ""
+        usage = boundary = request = spent = None
         at = as_time(record.get("timestamp"))
         if kind in ("user", "assistant"):
             items = tuple(self._items(record, message, line, at))
             left_out = "" if items else "message without text"
+            hash = self._hash(message)
             # Errors that the program reports in the assistant's place were answered by no model.
             if kind == "assistant" and not record.get("isApiErrorMessage") and message.get("model") != "<synthetic>":
                 usage = _usage(as_mapping(message.get("usage")))
         elif kind == "attachment":
-            items = tuple(_attached(as_mapping(record.get("attachment")), line, at))
+            items = tuple(self._attached(record, as_mapping(record.get("attachment")), line, at))
             left_out = "" if items else "attachment without text"
         elif kind == "system":
             boundary = _boundary(record)
@@ -104,6 +125,17 @@ class ClaudeCodeReader:
             left_out = _PROGRESS.get(subtype, f"unknown progress {subtype!r}")
         else:
             left_out = _OF_THE_SESSION.get(kind, f"unknown type {kind!r}")
+            match kind:
+                case "api-request-shape":
+                    items = tuple(_described(as_mapping(record.get("shape")), line, at))
+                    left_out = "" if items else left_out
+                    hash = as_text(record.get("shapeHash"))
+                case "api-request-blob":
+                    items, hash = tuple(self._items(record, message, line, at)), as_text(record.get("hash"))
+                case "api-request":
+                    request = _request(record)
+                case "cost-state":
+                    spent = _spent(record)
         parent = record.get("parentUuid")
         return [
             Record(
@@ -119,14 +151,35 @@ class ClaudeCodeReader:
                 boundary=boundary,
                 side=record.get("isSidechain") is True,
                 left_out=left_out,
+                hash=hash,
+                aside=kind.startswith("api-request"),
+                request=request,
+                answers=as_text(record.get("requestRef")),
+                spent=spent,
                 about=_about(record),
             )
         ]
+
+    def _hash(self, message: Mapping[str, Any]) -> str:
+        """Return the hash by which requests name a message; that of a streamed answer is of its pieces so far."""
+        role, content = as_text(message.get("role")), message.get("content")
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        if role == "assistant":
+            id = as_text(message.get("id"))
+            parts = [*self._answer[1], *parts] if id and id == self._answer[0] else parts
+            self._answer = id, parts
+        named = {"role": role, "content": parts}
+        # Half a character, as programs that cut texts write it, has no UTF-8.
+        text = json.dumps(named, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return sha256(text.encode(errors="replace")).hexdigest()
 
     def _items(
         self, record: Mapping[str, Any], message: Mapping[str, Any], line: int, at: float | None
     ) -> Iterator[Item]:
         speaker = "assistant" if message.get("role") == "assistant" else "user"
+        # What the user said is a record as well: the rest of a sent message was added to it.
+        if record.get("type") == "api-request-blob" and speaker == "user":
+            speaker = "injected"
         content = message.get("content")
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
@@ -164,6 +217,34 @@ class ClaudeCodeReader:
         text, images = _content(part.get("content"))
         return item("tool_result", text, tool=name, tool_id=tool_id, path=path, images=images, **place)
 
+    def _attached(
+        self, record: Mapping[str, Any], attachment: Mapping[str, Any], line: int, at: float | None
+    ) -> Iterator[Item]:
+        """Yield what an attachment puts before the model: memory files, a file, a hook's output, a reminder."""
+        name = as_text(attachment.get("type"))
+        if name == "prompt_snapshot":
+            texts = attachment.get("systemPrompt")
+            text = "\n\n".join(map(as_text, texts)).strip() if isinstance(texts, list) else ""
+            # It is written again with each turn.
+            if text and text != self._system_prompt:
+                self._system_prompt = text
+                yield item("injected", text, line=line, at=at, in_each_call=True)
+            return
+        own = "\n".join(filter(None, _texts(attachment)))
+        # What the user says while the agent works reaches the model as an attachment, in words of the program.
+        if name == "queued_command" and own and not _INJECTED.match(own):
+            yield item("user", own, line=line, at=at)
+            return
+        sent = [text for one in _mappings(record.get("rendered")) if (text := _content(one.get("content"))[0].strip())]
+        if record.get("renderedRole") == "system":  # sent without the marks around it
+            sent = [_REMINDER.sub(r"\1", text) for text in sent]
+        given = _mappings(attachment.get("files"))
+        files = [(as_text(one.get("path")), as_text(one.get("content")).strip()) for one in given]
+        path = as_text(attachment.get("path")) or as_text(attachment.get("filename"))
+        parts = [part for text in sent for part in _by_file(text, files)] or [("", own), *files]
+        for number, (file, text) in enumerate((file, text) for file, text in parts if text):
+            yield item("injected", text, tool=name, path=file or path, line=line, part=number, at=at)
+
 
 def _speaker(record: Mapping[str, Any], speaker: str, text: str) -> Any:
     if record.get("isCompactSummary"):
@@ -176,14 +257,14 @@ def _content(value: Any) -> tuple[str, int]:
     """Return the text of a tool's result, and its number of images."""
     if isinstance(value, str):
         return value, 0
-    parts = [as_mapping(part) for part in value] if isinstance(value, list) else []
+    parts = _mappings(value)
     texts = [as_text(part.get("text")) or f"({part.get('type')})" for part in parts]
     return "\n".join(texts), sum(part.get("type") == "image" for part in parts)
 
 
 _TEXTS = (
     *("content", "file", "text", "snippet", "prompt"),
-    *("planContent", "skills", "memories", "addedLines", "addedBlocks"),
+    *("planContent", "skills", "memories", "addedLines", "addedBlocks", "context", "gitStatus"),
 )
 """Fields of attachments that have a text, or objects with one."""
 
@@ -198,14 +279,54 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(field)
 
 
-def _attached(attachment: Mapping[str, Any], line: int, at: float | None) -> Iterator[Item]:
-    """Yield what an attachment puts before the model: a memory file, a file, a hook's output, a reminder."""
-    name = as_text(attachment.get("type"))
-    if text := "\n".join(filter(None, _texts(attachment))):
-        path = as_text(attachment.get("path")) or as_text(attachment.get("filename"))
-        # What the user says while the agent works reaches the model as an attachment.
-        by_user = name == "queued_command" and not _INJECTED.match(text)
-        yield item("user" if by_user else "injected", text, tool="" if by_user else name, path=path, line=line, at=at)
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [as_mapping(one) for one in value] if isinstance(value, list) else []
+
+
+def _by_file(text: str, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield each part of a text that holds several files, with its path: a part ends where its file ends."""
+    found = [(text.index(content), path, content) for path, content in files if content and content in text]
+    *others, (_, last, _) = sorted(found) or [(0, files[0][0] if files else "", "")]
+    for _, path, content in others:
+        before, same, text = text.partition(content)
+        yield path, before + same
+    yield last, text
+
+
+def _described(shape: Mapping[str, Any], line: int, at: float | None) -> Iterator[Item]:
+    """Yield what is sent before all messages: the system prompt's parts, and the definition of each tool."""
+    system = _mappings(shape.get("system"))
+    for number, part in enumerate(system):
+        if text := as_text(part.get("text")).strip():
+            yield item("injected", text, part=number, line=line, at=at, in_each_call=True)
+    for number, tool in enumerate(_mappings(shape.get("tools")), len(system)):
+        name = as_text(tool.get("name")) or as_text(tool.get("type")) or "tool"
+        schema = json.dumps(tool.get("input_schema"), ensure_ascii=False)
+        text = "\n".join([name, as_text(tool.get("description")), schema])
+        yield item("injected", text, tool=name, part=number, line=line, at=at, in_each_call=True)
+
+
+def _request(record: Mapping[str, Any]) -> Request:
+    return Request(
+        as_text(record.get("id")),
+        as_text(record.get("shapeHash")),
+        as_text(record.get("base")),
+        as_count(record.get("keep")),
+        tuple(map(as_text, tail)) if isinstance(tail := record.get("tail"), list) else (),
+    )
+
+
+def _spent(record: Mapping[str, Any]) -> Spent | None:
+    dollars, by_model = record.get("totalCostUSD"), as_mapping(record.get("modelUsage"))
+    names = (
+        *("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens"),
+        "cacheCreationEphemeral1hInputTokens",
+    )
+    counts = {model: [as_count(as_mapping(used).get(name)) for name in names] for model, used in by_model.items()}
+    usage = {model: Usage(*numbers) for model, numbers in counts.items()}
+    if not isinstance(dollars, int | float) or not 0 < dollars < 1e9 or record.get("hasUnknownModelCost"):
+        dollars = None
+    return Spent(usage, dollars) if by_model or dollars else None
 
 
 def _boundary(record: Mapping[str, Any]) -> Boundary | None:
@@ -221,12 +342,17 @@ def _boundary(record: Mapping[str, Any]) -> Boundary | None:
     about = as_mapping(record.get("compactMetadata"))
     segment = as_mapping(about.get("preservedSegment"))
     ends = as_text(segment.get("headUuid")), as_text(segment.get("tailUuid"))
+    kept = as_mapping(about.get("preservedMessages"))
+    # What stays follows its anchor: the summary, or the boundary itself where the end alone was summarised.
+    anchor = as_text(kept.get("anchorUuid")) or as_text(segment.get("anchorUuid"))
     return Boundary(
         as_text(about.get("trigger")),
         as_count(about.get("preTokens")) or None,
         as_text(record.get("logicalParentUuid")),
         ends if all(ends) else None,
-        _ids(as_mapping(about.get("preservedMessages")).get("uuids")),
+        _ids(kept.get("uuids")),
+        kept_first=bool(anchor) and anchor == record.get("uuid"),
+        replaces_end="messagesSummarized" in about,
     )
 
 

@@ -15,8 +15,10 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 
+from memory_core.coding.prices import all_spent
 from memory_core.coding.record_file import BadLine, RecordFile
-from memory_core.coding.transcript import MAX_CHARACTERS, Boundary, Item, ItemKind, Record, RecordReader, Usage
+from memory_core.coding.sent_prompts import PromptReading, StoredPrompts
+from memory_core.coding.transcript import MAX_CHARACTERS, Boundary, Item, ItemKind, Record, RecordReader, Spent, Usage
 from memory_core.errors import FormatError
 
 MAX_HELD = 200_000_000
@@ -41,6 +43,8 @@ class Step:
     boundary: Boundary | None = None
     side: bool = False
     """True for a subagent in the session's own file."""
+    request: str = ""
+    """Id of the request that it is an answer to."""
 
     @property
     def has_results(self) -> bool:
@@ -59,10 +63,12 @@ class Call:
     window: "Window"
     sent: int
     """Items of the window that were sent: those before this place."""
+    exact: bool = False
+    """True if the prompt was read as it was sent, with system prompt and tools; else it was put together."""
 
     @property
     def prompt(self) -> list[Item]:
-        """The items that were sent, without results that had been cleared."""
+        """The items that were sent, without those that had been taken out."""
         return [item for place, item in enumerate(self.window.items[: self.sent]) if self.sends(place)]
 
     def sends(self, place: int) -> bool:
@@ -80,16 +86,18 @@ class Window:
     """The compaction that it begins with; None for the first."""
     items: list[Item] = field(default_factory=list)
     """In the order in which they are sent."""
-    carried: int = 0
-    """Items at the beginning that stayed from the window before."""
     calls: list[Call] = field(default_factory=list)
-    cleared: dict[str, int] = field(default_factory=dict)
-    """Ids of tools whose results were cleared, with the place in `items` from which on."""
+    cleared: dict[int, int] = field(default_factory=dict)
+    """Places of items that were taken out of the prompt, such as cleared results, with the place from which on."""
+
+    @property
+    def carried(self) -> int:
+        """Return the number of items that stayed from the window before."""
+        return sum(item.carried for item in self.items)
 
     def cleared_at(self, place: int) -> float:
         """Return the place from which on the item at another is not sent any more; infinite if it always is."""
-        item = self.items[place]
-        return self.cleared.get(item.tool_id, inf) if item.kind == "tool_result" else inf
+        return self.cleared.get(place, inf)
 
     def calls_before(self, place: int) -> int:
         """Return the number of calls before the first that was sent the item at a place."""
@@ -101,7 +109,7 @@ class Window:
 
     def of(self, *kinds: ItemKind) -> list[Item]:
         """Return the items of some kinds, without those that were carried over."""
-        return [item for item in self.items[self.carried :] if item.kind in kinds]
+        return [item for item in self.items if item.kind in kinds and not item.carried]
 
 
 @dataclass(frozen=True)
@@ -149,7 +157,11 @@ class Lane:
         self._step_of: dict[str, str | None] = {}
         self._caller: dict[str, str] = {}  # step that called a tool, by the tool's id
         self._held = 0  # characters
+        self._texts: dict[str, str] = {}  # each held once, as requests repeat those of records
+        self._stored = StoredPrompts()
         self._last: str | None = None
+        self.spent: tuple[int, float | None, Spent] | None = None
+        """Line and time of the program's latest count of what the session took, and the count."""
         self._branches: list[Branch] | None = None
 
     @property
@@ -221,40 +233,69 @@ class Lane:
         # A step is sent with the calls after it, so a call gets the items that are there when its answer begins.
         windows = [Window(0)]
         calls = 0
+        kept: list[Item] = []  # by a compaction whose summary has not come yet
+        reading = PromptReading(self._stored, self.whole)
         for step in way:
             window = windows[-1]
+            if step.usage is not None or step.boundary is not None:
+                window.items += kept
+                kept = []
             if step.boundary is not None and step.boundary.clears:
-                for id in step.boundary.clears:
-                    window.cleared.setdefault(id, len(window.items))
+                for place, item in enumerate(window.items):
+                    if item.kind == "tool_result" and item.tool_id in step.boundary.clears:
+                        window.cleared.setdefault(place, len(window.items))
             elif step.boundary is not None:
                 # What the compaction itself repeats, beside its summary, stays as well.
                 repeated = [item for item in step.items if item.kind != "summary"]
-                always = [item for item in window.items if item.in_each_call]
-                carried = [*always, *self._carried(way, step.boundary), *repeated]
-                window = Window(len(windows), step, carried, len(carried))
+                always = [item for p, item in enumerate(window.items) if item.in_each_call and p not in window.cleared]
+                kept = [replace(item, carried=True) for item in (*self._carried(way, step), *repeated)]
+                window = Window(len(windows), step, [replace(item, carried=True) for item in always])
                 windows.append(window)
-                window.items += [item for item in step.items if item.kind == "summary"]
+                summary = [item for item in step.items if item.kind == "summary"]
+                if summary or step.boundary.kept_first:
+                    window.items += kept + summary
+                    kept = []
+                reading = PromptReading(self._stored, self.whole)
                 continue
             if step.usage is not None:
                 calls += 1
-                window.calls.append(Call(calls, step, step.usage, window, len(window.items)))
+                start = window.calls[-1].sent if window.calls else 0
+                request = self._stored.requests.get(step.request)
+                sent = request and reading.put_in_order(request, window.items, start, window.cleared)
+                exact = sent is not None
+                window.calls.append(Call(calls, step, step.usage, window, sent or len(window.items), exact))
             window.items += step.items
+            if any(item.kind == "summary" for item in step.items):
+                window.items += kept
+                kept = []
+        windows[-1].items += kept
         return Branch(number, tuple(way), tuple(windows))
 
-    def _carried(self, way: Sequence[Step], boundary: Boundary) -> Iterator[Item]:
+    def _carried(self, way: Sequence[Step], compaction: Step) -> Iterator[Item]:
         """Yield the items that a compaction leaves in the prompt as they are."""
+        boundary = compaction.boundary or Boundary()
         ids = [step.id for step in way]
-        stays = {self._step_of.get(id) for id in boundary.keeps}
+        # What stays may stand on another branch, or be written again after the boundary.
+        stays = [id for id in dict.fromkeys(map(self._step_of.get, boundary.keeps)) if id is not None]
         if boundary.carries is not None and not stays:
             first, last = (self._step_of.get(id) for id in boundary.carries)
             if first in ids and last in ids:
-                stays.update(ids[ids.index(first) : ids.index(last) + 1])
-        for step in way:
-            if step.id in stays:
-                yield from step.items
+                stays = ids[ids.index(first) : ids.index(last) + 1]
+        again = set(ids[ids.index(compaction.id) :])
+        for id in stays:
+            if id in self.steps and id not in again:
+                yield from self.steps[id].items
 
     def _add(self, record: Record) -> None:
         self.about.update(record.about)
+        if record.request is not None:
+            self._stored.requests[record.request.id] = record.request
+        if record.spent is not None:
+            self.spent = record.line, self.last_at, record.spent
+        if record.aside:
+            if record.hash:
+                self._stored.messages.setdefault(record.hash, tuple(map(self._held_item, record.items)))
+            return
         if record.at is not None:
             self.first_at = record.at if self.first_at is None else self.first_at
             self.last_at = record.at
@@ -275,12 +316,15 @@ class Lane:
         if step is None:
             step = Step(id, record.line, before if before != id else None, at=record.at, side=record.side)
             self.steps[id] = step
-        for item in record.items:
-            held = item.held(MAX_CHARACTERS if self._held < MAX_HELD else MAX_BEGINNING)
-            step.items.append(replace(held, lane=self.name) if self.name else held)
-            self._held += len(step.items[-1].text)
+        items = tuple(map(self._held_item, record.items))
+        step.items += items
+        for item in items:
             if item.kind == "tool_call" and item.tool_id:
                 self._caller[item.tool_id] = id
+        if record.hash:
+            pieces = (item for item in step.items if item.kind not in ("tool_result", "injected"))
+            self._stored.messages.setdefault(record.hash, tuple(pieces) if record.answer else items)
+        step.request = record.answers or step.request
         if record.usage is not None:
             step.usage = record.usage if step.usage is None else step.usage.latest(record.usage)
             step.model = record.model or step.model
@@ -289,11 +333,22 @@ class Lane:
             self._step_of[record.id] = id
         self._last = id
 
+    def _held_item(self, item: Item) -> Item:
+        held = item.held(MAX_CHARACTERS if self._held < MAX_HELD else MAX_BEGINNING)
+        if (text := self._texts.setdefault(held.text, held.text)) is held.text:
+            self._held += len(text)
+            return replace(held, lane=self.name) if self.name else held
+        return replace(held, text=text, lane=self.name)
+
     def _before(self, record: Record) -> str | None:
         """Return the step before a record, None for a root."""
-        if record.boundary is not None and not record.boundary.clears:
+        if (boundary := record.boundary) is not None and not boundary.clears:
             # Its file may begin after the record that it continues.
-            return self._step_of.get(record.boundary.continues, self._last)
+            before = self._step_of.get(boundary.continues, self._last)
+            # Where a part of the conversation was chosen, its end is that of what stays, or of what is summarised.
+            ends = [*map(self._step_of.get, boundary.keeps[-1:]), *([self._last] if boundary.replaces_end else ())]
+            steps = [self.steps[id] for id in ends if id in self.steps and id != before]
+            return next((end.id for end in steps if any(step.id == before for step in self._way_to(end))), before)
         if record.parent is None or record.parent in self._step_of:
             return self._step_of[record.parent] if record.parent is not None else None
         self.orphans += 1
@@ -335,8 +390,13 @@ class CodingSession:
 
     def _subagents(self) -> list[Path]:
         # The main file names them, as that folder has the subagents of all sessions.
-        beside = [self.path.parent / f"agent-{name}.jsonl" for name in self._named_lanes()]  # versions before 2.1
-        return [*sorted(self.path.with_suffix("").glob("subagents/agent-*.jsonl")), *filter(Path.is_file, beside)]
+        own = sorted(self.path.with_suffix("").glob("subagents/agent-*.jsonl"))
+        files = [f"agent-{name}.jsonl" for name in self._named_lanes()]
+        missing = [file for file in files if file not in {path.name for path in own}]
+        # Beside the session in versions before 2.1; beside its origin for a fork.
+        folder = self.path.parent
+        found = [[folder / file, *folder.glob(f"*/subagents/{file}")] for file in missing]
+        return [*own, *(path for paths in found for path in list(filter(Path.is_file, paths))[:1])]
 
     def _named_lanes(self) -> list[str]:
         return [key.removeprefix("lane ") for key in self.main.about if re.fullmatch(r"lane [\w-]{1,80}", key)]
@@ -362,9 +422,17 @@ class CodingSession:
 
     def usage(self) -> Mapping[str, Usage]:
         """Return what all calls took, subagents included, by model."""
-        totals: dict[str, Usage] = {}
+        return self.usage_and_cost()[0]
+
+    def usage_and_cost(self) -> tuple[Mapping[str, Usage], float | None]:
+        """Return what all calls took, by model, and its cost in US dollars; None if a model's price is not known."""
+        line, at, spent = self.main.spent or (0, None, None)
+        before: dict[str, Usage] = {}
+        after: dict[str, Usage] = {}
         for lane in self.all_lanes:
             for step in lane.steps.values():
                 if step.usage is not None:
+                    is_later = step.line > line if lane is self.main else (step.at or 0) > (at or 0)
+                    totals = after if is_later else before
                     totals[step.model] = totals.get(step.model, Usage()) + step.usage
-        return totals
+        return all_spent(spent, before, after)

@@ -2,7 +2,8 @@
 
 The API counts a prompt as a whole. Between two calls of a window it grows by the items in between, so their sizes are
 known; within them the growth is shared out by our own count. What is in no item (system prompt, tools, memory files
-that are loaded at the start) is the remainder: `UNSEEN`. The parts of a call always add up to the API's number.
+that are loaded at the start) is the remainder: `UNSEEN`. Where a prompt was read as it was sent, nothing remains. The
+parts of a call always add up to the API's number.
 """
 
 import re
@@ -44,7 +45,7 @@ class CallParts:
 
     call: Call
     parts: Mapping[str, int]
-    """Tokens by part, `UNSEEN` included; they add up to the prompt's."""
+    """Tokens by part, `UNSEEN` included unless the prompt is exact; they add up to the prompt's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ def part_of(item: Item) -> str:
             return f"Results of {item.tool or 'tools'}"
         case "thinking":
             return "Thinking"
+        case _ if item.in_each_call:
+            return "Tools" if item.tool else "System prompt"
         case _:
             return "Memory files" if item.path.endswith(".md") else "Added by the program"
 
@@ -98,12 +101,12 @@ class Sizes:
 
     def __init__(self, branch: Branch, count: Count) -> None:
         self._count = count
-        self._counted: dict[tuple[str, int, int], int] = {}
+        self._counted: dict[tuple[str, int, int, int], int] = {}
         self.of_window = {window.number: self._sizes(window) for window in branch.windows}
 
     def counted(self, item: Item) -> int:
         """Return an item's size as we count it."""
-        key = item.lane, item.line, item.part
+        key = item.lane, item.line, item.part, item.characters
         if key not in self._counted:
             text = item.text
             if len(text) > MAX_COUNTED:
@@ -141,30 +144,31 @@ def parts_over_calls(branch: Branch, sizes: Sizes) -> list[CallParts]:
         sized = sizes.of_window[window.number]
         totals: dict[str, float] = {}
         done = 0
-        cleared = sorted((place, id) for id, place in window.cleared.items())
+        cleared = sorted((at, place) for place, at in window.cleared.items())
         for call in window.calls:
             for place in range(done, call.sent):
                 part = part_of(window.items[place])
                 totals[part] = totals.get(part, 0) + sized[place]
             done = call.sent
-            # Results that a program cleared were in earlier prompts only.
+            # What a program took out, such as cleared results, was in earlier prompts only.
             while cleared and cleared[0][0] <= call.sent:
-                _, id = cleared.pop(0)
-                for place in range(call.sent):
-                    gone = window.items[place]
-                    if gone.kind == "tool_result" and gone.tool_id == id:
-                        totals[part_of(gone)] -= sized[place]
-            result.append(CallParts(call, _adding_up(totals, call.usage.prompt)))
+                _, place = cleared.pop(0)
+                totals[part_of(window.items[place])] -= sized[place]
+            result.append(CallParts(call, _adding_up(totals, call)))
     return result
 
 
-def _adding_up(totals: Mapping[str, float], prompt: int) -> dict[str, int]:
-    """Round the parts, and add the remainder; if they exceed the prompt, all are shortened alike."""
+def _adding_up(totals: Mapping[str, float], call: Call) -> dict[str, int]:
+    """Round the parts, and add the remainder; if they exceed the prompt, or are all of it, they are scaled alike."""
     # Our sizes may exceed the API's where a program shortened results before it sent them.
-    explained = sum(totals.values())
-    scale = min(1.0, prompt / explained) if explained else 1.0
+    prompt, explained = call.usage.prompt, sum(totals.values())
+    scale = prompt / explained if explained and (call.exact or explained > prompt) else 1.0
     parts = {part: rounded for part, tokens in totals.items() if (rounded := int(tokens * scale))}
-    return {UNSEEN: prompt - sum(parts.values()), **parts}
+    rest = prompt - sum(parts.values())
+    if call.exact and parts:
+        parts[max(parts, key=parts.__getitem__)] += rest
+        return parts
+    return {UNSEEN: rest, **parts}
 
 
 _TERM = re.compile(r"[A-Za-z_][\w./-]{4,}")
@@ -183,7 +187,7 @@ def sized_items(branch: Branch, sizes: Sizes) -> list[SizedItem]:
         sized = sizes.of_window[window.number]
         for place, item in enumerate(window.items):
             calls = window.calls_with(place)
-            if calls and place >= window.carried:
+            if calls and not item.carried:
                 result.append(SizedItem(item, part_of(item), round(sized[place]), calls, referred[place]))
     return sorted(result, key=lambda one: -one.tokens)
 

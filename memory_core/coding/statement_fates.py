@@ -195,8 +195,8 @@ def _fates(
     for number, window in enumerate(branch.windows):
         if window.boundary is None or not any(by_window[:number]):
             continue
-        stays = any(place < window.carried for place in by_window[number])
-        seen = [occurrence for place, occurrence in by_window[number].items() if place >= window.carried]
+        stays = any(occurrence.item.carried for occurrence in by_window[number].values())
+        seen = [occurrence for occurrence in by_window[number].values() if not occurrence.item.carried]
         in_summary = [s for s in seen if s.item.kind == "summary"]
         again = tuple(s for s in seen if s.item.kind != "summary")
         quote, shared = wanted.nearest(_summary(lane, window))
@@ -266,7 +266,7 @@ def statements_at(
 def _statement(sentence: str, wanted: Phrase, item: Item, summary: str, window: Window, place: int | None) -> Statement:
     """Return a statement with its fate; `place` is that of the first item of the window that has it."""
     is_rule = bool(_RULE.search(sentence))
-    if (place is not None and place < window.carried) or wanted.verbatim_in(summary):
+    if (place is not None and window.items[place].carried) or wanted.verbatim_in(summary):
         return Statement(sentence, item, "kept", "", is_rule, 0)
     # A single stem, such as that of "Do it now.", may be about anything.
     if len(wanted.stems) > 1 and (quote := wanted.reworded_in(summary)):

@@ -49,7 +49,14 @@ class Item:
     lane: str = ""
     """Id of the subagent; empty for the session itself."""
     in_each_call: bool = False
-    """True if the program sends it with every call, also after a compaction."""
+    """True if the program sends it with every call, also after a compaction; with a `tool`, the tool's definition."""
+    carried: bool = False
+    """True if it stayed in the prompt at the compaction that its window begins with."""
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What an item shares with others of the same text."""
+        return self.tool_id, self.characters, self.text
 
     @property
     def cut(self) -> bool:
@@ -78,6 +85,10 @@ class Usage:
         return self.input + self.cache_read + self.cache_write
 
     @property
+    def tokens(self) -> int:
+        return self.prompt + self.output
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The fields in their order."""
         return self.input, self.cache_read, self.cache_write, self.output, self.cache_write_hour
@@ -88,6 +99,44 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*map(add, self.numbers, other.numbers))
+
+    def beyond(self, other: "Usage") -> "Usage":
+        """Return what each number has more than another's."""
+        return Usage(*(max(0, mine - theirs) for mine, theirs in zip(self.numbers, other.numbers, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a session took so far, as its program counted it: also calls that no record has, such as compactions."""
+
+    usage: Mapping[str, Usage]
+    """Tokens by model."""
+    dollars: float | None
+    """US dollars; None if the program did not know a model's price."""
+
+    def since(self, earlier: "Spent | None") -> "Spent | None":
+        """Return what was added to an earlier count; None if there is none."""
+        if earlier is None:
+            return None
+        usage = {model: used.beyond(earlier.usage.get(model, Usage())) for model, used in self.usage.items()}
+        if self.dollars is None or earlier.dollars is None:
+            return Spent(usage, None)
+        return Spent(usage, max(0.0, self.dollars - earlier.dollars))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The prompt of a call as its file has it: the beginning of an earlier one, and what follows, each by its hash."""
+
+    id: str
+    frame: str
+    """Hash of the system prompt and tools."""
+    base: str
+    """Id of the earlier request; empty if there is none."""
+    keep: int
+    """Messages of the earlier request that it begins with."""
+    tail: tuple[str, ...]
+    """Hashes of the messages after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +152,10 @@ class Boundary:
     """Ids of the first and last record that stay in the prompt beside the summary."""
     keeps: tuple[str, ...] = ()
     """Ids of all records that stay, where they are known one by one."""
+    kept_first: bool = False
+    """True if what stays is sent before the summary, and not after it."""
+    replaces_end: bool = False
+    """True if it may replace the end of the conversation alone, and `continues` what came before that end."""
     clears: frozenset[str] = frozenset()
     """Ids of tools whose results are taken out of the prompt while all else stays; then there is no summary."""
 
@@ -127,6 +180,14 @@ class Record:
     """True in a subagent's part of the session's own file, as earlier versions wrote it."""
     left_out: str = ""
     """Reason why nothing of it is shown; empty if something is."""
+    hash: str = ""
+    """Name by which requests send it, or send the answer of which it is a piece up to here."""
+    aside: bool = False
+    """True if it has a place in no branch: its items are sent by the requests that have its hash."""
+    request: Request | None = None
+    answers: str = ""
+    """Id of the request that it is an answer to."""
+    spent: Spent | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     """Facts about its session: `folder`, `version`, `branch`, `title`, `limit` (tokens), and `lane NAME`, the id
     of the tool call that started a subagent."""

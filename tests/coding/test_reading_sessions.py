@@ -84,6 +84,9 @@ def test_every_line_of_the_real_sessions_is_accounted_for(name):
     [
         (ClaudeCodeReader, {"type": "hologram", "uuid": "u", "version": "9.0"}, "unknown type 'hologram'"),
         (ClaudeCodeReader, {}, "unknown type ''"),
+        (ClaudeCodeReader, {"type": "atis-latch", "atis": ""}, "setting of the program"),
+        (ClaudeCodeReader, {"type": "cost-state", "totalCostUSD": 1}, "tokens and cost so far"),
+        (ClaudeCodeReader, {"type": "api-request", "id": "r", "tail": []}, "list of the messages of a call"),
         (ClaudeCodeReader, {"type": "progress", "data": {"type": "warp"}}, "unknown progress 'warp'"),
         (CodexReader, {"type": "hologram", "payload": {}}, "unknown type 'hologram'"),
         (CodexReader, {"type": "response_item", "payload": {"type": "warp"}}, "unknown item 'warp'"),
@@ -347,6 +350,14 @@ def all_calls(lane):
     return {call.step.id: call for branch in lane.branches for call in branch.calls}.values()
 
 
+def test_a_fork_has_the_subagent_that_lies_beside_its_origin(tmp_path):
+    origin = work().write(tmp_path / "origin.jsonl")
+    subagent = ClaudeCode(side=True).user("Look for piers.").answer("Two.", prompt=7_000)
+    subagent.subagent(origin, "a1")
+    session = work().session(tmp_path / "fork.jsonl")
+    assert list(session.lanes) == ["a1"]
+
+
 # -- Claude Code ----------------------------------------------------------------------------------------
 
 
@@ -390,6 +401,8 @@ def test_what_the_program_writes_in_the_user_s_place_is_not_the_user_s(text, mor
         ("nested_memory", {"path": "CLAUDE.md", "content": {"content": "Use tabs."}}, "injected", "Use tabs."),
         ("edited_text_file", {"filename": "a.py", "snippet": "1 x = 2"}, "injected", "1 x = 2"),
         ("todo_reminder", {"content": [{"content": "Paint", "status": "pending"}]}, "injected", "Paint"),
+        ("instructions", {"files": [{"path": "CLAUDE.md", "content": "Use tabs."}]}, "injected", "Use tabs."),
+        ("prompt_snapshot", {"systemPrompt": ["One.", "Two."]}, "injected", "One.\n\nTwo."),
         ("invoked_skills", {"skills": [{"name": "s", "content": "How to sail."}]}, "injected", "How to sail."),
     ],
 )

@@ -228,8 +228,53 @@ def test_what_a_compaction_preserves_stays_in_the_prompt(ids, main):
     lines.user("Three.")
     (branch,) = main(lines).branches
     window = branch.windows[1]
-    assert kinds(window.items) == ["user", "tool_call", "tool_result", "summary", "user"]
+    assert kinds(window.items) == ["summary", "user", "tool_call", "tool_result", "user"]
     assert (window.carried, texts(window.of("user"))) == (3, ["Three."])
+
+
+def five_turns(lines):
+    """Write turns with a call each; return the ids of their prompts and answers."""
+    return [[lines.user(f"Say {n}.").last, lines.answer(f"Said {n}.", prompt=2_000).last] for n in range(1, 6)]
+
+
+def test_a_summary_up_to_a_prompt_keeps_what_is_after_it_and_its_calls(main):
+    lines = ClaudeCode()
+    turns = five_turns(lines)
+    kept = [id for turn in turns[2:] for id in turn]
+    lines.compact(None, before=turns[1][1], messagesSummarized=4, preservedMessages={"anchorUuid": "x", "uuids": kept})
+    lines.user("Summary.", isCompactSummary=True).user("Go on.").answer("Done.", prompt=2_000)
+    (branch,) = main(lines).branches
+    assert [call.number for call in branch.calls] == [1, 2, 3, 4, 5, 6]
+    said_after = [text for n in (3, 4, 5) for text in (f"Say {n}.", f"Said {n}.")]
+    assert texts(branch.calls[-1].prompt) == ["Summary.", *said_after, "Go on."]
+
+
+def test_a_summary_from_a_prompt_on_keeps_what_is_before_it_and_goes_through_its_end(main):
+    lines = ClaudeCode()
+    turns = five_turns(lines)
+    kept = [id for turn in turns[:2] for id in turn]
+    boundary = f"u{len(lines.lines) + 1}"
+    about = {"messagesSummarized": 6, "preservedMessages": {"anchorUuid": boundary, "uuids": kept}}
+    lines.compact("Summary.", before=kept[-1], **about)
+    lines.user("Go on.").answer("Done.", prompt=2_000)
+    (branch,) = main(lines).branches
+    assert len(branch.calls) == 6
+    assert texts(branch.calls[-1].prompt) == ["Say 1.", "Said 1.", "Say 2.", "Said 2.", "Summary.", "Go on."]
+
+
+def test_what_a_compaction_preserves_may_stand_on_another_branch_or_after_it(main):
+    lines = ClaudeCode()
+    first = lines.user("One.").last
+    lines.answer("Done.", prompt=2_000)
+    lines.last = first
+    elsewhere = lines.user("On another branch.").last
+    lines.last = first
+    before = lines.answer("Done again.", prompt=2_100).last
+    later = f"u{len(lines.lines) + 3}"
+    lines.compact(None, before=before, preservedMessages={"anchorUuid": "x", "uuids": [elsewhere, later]})
+    lines.user("Summary.", isCompactSummary=True).user("Written again.").user("Go on.")
+    branch = main(lines).branches[0]
+    assert said(branch)[-1] == ["Summary.", "On another branch.", "Written again.", "Go on."]
 
 
 def test_cleared_results_are_in_no_prompt_after_it_and_all_else_stays(main):
