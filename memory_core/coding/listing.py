@@ -16,9 +16,9 @@ from pathlib import Path
 
 from memory_core.coding.claude_code import ClaudeCodeReader
 from memory_core.coding.codex import CodexReader
-from memory_core.coding.prices import cost_of
+from memory_core.coding.prices import all_spent
 from memory_core.coding.record_file import BadLine, RecordFile
-from memory_core.coding.transcript import RecordReader, Usage, quotable
+from memory_core.coding.transcript import RecordReader, Spent, Usage, as_text, quotable
 from memory_core.errors import FormatError, NotFoundError
 
 LIVE_SECONDS = 120
@@ -89,14 +89,23 @@ class Overview:
     folder: str = ""
     """Folder that the agent worked in; empty while unknown."""
     usage: dict[str, Usage] = field(default_factory=dict)
-    """Tokens of all calls by model, without those of subagents in files of their own."""
+    """Tokens of all calls by model; of subagents in files of their own where its program counted them."""
+    cost: float | None = None
+    """US dollars, as its program counted or estimated; None if unknown."""
     calls: int = 0
+    """Calls of its own: without those that a fork copied from its origin."""
     compactions: int = 0
     problem: str = ""
     """Sentence that says why it cannot be read."""
     _file: RecordFile | None = None
     _records: RecordReader | None = None
+    began: float = math.inf
+    """Time of its first record, which a fork writes before the records that it copies."""
+    _session: str = ""
+    """Id that its records name; those that a fork copies name the fork's."""
     _answers: dict[str, tuple[str, Usage]] = field(default_factory=dict)
+    _spent: list[tuple[int, Spent]] = field(default_factory=list)
+    """Each of the program's counts, with the number of answers before it."""
     _own_title: bool = False
     _seen: tuple[int, float] = (-1, 0)
     """Bytes and time of the last write, when it was read last."""
@@ -122,12 +131,7 @@ class Overview:
 
     @property
     def tokens(self) -> int:
-        return sum(used.prompt + used.output for used in self.usage.values())
-
-    @property
-    def cost(self) -> float | None:
-        """US dollars, estimated; None if unknown."""
-        return cost_of(self.usage)
+        return sum(used.tokens for used in self.usage.values())
 
     def is_live(self, now: float) -> bool:
         return now - self.changed < LIVE_SECONDS
@@ -141,7 +145,7 @@ class Overview:
         self._seen = self.size, self.changed
         try:
             if file.starts_again() or self._file is None:
-                self._file, self._records, self._answers = file, self.reader(), {}
+                self._file, self._records, self._answers, self._spent = file, self.reader(), {}, []
                 self.title, self.folder, self.compactions, self._own_title = "", "", 0, False
             for number, line in file.new_records(self.reader.is_for_list, until):
                 if not isinstance(line, BadLine):
@@ -151,14 +155,44 @@ class Overview:
             self.problem = ""
         except FormatError as error:
             self.problem = str(error)
-        self.calls = len(self._answers)
-        self.usage = {}
-        for model, used in self._answers.values():
-            self.usage[model] = self.usage.get(model, Usage()) + used
+        self._add_up({})
+
+    def leave_out_copies(self, first: dict[str, "Overview"]) -> None:
+        """Count only answers that no session had `first`, by id, and add them: a fork begins with copied records."""
+        if self._session:
+            copied = {id: first[id] for id in self._answers if id in first and first[id]._session != self._session}
+            if copied or self.calls != len(self._answers):
+                self._add_up(copied)
+            first.update((id, self) for id in self._answers if id not in first)
+
+    def _add_up(self, copied: Mapping[str, "Overview"]) -> None:
+        number, spent = self._spent[-1] if self._spent else (0, None)
+        if copied and spent is not None:
+            last = list(copied)[-1]
+            spent = spent.since(copied[last]._spent_with(last))
+        before: dict[str, Usage] = {}
+        after: dict[str, Usage] = {}
+        for place, (id, (model, used)) in enumerate(self._answers.items()):
+            if id not in copied:
+                totals = before if place < number else after
+                totals[model] = totals.get(model, Usage()) + used
+        self.calls = len(self._answers) - len(copied)
+        self.usage, self.cost = all_spent(spent, before, after)
+
+    def _spent_with(self, id: str) -> Spent | None:
+        """Return the program's first count that includes an answer."""
+        number = list(self._answers).index(id)
+        return next((spent for answers, spent in self._spent if answers > number), None)
 
     def _count(self, line: Mapping[str, object], number: int) -> None:
         assert self._records is not None
+        self._session = self._session or as_text(line.get("sessionId"))
         for record in self._records.read(line, number):
+            self.began = record.at or math.inf if self.began == math.inf else self.began
+            if record.spent is not None:
+                self._spent.append((len(self._answers), record.spent))
+            if record.aside:
+                continue
             self.folder = self.folder or record.about.get("folder", "")
             if title := record.about.get("title"):
                 self.title, self._own_title = quotable(title, TITLE_CHARACTERS), True
@@ -202,12 +236,19 @@ class Listing:
         self._overviews = dict(sorted(present.items(), key=lambda entry: -entry[1].changed))
         until = time.monotonic() + seconds
         # The newest come first: they are what a person looks for.
-        for overview in self._overviews.values():
-            if not overview.read or overview.problem:
-                overview.follow(until)
-                if time.monotonic() > until:
-                    break
+        unread = [one for one in self._overviews.values() if not one.read or one.problem]
+        for overview in unread:
+            overview.follow(until)
+            if time.monotonic() > until:
+                break
+        if unread:
+            self._leave_out_copies()
         return list(self._overviews.values())
+
+    def _leave_out_copies(self) -> None:
+        first: dict[str, Overview] = {}
+        for overview in sorted(self._overviews.values(), key=lambda one: (one.began, one.changed)):
+            overview.leave_out_copies(first)
 
     def of(self, id: str) -> Overview | None:
         """Return the session with an id, by comparing ids only: none of them is used as a path."""
@@ -231,6 +272,7 @@ class Listing:
             raise NotFoundError(f"{problem} begins with “{name[:60]}”." if sessions else none)
         if not matching[0].read:
             matching[0].follow()
+            self._leave_out_copies()
         return matching[0]
 
     def _files(self, home: Home) -> Iterator[tuple[Path, int, float]]:

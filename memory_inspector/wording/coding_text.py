@@ -26,6 +26,8 @@ SOURCES = {
 }
 """Origin of an item by its kind; `task` is what a subagent was told to do."""
 
+COST = "As the session's file has it, else estimated from list prices; none for models whose price is not known"
+
 TRIGGERS = {"auto": "automatic", "manual": "asked for"}
 
 
@@ -94,7 +96,7 @@ def sessions_table(sessions: Sequence[Overview], now: float) -> str:
     rows = [("id", "", "program", "project", "title", "tokens", "compactions", "cost")]
     for one in sessions:
         title = printable(quotable(one.problem or one.title))[:60]
-        cost = "" if one.cost is None else f"${one.cost:,.2f}"
+        cost = ("unknown" if one.tokens else "") if one.cost is None else f"${one.cost:,.2f}"
         live = "live" if one.is_live(now) else ""
         names = printable(ids[one.name]), live, one.program, printable(one.project)[:24], title
         rows.append((*names, tokens(one.tokens), tokens(one.compactions), cost))

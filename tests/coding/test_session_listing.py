@@ -3,10 +3,11 @@
 import errno
 import json
 import os
+from datetime import timedelta
 
 import pytest
 import zstandard
-from coding_kit import ClaudeCode, Codex, rollout, work
+from coding_kit import MODEL, START, ClaudeCode, Codex, rollout, work
 from shared_data import shared
 
 from memory_core.coding import record_file
@@ -14,6 +15,7 @@ from memory_core.coding.claude_code import ClaudeCodeReader
 from memory_core.coding.codex import CodexReader
 from memory_core.coding.coding_session import CodingSession
 from memory_core.coding.listing import LIVE_SECONDS, Listing, home_of_file, homes
+from memory_core.coding.prices import cost_of
 from memory_core.coding.transcript import Usage
 from memory_core.errors import FormatError
 from memory_inspector.server.coding_sessions import CodingSessions
@@ -417,6 +419,53 @@ def test_what_a_cache_keeps_for_an_hour_costs_twice_the_price_of_input(folders):
     write(lines, folders[0] / "-b" / "1.jsonl", age=1)
     (priced,) = listing_of(folders).look()
     assert priced.cost == pytest.approx((3 * 5 + 501 * 0.5 + 99 * 6.25 + 400 * 10) / 1e6)
+
+
+def test_the_cost_in_the_file_counts_and_a_price_list_fills_what_came_after(folders):
+    lines = ClaudeCode().answer("Built.", prompt=1_000, model="model-of-tomorrow")
+    lines.spent(0.5, **{"model-of-tomorrow": (1_200, 30)})
+    write(lines, folders[0] / "-b" / "1.jsonl", age=2)
+    lines.answer("Painted.", prompt=1_003, output=1_000, model="claude-opus-4-8", cached=False)
+    session = CodingSession(write(lines, folders[0] / "-b" / "2.jsonl", age=1), ClaudeCodeReader)
+    session.follow()
+    later, counted = listing_of(folders).look()
+    assert (counted.cost, counted.tokens) == (0.5, 1_230)
+    assert later.cost == pytest.approx(0.5 + (1_003 * 5 + 1_000 * 25) / 1e6)
+    assert session.usage_and_cost() == (later.usage, later.cost)
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-9", "claude-opus-4-80", "claude-opus-7", "gpt-5.2-codex"])
+def test_a_model_has_not_the_price_of_one_whose_name_it_continues(model):
+    assert cost_of({model: Usage(1_000)}) is None
+    assert cost_of({"claude-opus-4-20250514": Usage(1_000)}) == pytest.approx(0.015)
+
+
+def fork(folders):
+    """Write a session, and a fork that copies its records under its own id and goes on."""
+    origin = ClaudeCode().user("Build it.", sessionId="origin")
+    origin.answer("Built.", prompt=1_000, sessionId="origin", model="model-of-tomorrow")
+    copied = [{**line, "sessionId": "fork"} for line in origin.lines]
+    origin.spent(0.5, **{"model-of-tomorrow": (1_000, 10)})
+    forked = ClaudeCode(START + timedelta(hours=1)).queue("Paint it.")
+    forked.lines += copied
+    forked.user("Paint it.", sessionId="fork").answer("Painted.", prompt=1_100, sessionId="fork", id="msg_fork")
+    forked.spent(0.75, **{"model-of-tomorrow": (1_000, 10), MODEL: (1_100, 10)})
+    write(origin, folders[0] / "-b" / "origin.jsonl", age=1)
+    return write(forked, folders[0] / "-b" / "fork.jsonl", age=2)
+
+
+def test_a_fork_s_copies_count_once_with_the_origin(folders):
+    fork(folders)
+    origin, forked = listing_of(folders).look()
+    assert (origin.calls, origin.tokens, origin.cost) == (1, 1_010, 0.5)
+    assert (forked.calls, forked.tokens, forked.cost) == (1, 1_110, pytest.approx(0.25))
+
+
+def test_a_fork_whose_origin_is_gone_counts_all(folders):
+    path = fork(folders)
+    path.with_name("origin.jsonl").unlink()
+    (forked,) = listing_of(folders).look()
+    assert (forked.calls, forked.tokens, forked.cost) == (2, 2_120, 0.75)
 
 
 # -- following ------------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.listing import stem_of
-from memory_core.coding.prices import cost_of
+from memory_core.coding.prices import price_of
 from memory_core.coding.transcript import quotable
+from memory_core.text import listed
 from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
+from memory_inspector.wording.coding_text import COST
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.coding import phrase_view, session_list
 from ui.coding.quoting import quoted
@@ -111,8 +113,8 @@ def _view(name: str) -> Callable[[OpenSession, CodingSession, Branch], None]:
 
 def _facts(opened: OpenSession, session: CodingSession) -> None:
     """Draw what the session took, in one line of badges."""
-    overview, usage = opened.overview, session.usage()
-    cost = cost_of(usage)
+    overview = opened.overview
+    usage, cost = session.usage_and_cost()
     # Steps, not branches: two branches share the calls before their fork.
     calls = sum(step.usage is not None for step in session.main.steps.values())
     with st.container(horizontal=True, gap="xsmall", key="code__facts"):
@@ -122,10 +124,12 @@ def _facts(opened: OpenSession, session: CodingSession) -> None:
         st.badge(plain(short(overview.project)), icon=":material/folder:", color="gray", help=plain(overview.folder))
         st.badge(ago(overview.changed, time(), appearance.zone()), icon=":material/schedule:", color="gray")
         st.badge(count(calls, "call"), color="gray")
-        total = sum(used.prompt + used.output for used in usage.values())
+        total = sum(used.tokens for used in usage.values())
         st.badge(f"{tokens(total)} tokens", color="gray", help="Sent and written in all calls, subagents included")
         if cost is not None:
-            st.badge(f"${cost:,.2f}", color="gray", help="Estimated from list prices of February 2026")
+            st.badge(f"${cost:,.2f}", color="gray", help=COST)
+        elif unknown := [model for model in usage if price_of(model) is None]:
+            st.badge("cost unknown", color="gray", help=plain(f"Not in the file; no price known: {listed(unknown)}"))
         if session.lanes:
             st.badge(count(len(session.lanes), "subagent"), icon=":material/account_tree:", color="gray")
 

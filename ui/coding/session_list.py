@@ -12,6 +12,7 @@ from memory_core.coding.listing import Overview, stem_of
 from memory_core.coding.project import by_project_and_day
 from memory_core.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import coding_sessions
+from memory_inspector.wording.coding_text import COST
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.parts.components import choose_view, empty, filled_rows, heading, unseen_heading
 from ui.tab import appearance, live, state
@@ -75,8 +76,10 @@ def _table(overviews: Sequence[Overview]) -> None:
         column_config={
             "Session": st.column_config.TextColumn(width="medium", help="Its title, or what the user said first"),
             "Compactions": number(),
-            "Tokens": number(format="localized", help="Sent and written in all calls, without subagents"),
-            "Cost": number(format="$%.2f", help="Estimated from list prices of February 2026"),
+            "Tokens": number(
+                format="localized", help="Sent and written in all calls; of subagents if the file says so"
+            ),
+            "Cost": number(format="$%.2f", help=COST),
             "Calls": number(format="localized"),
             "Written": st.column_config.TextColumn(width="small"),
         },
@@ -126,7 +129,7 @@ def _projects(overviews: Sequence[Overview]) -> None:
         placeholder="–",
         column_config={
             "Tokens": st.column_config.NumberColumn(format="localized"),
-            "Cost": st.column_config.NumberColumn(format="$%.2f", help="Estimated from list prices of February 2026"),
+            "Cost": st.column_config.NumberColumn(format="$%.2f", help=COST),
         },
         alt="Projects by day, newest first",
     )
