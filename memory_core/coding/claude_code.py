@@ -11,6 +11,7 @@ requests themselves (`api-request`) name messages by the SHA-256 of their JSON, 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -98,13 +99,13 @@ class ClaudeCodeReader:
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
         items: tuple[Item, ...] = ()
-        left_out = hash = ""
-        usage = boundary = request = spent = None
+        left_out = ""
+        usage = boundary = request = spent = hash = None
         at = as_time(record.get("timestamp"))
         if kind in ("user", "assistant"):
             items = tuple(self._items(record, message, line, at))
             left_out = "" if items else "message without text"
-            hash = self._hash(message)
+            hash = partial(self._hash, message)
             # Errors that the program reports in the assistant's place were answered by no model.
             if kind == "assistant" and not record.get("isApiErrorMessage") and message.get("model") != "<synthetic>":
                 usage = _usage(as_mapping(message.get("usage")))
@@ -129,9 +130,10 @@ class ClaudeCodeReader:
                 case "api-request-shape":
                     items = tuple(_described(as_mapping(record.get("shape")), line, at))
                     left_out = "" if items else left_out
-                    hash = as_text(record.get("shapeHash"))
+                    hash = partial(as_text, record.get("shapeHash"))
                 case "api-request-blob":
-                    items, hash = tuple(self._items(record, message, line, at)), as_text(record.get("hash"))
+                    items = tuple(self._items(record, message, line, at))
+                    hash = partial(as_text, record.get("hash"))
                 case "api-request":
                     request = _request(record)
                 case "cost-state":

@@ -292,9 +292,10 @@ class Lane:
             self._stored.requests[record.request.id] = record.request
         if record.spent is not None:
             self.spent = record.line, self.last_at, record.spent
+        hash = record.hash() if record.hash is not None else ""
         if record.aside:
-            if record.hash:
-                self._stored.messages.setdefault(record.hash, tuple(map(self._held_item, record.items)))
+            if hash:
+                self._stored.messages.setdefault(hash, tuple(map(self._held_item, record.items)))
             return
         if record.at is not None:
             self.first_at = record.at if self.first_at is None else self.first_at
@@ -321,9 +322,9 @@ class Lane:
         for item in items:
             if item.kind == "tool_call" and item.tool_id:
                 self._caller[item.tool_id] = id
-        if record.hash:
+        if hash:
             pieces = (item for item in step.items if item.kind not in ("tool_result", "injected"))
-            self._stored.messages.setdefault(record.hash, tuple(pieces) if record.answer else items)
+            self._stored.messages.setdefault(hash, tuple(pieces) if record.answer else items)
         step.request = record.answers or step.request
         if record.usage is not None:
             step.usage = record.usage if step.usage is None else step.usage.latest(record.usage)

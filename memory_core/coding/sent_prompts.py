@@ -5,7 +5,7 @@ The items of a window are put in this order. Where a message is also a record, t
 names who wrote it; what only a request has becomes an item of its own, and what no request has is not sent.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_core.coding.transcript import Item, Request
@@ -90,12 +90,9 @@ class PromptReading:
         same = [[some.pop() if (some := free.get(one.key)) else one for one in message] for message in messages]
         # The program joins several of its own texts to one, and may add words around them.
         left = sorted(place for some in free.values() for place in some if items[place].kind in ("user", "injected"))
-        return [
-            [part for piece in pieces for part in self._parts(piece, {place: items[place] for place in left}, left)]
-            for pieces in same
-        ]
+        return [[part for piece in pieces for part in self._parts(piece, items, left)] for pieces in same]
 
-    def _parts(self, piece: Piece, items: Mapping[int, Item], left: list[int]) -> list[Piece]:
+    def _parts(self, piece: Piece, items: Sequence[Item], left: list[int]) -> list[Piece]:
         """Return the places whose texts a sent text has, and what is between them; those are `left` no more."""
         if isinstance(piece, int) or piece.kind != "injected":
             return [piece]

@@ -1,6 +1,6 @@
 """Values of a coding agent's session: the records of its file, their items, and what they say of calls. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import add
@@ -180,8 +180,8 @@ class Record:
     """True in a subagent's part of the session's own file, as earlier versions wrote it."""
     left_out: str = ""
     """Reason why nothing of it is shown; empty if something is."""
-    hash: str = ""
-    """Name by which requests send it, or send the answer of which it is a piece up to here."""
+    hash: Callable[[], str] | None = None
+    """Works out the hash by which requests send it, or the answer of which it is a piece, up to here."""
     aside: bool = False
     """True if it has a place in no branch: its items are sent by the requests that have its hash."""
     request: Request | None = None
