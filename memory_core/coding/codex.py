@@ -1,13 +1,17 @@
 """Read the records of Codex, `$CODEX_HOME/sessions/<year>/<month>/<day>/rollout-*.jsonl` (2025 to 2026). Pure.
 
-Records have no ids: each follows the line before. A `response_item` is what the model reads or writes, `turn_context`
-names the model, `event_msg` repeats items for the screen and has the tokens of each call (`token_count`), and
-`compacted` replaces the history by `replacement_history`; where it has none, by what the user said last and a summary.
+Read from files that 0.171.0 wrote, 2026-11-29; 0.98 and others before are read as well. Records have no ids: each
+follows the line before. A `response_item` is what the model reads or writes, `turn_context` names the model,
+`event_msg` repeats items for the screen, `token_usage_record` has the tokens of each call (before it, `token_count`),
+and `compacted` replaces the history by `replacement_history`; where it has none, by what the user said last and a
+summary. A thread goes on in several files: `rollouts.py`.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -39,6 +43,12 @@ _INJECTED = re.compile(
 _SUMMARY = re.compile(r"\s*(?:<context_summary|Another language model started to solve this problem)")
 """Beginnings of the summary in a replaced history."""
 
+_NOTIFIED = re.compile(r'\s*<subagent_notification>\s*\{"agent_path":\s*"([^"]+)"')
+"""Beginning of what a subagent gives back, with its id."""
+
+_AGENT = re.compile(r'^\{"agent_id":\s*"([^"]+)"')
+"""Beginning of the result of the call that starts a subagent."""
+
 _EVENTS = reasons_by_name(
     {
         "note of the program": "task_started task_complete turn_started turn_complete turn_aborted thread_rolled_back "
@@ -55,7 +65,6 @@ _OTHERS = reasons_by_name(
     {
         "state of the program": "world_state retained_context security_risk_score realtime_item "
         "inter_agent_communication_metadata",
-        "repeated count of tokens": "token_usage_record",
     }
 )
 """Reason why records of other types are not shown."""
@@ -65,7 +74,7 @@ _ITEMS = reasons_by_name(
         "message without text": "message agent_message reasoning",
         "copies of files, for undo": "ghost_snapshot",
         "definitions of tools": "additional_tools",
-        "note of the program": "compaction_trigger",
+        "note of the program": "compaction_trigger configuration_update",
     }
 )
 """Reason why items are not shown."""
@@ -74,7 +83,8 @@ _TURNS = frozenset({"task_started", "turn_started", "turn_aborted", "user_messag
 """Events between two answers. A stopped answer has no count of tokens, with which it would end."""
 
 _FOR_LIST = re.compile(
-    rb'"token_count"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"|"thread_name_updated"'
+    rb'"token_count"|"token_usage_record"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"'
+    rb'|"thread_name_updated"'
 )
 
 
@@ -90,10 +100,20 @@ class CodexReader:
         self._last: str | None = None
         self._tools: dict[str, tuple[str, str]] = {}
         self._total: object = None
+        self._counted: Usage | None = None
         self._described = False
+        self._base = ""  # instructions that are sent with each call
+        self._agents: dict[str, str] = {}  # calls that started subagents, by their ids and paths
+        self._file = 0
         # Of the user's messages: the record before it, its own, and its bytes.
         self._prompts: list[tuple[str | None, str, int]] = []
         self._compaction: str | None = None
+
+    def go_on(self, file: int) -> "CodexReader":
+        """Return a reader of the file at a place of a lane, which goes on from what was read so far."""
+        after = copy(self)
+        after._prompts, after._file, after._begun = list(self._prompts), file, False
+        return after
 
     @staticmethod
     def is_for_list(line: bytes) -> bool:
@@ -105,7 +125,9 @@ class CodexReader:
         kind, payload = as_text(record.get("type")), as_mapping(record.get("payload"))
         at = as_time(record.get("timestamp"))
         name = as_text(payload.get("type"))
-        id, before = f"line {line}", self._last
+        # Several files of a lane have the same lines.
+        prefix = f"{self._file}: " if self._file else ""
+        id, before = f"{prefix}line {line}", self._last
         about: dict[str, str] = {}
         items: list[Item] = []
         left_out, answer = "", ""
@@ -123,8 +145,9 @@ class CodexReader:
                 }
                 instructions = as_text(payload.get("instructions"))
                 base = "" if instructions else as_text(as_mapping(payload.get("base_instructions")).get("text"))
-                text = instructions or base
-                items = [item("injected", text, line=line, at=at, in_each_call=bool(base))] if text else []
+                self._base, text = base, instructions or base
+                place = {"line": line, "file": self._file, "at": at}
+                items = [item("injected", text, in_each_call=bool(base), **place)] if text else []
                 left_out = "" if items else "description of the session"
             case "session_meta":
                 left_out = "description of the session"
@@ -135,38 +158,44 @@ class CodexReader:
             case "response_item":
                 items = list(self._items(payload, line, 0, at))
                 left_out = "" if items else _ITEMS.get(name, f"unknown item {name!r}")
+                if self._base and _content(payload.get("content"))[0] == self._base:
+                    left_out = "copy of the base instructions"
+                about = self._spawned(payload)
                 if items and items[0].kind in ("assistant", "thinking", "tool_call"):
-                    answer, self._begun = f"answer {self._answer}", True
+                    answer, self._begun = f"{prefix}answer {self._answer}", True
                 if items and items[0].kind == "user":
                     self._prompts.append((before, id, len(items[0].text.encode())))
             case "inter_agent_communication":
                 text = as_text(payload.get("content")) or (ENCRYPTED if payload.get("encrypted_content") else "")
-                items = [item("injected", text, line=line, at=at)] if text else []
+                items = [item("injected", text, line=line, file=self._file, at=at)] if text else []
                 left_out = "" if items else "message without text"
+            case "token_usage_record":
+                usage = self._unless_repeated(_usage(as_mapping(payload.get("usage"))))
+                left_out = "" if usage else "repeated count of tokens"
             case "event_msg" if name == "token_count":
-                # An answer ends with the count of its tokens: what follows belongs to the next.
                 usage = self._usage(as_mapping(payload.get("info")))
                 limit = as_count(as_mapping(payload.get("info")).get("model_context_window"))
                 about = {"limit": str(limit)} if limit else {}
                 left_out = "" if usage else "repeated count of tokens"
-                if usage is not None:
-                    answer = f"answer {self._answer}"
-                    self._answer, self._begun = self._answer + 1, False
             case "event_msg":
                 copy = "copy of an item, for the screen" if name.endswith(("_begin", "_end")) else ""
                 left_out = _EVENTS.get(name) or copy or f"unknown event {name!r}"
-                about = {"title": as_text(payload.get("thread_name"))}
+                about = {"title": as_text(payload.get("thread_name")), **self._spawned(as_mapping(payload.get("item")))}
                 if name == "thread_rolled_back":
                     before = self._rolled_back(as_count(payload.get("num_turns")))
             case "compacted":
                 history = isinstance(payload.get("replacement_history"), list)
-                boundary = Boundary(keeps=() if history else self._preserved())
+                boundary = Boundary(continues=before or "", keeps=() if history else self._preserved())
                 items = list(self._compacted(payload, line, at))
                 # Nothing is taken back beyond a compaction.
                 self._prompts = [] if history else [(id, prompt, size) for _, prompt, size in self._prompts]
                 self._compaction = id
             case _:
                 left_out = _OTHERS.get(kind, f"unknown type {kind!r}")
+        if usage is not None:
+            # An answer ends with the count of its tokens: what follows belongs to the next.
+            answer = f"{prefix}answer {self._answer}"
+            self._answer, self._begun = self._answer + 1, False
         # Each record follows the last one that has content.
         self._last = id if items or usage is not None or boundary is not None else before
         return [
@@ -182,6 +211,7 @@ class CodexReader:
                 usage=usage,
                 boundary=boundary,
                 left_out=left_out,
+                file=self._file,
                 about={key: text for key, text in about.items() if text},
             )
         ]
@@ -201,13 +231,15 @@ class CodexReader:
         return tuple(id for _, id, _ in self._prompts[len(self._prompts) - fitting :])
 
     def _items(self, payload: Mapping[str, Any], line: int, part: int, at: float | None) -> Iterator[Item]:
-        place = {"line": line, "part": part, "at": at}
+        place = {"line": line, "part": part, "file": self._file, "at": at}
         tool_id = as_text(payload.get("call_id")) or as_text(payload.get("id"))
         match payload.get("type"):
             case "message" | "agent_message":
                 text, images = _content(payload.get("content"))
-                if text or images:
-                    yield item(_speaker(payload, text), text, images=images, **place)
+                told = _NOTIFIED.match(text)
+                by = self._agents.get(told[1] if told else as_text(payload.get("author")), "")
+                if (text or images) and text != self._base:
+                    yield item(_speaker(payload, text), text, images=images, tool_id=by, **place)
             case "reasoning":
                 texts = [_content(payload.get(key))[0] for key in ("summary", "content")]
                 text = "\n".join(filter(None, texts)) or (ENCRYPTED if payload.get("encrypted_content") else "")
@@ -244,21 +276,47 @@ class CodexReader:
                 repeats = bool(message) and one.text.endswith(message)
                 is_summary = one.kind == "summary" or repeats or _SUMMARY.match(one.text)
                 summarised = summarised or bool(is_summary)
-                yield item("summary", one.text, line=line, part=part, at=at) if is_summary else one
+                yield replace(one, kind="summary") if is_summary else one
         if message and not summarised:
-            yield item("summary", message, line=line, part=len(history) if isinstance(history, list) else 0, at=at)
+            part = len(history) if isinstance(history, list) else 0
+            yield item("summary", message, line=line, part=part, file=self._file, at=at)
 
     def _usage(self, info: Mapping[str, Any]) -> Usage | None:
         """Return the tokens of the last call; None if they were reported before, or estimated after a compaction."""
-        total, last = info.get("total_token_usage"), as_mapping(info.get("last_token_usage"))
-        prompt = as_count(last.get("input_tokens"))
+        total, usage = info.get("total_token_usage"), _usage(as_mapping(info.get("last_token_usage")))
         # The program repeats the last count whenever its limits change.
-        if not prompt or (total and total == self._total):
+        if usage is None or (total and total == self._total):
             return None
         self._total = total
-        cached = min(as_count(last.get("cached_input_tokens")), prompt)
-        written = min(as_count(last.get("cache_write_input_tokens")), prompt - cached)
-        return Usage(prompt - cached - written, cached, written, as_count(last.get("output_tokens")))
+        return self._unless_repeated(usage)
+
+    def _unless_repeated(self, usage: Usage | None) -> Usage | None:
+        """Return a count of tokens; None if it is the last one again, with nothing answered since."""
+        again = usage and self._counted and usage.prompt == self._counted.prompt and not self._begun
+        self._counted = usage or self._counted
+        return None if again else usage
+
+    def _spawned(self, payload: Mapping[str, Any]) -> dict[str, str]:
+        """Return the calls that started subagents by `lane ID`: from events, or from the result that names the id."""
+        call = as_text(payload.get("call_id")) or as_text(payload.get("id"))
+        several = payload.get("receiver_thread_ids") if payload.get("tool") == "spawn_agent" else None
+        ids = [id for id in several if isinstance(id, str)] if isinstance(several, list) else []
+        if payload.get("kind") == "started":
+            ids += [as_text(payload.get("agent_thread_id"))]
+            self._agents[as_text(payload.get("agent_path"))] = call
+        if self._tools.get(call, ("", ""))[0] == "spawn_agent":
+            ids += _AGENT.findall(as_text(payload.get("output")))
+        self._agents.update(dict.fromkeys(ids, call))
+        self._agents.pop("", None)
+        return {f"lane {id}": call for id in ids if id}
+
+
+def _usage(counts: Mapping[str, Any]) -> Usage | None:
+    prompt = as_count(counts.get("input_tokens"))
+    cached = min(as_count(counts.get("cached_input_tokens")), prompt)
+    written = min(as_count(counts.get("cache_write_input_tokens")), prompt - cached)
+    usage = Usage(prompt - cached - written, cached, written, as_count(counts.get("output_tokens")))
+    return usage if prompt else None
 
 
 def _speaker(payload: Mapping[str, Any], text: str) -> Any:

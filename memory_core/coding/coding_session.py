@@ -10,15 +10,30 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
+from typing import cast
 
+from memory_core.coding.codex import CodexReader
 from memory_core.coding.prices import all_spent
 from memory_core.coding.record_file import BadLine, RecordFile
+from memory_core.coding.rollouts import FilePart, Rollouts, head_of, rollouts_near
 from memory_core.coding.sent_prompts import PromptReading, StoredPrompts
-from memory_core.coding.transcript import MAX_CHARACTERS, Boundary, Item, ItemKind, Record, RecordReader, Spent, Usage
+from memory_core.coding.transcript import (
+    MAX_CHARACTERS,
+    Boundary,
+    ContinuingReader,
+    Item,
+    ItemKind,
+    Record,
+    RecordReader,
+    Spent,
+    Usage,
+    as_count,
+)
 from memory_core.errors import FormatError
 
 MAX_HELD = 200_000_000
@@ -43,6 +58,8 @@ class Step:
     boundary: Boundary | None = None
     side: bool = False
     """True for a subagent in the session's own file."""
+    file: int = 0
+    """Place of its file among those of the lane."""
     request: str = ""
     """Id of the request that it is an answer to."""
 
@@ -132,16 +149,31 @@ class Branch:
 
 
 class Lane:
-    """A file of a session: its own, or a subagent's. Follows the file. Not thread-safe."""
+    """The records of a session, or of a subagent: one file, or several that go on from each other. Follows them.
+
+    Not thread-safe.
+    """
 
     def __init__(self, path: Path, reader: type[RecordReader], name: str = "") -> None:
-        self.file = RecordFile(path)
+        self.path = path
         self.name = name
         self._reader = reader
+        self.parts: tuple[FilePart, ...] = ()
+        self.read_from((FilePart(path),))
+
+    def read_from(self, parts: tuple[FilePart, ...]) -> None:
+        """Take the files to read; if they are others than before, all is read again."""
+        if parts == self.parts:
+            return
+        self.parts = parts
         self._restart()
 
     def _restart(self) -> None:
-        self._records = self._reader()
+        self.files = [RecordFile(part.path) for part in self.parts]
+        self._readers: dict[int, RecordReader] = {}  # by the place of the file
+        self._began: dict[int, str] = {}  # first record of a file
+        self.problems: list[str] = []
+        """Sentences on files that cannot be read, beside its own."""
         self.steps: dict[str, Step] = {}
         self.about: dict[str, str] = {}
         self.shown = 0
@@ -165,6 +197,11 @@ class Lane:
         self._branches: list[Branch] | None = None
 
     @property
+    def file(self) -> RecordFile:
+        """Return its own file."""
+        return next((file for file in self.files if file.path == self.path), self.files[-1])
+
+    @property
     def records(self) -> int:
         """Number of lines that are not empty."""
         return self.shown + self.left_out.total() + len(self.bad_lines)
@@ -173,18 +210,62 @@ class Lane:
         """Read what was written since the last call; return the number of new lines.
 
         Raises:
-            FormatError: the file is gone, or may not be read.
+            FormatError: its own file is gone, or may not be read. Another costs what it held, and has a problem.
         """
+        self.problems = []
         # A program that rewrites its file may have changed any line of it.
-        if self.file.starts_again():
+        if any(map(self._starts_again, self.files)):
             self._restart()
+            for file in self.files:
+                self._starts_again(file)
         count = 0
-        for number, line in self.file.new_records():
-            count += 1
+        for place, file in enumerate(self.files):
+            with self._costing_itself(file):
+                count += self._follow(place)
+        if count:
+            self._branches = None
+        return count
+
+    def _starts_again(self, file: RecordFile) -> bool:
+        with self._costing_itself(file):
+            return file.starts_again()
+        return False
+
+    @contextmanager
+    def _costing_itself(self, file: RecordFile) -> Iterator[None]:
+        try:
+            yield
+        except FormatError as error:
+            if file is self.file:
+                raise
+            self.problems = [*(one for one in self.problems if one != str(error)), str(error)]
+
+    def _reader_of(self, place: int, before: RecordReader | None = None) -> RecordReader:
+        """Return the reader of a file, which begins where another file has been read to if it goes on from that."""
+        if place not in self._readers:
+            reader = before or self._reader()
+            self._readers[place] = cast(ContinuingReader, reader).go_on(place) if place else reader
+        return self._readers[place]
+
+    def _follow(self, place: int) -> int:
+        reader, inherited, count = self._reader_of(place), self.parts[place].inherited, 0
+        waiting = [n for n, part in enumerate(self.parts) if part.after == place and n not in self._readers]
+        if inherited and not waiting:
+            return 0
+        for number, line in self.files[place].new_records():
             if isinstance(line, BadLine):
                 self.bad_lines.append(line)
+                count += 1
                 continue
-            read = self._records.read(line, number)
+            if waiting:
+                ordinal = as_count(line.get("ordinal")) or number - 1
+                for other in [n for n in waiting if self.parts[n].until <= ordinal]:
+                    self._reader_of(other, reader)
+                    waiting.remove(other)
+                if inherited and not waiting:
+                    break
+            count += 1
+            read = reader.read(line, number)
             if any(record.id in self._step_of for record in read):
                 self.left_out["repeated record"] += 1
                 continue
@@ -194,14 +275,15 @@ class Lane:
                 self.shown += 1
             for record in read:
                 self._add(record)
-        if count:
-            self._branches = None
+                self._began.setdefault(place, record.id)
+        for other in waiting:
+            self._reader_of(other, reader)
         return count
 
     def whole(self, item: Item) -> str:
         """Return an item's whole text, from the file if only its beginning is held."""
         if item.cut:
-            for record in self._reader().read(self.file.record(item.line), item.line):
+            for record in self._reader().read(self.files[item.file].record(item.line), item.line):
                 for other in record.items:
                     if other.part == item.part:
                         return other.text
@@ -212,14 +294,23 @@ class Lane:
         """The ways through the tree, the one written to last first; those of subagents in the same file last."""
         if self._branches is None:
             parents = {step.parent for step in self.steps.values()}
-            ends = [step for step in self.steps.values() if step.id not in parents]
-            ends.sort(key=lambda step: (step.side, -self._last_line(step)))
-            self._branches = [self._branch(number, self._way_to(end)) for number, end in enumerate(ends, 1)]
+            ends = [(step, *self._last_line(step)) for step in self.steps.values() if step.id not in parents]
+            ends += self._rewound(parents)
+            ends.sort(key=lambda end: (end[0].side, -end[1], -end[2]))
+            self._branches = [self._branch(number, self._way_to(end[0])) for number, end in enumerate(ends, 1)]
         return self._branches
 
+    def _rewound(self, parents: set[str | None]) -> Iterator[tuple[Step, int, int]]:
+        """Yield the steps to which the session was taken back without a word since, each with a file and a line."""
+        written = {step.file for step in self.steps.values()}
+        for place, id in self._began.items():
+            before = self._step_of.get(id)
+            if place not in written and not self.parts[place].inherited and before in parents and before is not None:
+                yield self.steps[before], place, 0
+
     @staticmethod
-    def _last_line(step: Step) -> int:
-        return max((item.line for item in step.items), default=step.line)
+    def _last_line(step: Step) -> tuple[int, int]:
+        return max(((item.file, item.line) for item in step.items), default=(step.file, step.line))
 
     def _way_to(self, end: Step) -> list[Step]:
         way: dict[str, Step] = {}
@@ -315,7 +406,8 @@ class Lane:
             id = before
         step = self.steps.get(id)
         if step is None:
-            step = Step(id, record.line, before if before != id else None, at=record.at, side=record.side)
+            parent = before if before != id else None
+            step = Step(id, record.line, parent, at=record.at, side=record.side, file=record.file)
             self.steps[id] = step
         items = tuple(map(self._held_item, record.items))
         step.items += items
@@ -367,6 +459,8 @@ class CodingSession:
         """The subagents, by id, in the order in which they began."""
         self.problems: dict[str, str] = {}
         """Files of subagents that cannot be read: the sentence, by id."""
+        self.missing: list[str] = []
+        """Ids of the sessions that it goes on from, and that are not on this machine."""
         self._reader = reader
 
     def follow(self) -> int:
@@ -375,11 +469,15 @@ class CodingSession:
         Raises:
             FormatError: the session's own file is gone, or may not be read. A subagent's file costs that one alone.
         """
+        rollouts = rollouts_near(self.path) if self.program == CodexReader.program else None
+        if rollouts is not None:
+            parts, self.missing = rollouts.parts(head_of(self.path))
+            self.main.read_from(parts)
         count = self.main.follow()
-        for path in self._subagents():
-            name = path.stem.removeprefix("agent-")
-            lane = self.lanes.get(name) or Lane(path, self._reader, name)
+        for name, parts in self._subagents(rollouts).items():
+            lane = self.lanes.get(name) or Lane(parts[-1].path, self._reader, name)
             try:
+                lane.read_from(parts)
                 count += lane.follow()
             except FormatError as error:
                 self.problems[name] = str(error)
@@ -389,7 +487,14 @@ class CodingSession:
         self.lanes = dict(sorted(self.lanes.items(), key=lambda named: named[1].first_at or 0))
         return count
 
-    def _subagents(self) -> list[Path]:
+    def _subagents(self, rollouts: Rollouts | None) -> dict[str, tuple[FilePart, ...]]:
+        """Return the files of each subagent, by its id."""
+        if rollouts is not None:
+            # A subagent names its parent; in some versions only the parent names it.
+            own = head_of(self.path)
+            named = [head for name in self._named_lanes() if (head := rollouts.by_id.get(name)) and not head.parent]
+            heads = [head for head in [*rollouts.subagents(own), *named] if head.thread != own.thread]
+            return {Path(head.thread).name: rollouts.parts(head)[0] for head in heads}
         # The main file names them, as that folder has the subagents of all sessions.
         own = sorted(self.path.with_suffix("").glob("subagents/agent-*.jsonl"))
         files = [f"agent-{name}.jsonl" for name in self._named_lanes()]
@@ -397,7 +502,8 @@ class CodingSession:
         # Beside the session in versions before 2.1; beside its origin for a fork.
         folder = self.path.parent
         found = [[folder / file, *folder.glob(f"*/subagents/{file}")] for file in missing]
-        return [*own, *(path for paths in found for path in list(filter(Path.is_file, paths))[:1])]
+        paths = [*own, *(path for paths in found for path in list(filter(Path.is_file, paths))[:1])]
+        return {path.stem.removeprefix("agent-"): (FilePart(path),) for path in paths}
 
     def _named_lanes(self) -> list[str]:
         return [key.removeprefix("lane ") for key in self.main.about if re.fullmatch(r"lane [\w-]{1,80}", key)]
@@ -408,13 +514,19 @@ class CodingSession:
 
     def started_by(self, lane: Lane) -> Item | None:
         """Return the call of a tool that started a subagent, if the session has it."""
-        tool_id = self.main.about.get(f"lane {lane.name}")
-        return next((i for i in self.items(self.main, "tool_call") if tool_id and i.tool_id == tool_id), None)
+        return next(self._of_subagent(lane, "tool_call"), None)
 
     def given_back(self, lane: Lane) -> Item | None:
         """Return the result that a subagent gave to the session, if it has come."""
-        tool_id = self.main.about.get(f"lane {lane.name}")
-        return next((i for i in self.items(self.main, "tool_result") if tool_id and i.tool_id == tool_id), None)
+        # In Codex the call's own result names the subagent only; what it gives back comes as a message.
+        kind: ItemKind = "injected" if self.program == CodexReader.program else "tool_result"
+        return next(self._of_subagent(lane, kind), None)
+
+    def _of_subagent(self, lane: Lane, kind: ItemKind) -> Iterator[Item]:
+        """Yield the items of a kind that belong to the call that started a subagent, which another may have made."""
+        for other in self.all_lanes:
+            if tool_id := other.about.get(f"lane {lane.name}"):
+                yield from (item for item in self.items(other, kind) if item.tool_id == tool_id)
 
     @staticmethod
     def items(lane: Lane, *kinds: ItemKind) -> Iterator[Item]:
@@ -422,7 +534,7 @@ class CodingSession:
         return (item for step in lane.steps.values() for item in step.items if item.kind in kinds)
 
     def usage(self) -> Mapping[str, Usage]:
-        """Return what all calls took, subagents included, by model."""
+        """Return what all calls took, subagents included, by model; what a fork inherited counts in its origin."""
         return self.usage_and_cost()[0]
 
     def usage_and_cost(self) -> tuple[Mapping[str, Usage], float | None]:
@@ -432,7 +544,7 @@ class CodingSession:
         after: dict[str, Usage] = {}
         for lane in self.all_lanes:
             for step in lane.steps.values():
-                if step.usage is not None:
+                if step.usage is not None and not lane.parts[step.file].inherited:
                     is_later = step.line > line if lane is self.main else (step.at or 0) > (at or 0)
                     totals = after if is_later else before
                     totals[step.model] = totals.get(step.model, Usage()) + step.usage

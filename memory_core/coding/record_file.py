@@ -28,6 +28,9 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 READ_BYTES = 4 * 1024 * 1024
 """Bytes read from the file at once."""
 
+FIRST_BYTES = 64 * 1024
+"""Bytes read at once where only the first line is wanted."""
+
 MAX_WINDOW_BYTES = 128 * 1024 * 1024
 """Memory that unpacking a compressed file may take."""
 
@@ -173,6 +176,19 @@ class RecordFile:
         self._ended = self.at_end = True
         number = len(self._offsets) + 1
         return number, BadLine(number, problem)
+
+    def first(self) -> Mapping[str, Any]:
+        """Read the first line alone; an empty object if it is not there yet, or is no object.
+
+        Raises:
+            FormatError: the file is gone, or may not be read.
+        """
+        data = b""
+        with self._opened() as file:
+            while b"\n" not in data and len(data) < MAX_LINE_BYTES and (more := file.read(FIRST_BYTES)):
+                data += more
+        parsed = _parsed(data.partition(b"\n")[0], 1)
+        return {} if isinstance(parsed, BadLine) else parsed
 
     def record(self, line: int) -> Mapping[str, Any]:
         """Read one line again; an empty object if it cannot be read any more."""

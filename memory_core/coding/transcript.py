@@ -42,6 +42,8 @@ class Item:
     images: int = 0
     line: int = 0
     """Line of the record in its file, from 1."""
+    file: int = 0
+    """Place of that file among those that its lane is read from."""
     part: int = 0
     """Place in the record, from 0."""
     at: float | None = None
@@ -188,6 +190,8 @@ class Record:
     answers: str = ""
     """Id of the request that it is an answer to."""
     spent: Spent | None = None
+    file: int = 0
+    """Place of its file among those that its lane is read from."""
     about: Mapping[str, str] = field(default_factory=dict)
     """Facts about its session: `folder`, `version`, `branch`, `title`, `limit` (tokens), and `lane NAME`, the id
     of the tool call that started a subagent."""
@@ -206,6 +210,14 @@ class RecordReader(Protocol):
 
     def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
         """Return the values of one parsed line; never raises, whatever its fields hold."""
+        ...
+
+
+class ContinuingReader(RecordReader, Protocol):
+    """Reads the records of a program that goes on in other files."""
+
+    def go_on(self, file: int) -> RecordReader:
+        """Return a reader of the file at a place, which goes on from what was read so far."""
         ...
 
 
