@@ -1,7 +1,7 @@
 """The sessions of coding agents on this machine, newest first, with what each took.
 
 Files are found by name and looked through once; later only what was added is read. A folder that may not be read costs
-its own sessions alone, and is named.
+its own sessions alone, and is named. The segments and subagents of a thread of Codex are one session.
 """
 
 import fnmatch
@@ -9,7 +9,7 @@ import glob
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,8 @@ from memory_core.coding.claude_code import ClaudeCodeReader
 from memory_core.coding.codex import CodexReader
 from memory_core.coding.prices import all_spent
 from memory_core.coding.record_file import BadLine, RecordFile
-from memory_core.coding.transcript import RecordReader, Spent, Usage, as_text, quotable
+from memory_core.coding.rollouts import Head, Rollouts, head_of
+from memory_core.coding.transcript import RecordReader, Spent, Usage, as_count, as_text, quotable
 from memory_core.errors import FormatError, NotFoundError
 
 LIVE_SECONDS = 120
@@ -89,11 +90,12 @@ class Overview:
     folder: str = ""
     """Folder that the agent worked in; empty while unknown."""
     usage: dict[str, Usage] = field(default_factory=dict)
-    """Tokens of all calls by model; of subagents in files of their own where its program counted them."""
+    """Tokens of all calls by model, without those that a fork inherited or copied; of Claude Code's subagents where
+    the program counted them."""
     cost: float | None = None
     """US dollars, as its program counted or estimated; None if unknown."""
     calls: int = 0
-    """Calls of its own: without those that a fork copied from its origin."""
+    """With those that a fork inherited by reference, without those that it copied, and without subagents'."""
     compactions: int = 0
     problem: str = ""
     """Sentence that says why it cannot be read."""
@@ -101,9 +103,21 @@ class Overview:
     _records: RecordReader | None = None
     began: float = math.inf
     """Time of its first record, which a fork writes before the records that it copies."""
+    head: Head | None = None
+    """Place of a file of Codex among the others."""
+    segments: list["Overview"] = field(default_factory=list)
+    """Later files of the same thread, each counted by itself."""
+    subagents: list["Overview"] = field(default_factory=list)
+    inherited: list[tuple["Overview", int]] = field(default_factory=list)
+    """Files that a fork goes on from, each with the number of the first record that it does not inherit."""
+    named: str = ""
+    """Title in the program's own list."""
     _session: str = ""
     """Id that its records name; those that a fork copies name the fork's."""
-    _answers: dict[str, tuple[str, Usage]] = field(default_factory=dict)
+    _answers: dict[str, tuple[str, Usage, int]] = field(default_factory=dict)
+    """Model, tokens, and number of the record, by answer."""
+    _compacted: list[int] = field(default_factory=list)
+    """Numbers of the compactions' records."""
     _spent: list[tuple[int, Spent]] = field(default_factory=list)
     """Each of the program's counts, with the number of answers before it."""
     _own_title: bool = False
@@ -122,7 +136,13 @@ class Overview:
     @property
     def name(self) -> str:
         """Id that the program gave it."""
-        return stem_of(self.path)[-36:]  # Codex writes the time before it
+        return Path(self.head.thread).name if self.head else stem_of(self.path)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its files, its segments' and subagents' after its own."""
+        own = *((self.head.id,) if self.head else ()), stem_of(self.path)
+        return *own, *(name for one in (*self.segments, *self.subagents) for name in one.names)
 
     @property
     def read(self) -> bool:
@@ -141,12 +161,22 @@ class Overview:
 
         What is not read by the time `until` of the monotonic clock is read by the next call.
         """
-        file = self._file or RecordFile(self.path)
         self._seen = self.size, self.changed
+        self._read_file(until)
+        for one in (*self.segments, *self.subagents, *(other for other, _ in self.inherited)):
+            if not one.read or one.problem:
+                one.follow(until)
+            if not one.read:
+                self._seen = -1, 0
+        self.title = self.named or self.title
+        self._add_up({})
+
+    def _read_file(self, until: float) -> None:
+        file = self._file or RecordFile(self.path)
         try:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers, self._spent = file, self.reader(), {}, []
-                self.title, self.folder, self.compactions, self._own_title = "", "", 0, False
+                self.title, self.folder, self._compacted, self._own_title = "", "", [], False
             for number, line in file.new_records(self.reader.is_for_list, until):
                 if not isinstance(line, BadLine):
                     self._count(line, number)
@@ -155,7 +185,6 @@ class Overview:
             self.problem = ""
         except FormatError as error:
             self.problem = str(error)
-        self._add_up({})
 
     def leave_out_copies(self, first: dict[str, "Overview"]) -> None:
         """Count only answers that no session had `first`, by id, and add them: a fork begins with copied records."""
@@ -172,12 +201,18 @@ class Overview:
             spent = spent.since(copied[last]._spent_with(last))
         before: dict[str, Usage] = {}
         after: dict[str, Usage] = {}
-        for place, (id, (model, used)) in enumerate(self._answers.items()):
+        for place, (id, (model, used, _)) in enumerate(self._answers.items()):
             if id not in copied:
                 totals = before if place < number else after
                 totals[model] = totals.get(model, Usage()) + used
-        self.calls = len(self._answers) - len(copied)
+        for one in (*self.segments, *self.subagents):
+            for model, used in one.usage.items():
+                after[model] = after.get(model, Usage()) + used
         self.usage, self.cost = all_spent(spent, before, after)
+        self.calls, self.compactions = -len(copied), 0
+        for file, end in [(self, math.inf), *((one, math.inf) for one in self.segments), *self.inherited]:
+            self.calls += sum(number < end for *_, number in file._answers.values())
+            self.compactions += sum(number < end for number in file._compacted)
 
     def _spent_with(self, id: str) -> Spent | None:
         """Return the program's first count that includes an answer."""
@@ -187,6 +222,7 @@ class Overview:
     def _count(self, line: Mapping[str, object], number: int) -> None:
         assert self._records is not None
         self._session = self._session or as_text(line.get("sessionId"))
+        place = as_count(line.get("ordinal")) or number - 1
         for record in self._records.read(line, number):
             self.began = record.at or math.inf if self.began == math.inf else self.began
             if record.spent is not None:
@@ -202,10 +238,11 @@ class Overview:
             # An answer without an id counts once for each of its lines.
             if record.usage is not None:
                 key = record.answer or f"line {number}"
-                before = self._answers.get(key, ("", Usage()))[1]
+                before = self._answers.get(key, ("", Usage(), 0))[1]
                 # Pieces of a streamed answer repeat its tokens.
-                self._answers[key] = record.model, before.latest(record.usage)
-            self.compactions += record.boundary is not None and not record.boundary.clears
+                self._answers[key] = record.model, before.latest(record.usage), place
+            if record.boundary is not None and not record.boundary.clears:
+                self._compacted.append(place)
 
 
 class Listing:
@@ -215,7 +252,8 @@ class Listing:
         self.homes = homes
         self.problems: list[str] = []
         """Sentences on folders that may not be read."""
-        self._overviews: dict[Path, Overview] = {}
+        self._files_seen: dict[Path, Overview] = {}
+        self._overviews: list[Overview] = []
 
     def look(self, seconds: float = 1.0) -> list[Overview]:
         """Return the sessions, newest first, after reading what is new for at most some seconds.
@@ -225,37 +263,44 @@ class Listing:
         self.problems = []
         present: dict[Path, Overview] = {}
         for home in self.homes:
+            titles = _thread_titles(home) if home.reader is CodexReader else {}
             for path, size, changed in self._files(home):
-                overview = self._overviews.get(path) or present.get(path)
+                overview = self._files_seen.get(path) or present.get(path)
                 if overview is None:
                     named = path.with_name(stem_of(path)).relative_to(home.folder)
                     id = "/".join([home.reader.program, *named.parts])
                     overview = Overview(path, home.reader, id, changed, size)
                 overview.changed, overview.size = changed, size
+                if home.reader is CodexReader:
+                    overview.head = head_of(path)
+                    overview.named = quotable(titles.get(overview.head.thread, ""), TITLE_CHARACTERS)
                 present[path] = overview
-        self._overviews = dict(sorted(present.items(), key=lambda entry: -entry[1].changed))
+        self._files_seen = present
+        self._overviews = sorted(_sessions(present.values()), key=lambda one: -one.changed)
         until = time.monotonic() + seconds
         # The newest come first: they are what a person looks for.
-        unread = [one for one in self._overviews.values() if not one.read or one.problem]
+        unread = [one for one in self._overviews if not one.read or one.problem]
         for overview in unread:
             overview.follow(until)
             if time.monotonic() > until:
                 break
         if unread:
             self._leave_out_copies()
-        return list(self._overviews.values())
+        return list(self._overviews)
 
     def _leave_out_copies(self) -> None:
         first: dict[str, Overview] = {}
-        for overview in sorted(self._overviews.values(), key=lambda one: (one.began, one.changed)):
+        for overview in sorted(self._overviews, key=lambda one: (one.began, one.changed)):
             overview.leave_out_copies(first)
 
     def of(self, id: str) -> Overview | None:
         """Return the session with an id, by comparing ids only: none of them is used as a path."""
-        return next((overview for overview in self._overviews.values() if overview.id == id), None)
+        return next((overview for overview in self._overviews if overview.id == id), None)
 
     def find(self, name: str = "latest") -> Overview:
         """Return the latest session, or the one whose id or name begins with a text; the text is not used as a path.
+
+        A name of a segment or of a subagent finds its session, if none has that name itself.
 
         Raises:
             NotFoundError: there is none, or there are several.
@@ -265,6 +310,7 @@ class Listing:
         matching = [one for one in sessions if name in (one.id, "latest")][:1] or [
             one for one in sessions if any(text.startswith(name) for text in (one.id, stem_of(one.path), one.name))
         ]
+        matching = matching or [one for one in sessions if any(text.startswith(name) for text in one.names)]
         if len(matching) != 1:
             places = " or ".join(str(home.folder) for home in self.homes)
             problem = f"{len(matching)} sessions have a name that" if matching else "No session has a name that"
@@ -295,3 +341,41 @@ class Listing:
                     denied(error)
                     continue
                 yield path, status.st_size, status.st_mtime
+
+
+def _sessions(files: Collection[Overview]) -> list[Overview]:
+    """Return the first file of each session, with its segments and subagents."""
+    of_codex = {one.path: one for one in files if one.head is not None}
+    rollouts = Rollouts(one.head for one in of_codex.values() if one.head is not None)
+    sessions = {id(one): one for one in files if one.head is None}
+    heads = {head.path: head for head in rollouts.by_id.values()}
+    for path in heads:
+        of_codex[path].segments, of_codex[path].subagents = [], []
+    for path, head in sorted(heads.items(), key=lambda entry: entry[0].name):
+        one, first = of_codex[path], rollouts.session(head)
+        session = of_codex[first.path]
+        if one is session:
+            parts, _ = rollouts.parts(head)
+            after = [(parts[part.after], part.until) for part in parts if part.after is not None]
+            # The last entry of a file counts: that with its largest number.
+            foreign = sorted((until, part.path) for part, until in after if part.inherited)
+            one.inherited = [
+                (of_codex[path], until) for path, until in {path: until for until, path in foreign}.items()
+            ]
+            sessions[id(one)] = one
+            continue
+        (session.segments if first.thread == head.thread else session.subagents).append(one)
+        session.size += one.size
+        session.changed = max(session.changed, one.changed)
+    return list(sessions.values())
+
+
+def _thread_titles(home: Home) -> dict[str, str]:
+    """Return the titles in Codex' own list of threads, which stands beside the folder of its sessions."""
+    try:
+        lines = [line for _, line in RecordFile(home.folder.parent / "session_index.jsonl").new_records()]
+    except FormatError:  # older versions have none
+        return {}
+    return {
+        as_text(line.get("id")): as_text(line.get("thread_name")) for line in lines if not isinstance(line, BadLine)
+    }
