@@ -158,7 +158,7 @@ class CodexReader:
             case "response_item":
                 items = list(self._items(payload, line, 0, at))
                 left_out = "" if items else _ITEMS.get(name, f"unknown item {name!r}")
-                if self._base and _content(payload.get("content"))[0] == self._base:
+                if not items and self._base and _content(payload.get("content"))[0] == self._base:
                     left_out = "copy of the base instructions"
                 about = self._spawned(payload)
                 if items and items[0].kind in ("assistant", "thinking", "tool_call"):
@@ -236,7 +236,7 @@ class CodexReader:
         match payload.get("type"):
             case "message" | "agent_message":
                 text, images = _content(payload.get("content"))
-                told = _NOTIFIED.match(text)
+                told = _NOTIFIED.match(text) if self._agents else None
                 by = self._agents.get(told[1] if told else as_text(payload.get("author")), "")
                 if (text or images) and text != self._base:
                     yield item(_speaker(payload, text), text, images=images, tool_id=by, **place)

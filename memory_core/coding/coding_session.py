@@ -509,6 +509,12 @@ class CodingSession:
         return [key.removeprefix("lane ") for key in self.main.about if re.fullmatch(r"lane [\w-]{1,80}", key)]
 
     @property
+    def gaps(self) -> list[str]:
+        """Sentences on what it goes on from and this machine has not, or cannot read."""
+        gone = [f"What it began with is in session {id[:60]}, which is not on this machine." for id in self.missing]
+        return [*gone, *self.main.problems]
+
+    @property
     def all_lanes(self) -> list[Lane]:
         return [self.main, *self.lanes.values()]
 

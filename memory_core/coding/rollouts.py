@@ -112,11 +112,13 @@ class Rollouts:
 
     def session(self, head: Head) -> Head:
         """Return the first file of the session that a file belongs to; that of a subagent is its parent's."""
-        seen = {head.thread}
-        while head.parent and (parent := self.by_id.get(head.parent)) and parent.thread not in seen:
-            seen.add(parent.thread)
-            head = parent
-        return self.segments(head)[0]
+        way = [self.segments(head)[0]]
+        while parent := self.by_id.get(way[-1].parent):
+            above = self.segments(parent)[0]
+            if above in way:  # two files may name each other
+                return way[0]
+            way.append(above)
+        return way[-1]
 
     def subagents(self, head: Head) -> list[Head]:
         """Return the first file of each subagent of a file's session, however deep."""

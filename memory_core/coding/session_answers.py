@@ -73,6 +73,8 @@ class Followed:
     trail: PhraseTrail
     nearest: tuple[Item, str, int] | None
     """If the branch lacks it: the item and sentence that share most stems with it, and their number."""
+    gaps: Sequence[str] = ()
+    """Sentences on what the session goes on from and could not be read."""
 
     def values(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -84,6 +86,7 @@ class Followed:
             "stages": [
                 {"stage": stage.name, "verdict": stage.verdict, **stage.values} for stage in phrase_stages(self.trail)
             ],
+            "gaps": list(self.gaps),
             "nearest": self.nearest and {**_item(self.nearest[0]), "sentence": quotable(self.nearest[1])},
         }
 
@@ -99,7 +102,8 @@ def follow_in(overview: Overview, phrase: str) -> Followed:
         raise MessageError("Type what the agent should have known.")
     session, branch = _opened(overview)
     trail = follow_phrase(session, phrase, branch)
-    return Followed(overview, trail, None if trail.occurrences else nearest_said(session, trail.wanted, branch))
+    nearest = None if trail.occurrences else nearest_said(session, trail.wanted, branch)
+    return Followed(overview, trail, nearest, session.gaps)
 
 
 def lost_values(overview: Overview) -> dict[str, Any]:

@@ -35,4 +35,6 @@ def first_session(listing: "Listing") -> "Overview | None":
     """Return the session of the named file; None if none was named."""
     # Compared as text: the command has resolved the path already.
     file = os.environ.get(FILE)
-    return next((one for one in listing.look(0) if str(one.path) == file), None)
+    sessions = listing.look(0)
+    files = ((part, one) for one in sessions for part in (one, *one.segments, *one.subagents))
+    return next((one for part, one in files if str(part.path) == file), None)

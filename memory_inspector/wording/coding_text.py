@@ -43,7 +43,7 @@ def followed_text(followed: Followed) -> str:
     if nearest is not None:
         share = f"{nearest[2]} of {len(trail.wanted.stems)} words"
         lines += ["", f"Nearest sentence, {share}, line {nearest[0].line:,}: {quote(nearest[1])}"]
-    return "\n".join([*lines, "", OBSERVED])
+    return "\n".join([*lines, "", *map(printable, followed.gaps), OBSERVED])
 
 
 def conclusion(trail: PhraseTrail) -> str:

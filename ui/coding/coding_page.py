@@ -85,6 +85,8 @@ def _draw_session(opened: OpenSession, session: CodingSession) -> None:
         _back()
         heading(quoted(opened.overview.title or stem_of(opened.overview.path), 80))
     _facts(opened, session)
+    for gap in session.gaps:
+        st.warning(plain(gap))
     if not branches:
         empty("Nothing was said yet.", "The file has no message so far. This page follows it.")
     else:

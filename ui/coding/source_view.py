@@ -22,8 +22,9 @@ MAX_BAD_LINES, MAX_CONFLICTS, MAX_VERSIONS, MAX_LINES = 20, 20, 10, 200
 def draw_records(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
     """Draw how many records of each file are shown, why the others are not, and what each subagent did."""
     lane = session.main
+    read = sum(file.size for file in lane.files)
     st.markdown(
-        f"{count(lane.records, 'record')} in {size(lane.file.size)}: {tokens(lane.shown)} shown, "
+        f"{count(lane.records, 'record')} in {size(read)}: {tokens(lane.shown)} shown, "
         f"{tokens(lane.records - lane.shown)} left out"
     )
     if left_out := list(_left_out(session)):
