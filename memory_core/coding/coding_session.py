@@ -343,7 +343,7 @@ class Lane:
                 window = Window(len(windows), step, [replace(item, carried=True) for item in always])
                 windows.append(window)
                 summary = [item for item in step.items if item.kind == "summary"]
-                if summary or step.boundary.kept_first:
+                if summary or repeated or step.boundary.kept_first:
                     window.items += kept + summary
                     kept = []
                 reading = PromptReading(self._stored, self.whole)
