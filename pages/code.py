@@ -1,4 +1,4 @@
-"""The page Coding agents: what sessions of Claude Code and Codex were sent, and what their compactions lost."""
+"""The page Coding agents: what sessions of eight programs were sent, and what their compactions lost."""
 
 from ui.coding.coding_page import draw
 from ui.tab.nav import require_shell

@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
+from memory_core.coding.record_file import RecordFile, SourceOpener
 from memory_core.coding.transcript import (
     ENCRYPTED,
     Boundary,
@@ -83,11 +85,28 @@ class ClaudeCodeReader:
     """Reads the records of one file."""
 
     program = "Claude Code"
+    source: ClassVar[SourceOpener] = RecordFile
 
     def __init__(self) -> None:
         self._tools: dict[str, tuple[str, str]] = {}  # by id: name, path
         self._answer: tuple[str, list[Any]] = "", []  # id and parts of the answer that is being written
         self._system_prompt = ""
+
+    @staticmethod
+    def knows(record: Mapping[str, Any]) -> bool:
+        """Return whether something can be read of a record."""
+        return any(one.items or one.usage or one.boundary for one in ClaudeCodeReader().read(record, 1))
+
+    @staticmethod
+    def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
+        """Return the files of a session's subagents: in its own folder, beside it (versions before 2.1) or, of a fork,
+        beside its origin."""
+        own = sorted(session.with_suffix("").glob("subagents/agent-*.jsonl"))
+        files = [f"agent-{name}.jsonl" for name in named]
+        missing = [file for file in files if file not in {path.name for path in own}]
+        found = [[session.parent / file, *session.parent.glob(f"*/subagents/{file}")] for file in missing]
+        paths = [*own, *(path for paths in found for path in list(filter(Path.is_file, paths))[:1])]
+        return {path.stem.removeprefix("agent-"): path for path in paths}
 
     @staticmethod
     def is_for_list(line: bytes) -> bool:

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from pydantic_core import from_json
 
+from memory_core.coding.record_file import RecordFile, SourceOpener
 from memory_core.coding.transcript import (
     ENCRYPTED,
     Boundary,
@@ -92,6 +94,7 @@ class CodexReader:
     """Reads the records of one file."""
 
     program = "Codex"
+    source: ClassVar[SourceOpener] = RecordFile
 
     def __init__(self) -> None:
         self._model = ""
@@ -114,6 +117,16 @@ class CodexReader:
         after = copy(self)
         after._prompts, after._file, after._begun = list(self._prompts), file, False
         return after
+
+    @staticmethod
+    def knows(record: Mapping[str, Any]) -> bool:
+        """Return whether something can be read of a record."""
+        return any(one.items or one.usage or one.boundary for one in CodexReader().read(record, 1))
+
+    @staticmethod
+    def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
+        """Return none: its subagents are sessions of their own."""
+        return {}
 
     @staticmethod
     def is_for_list(line: bytes) -> bool:

@@ -19,7 +19,7 @@ from typing import cast
 
 from memory_core.coding.codex import CodexReader
 from memory_core.coding.prices import all_spent
-from memory_core.coding.record_file import BadLine, RecordFile
+from memory_core.coding.record_file import BadLine, RecordSource
 from memory_core.coding.rollouts import FilePart, Rollouts, head_of, rollouts_near
 from memory_core.coding.sent_prompts import PromptReading, StoredPrompts
 from memory_core.coding.transcript import (
@@ -154,9 +154,10 @@ class Lane:
     Not thread-safe.
     """
 
-    def __init__(self, path: Path, reader: type[RecordReader], name: str = "") -> None:
+    def __init__(self, path: Path, reader: type[RecordReader], name: str = "", *, shared: bool = False) -> None:
         self.path = path
         self.name = name
+        self._part = name if shared else ""  # of a file that it shares with others
         self._reader = reader
         self.parts: tuple[FilePart, ...] = ()
         self.read_from((FilePart(path),))
@@ -169,7 +170,7 @@ class Lane:
         self._restart()
 
     def _restart(self) -> None:
-        self.files = [RecordFile(part.path) for part in self.parts]
+        self.files = [self._reader.source(part.path) for part in self.parts]
         self._readers: dict[int, RecordReader] = {}  # by the place of the file
         self._began: dict[int, str] = {}  # first record of a file
         self.problems: list[str] = []
@@ -197,7 +198,7 @@ class Lane:
         self._branches: list[Branch] | None = None
 
     @property
-    def file(self) -> RecordFile:
+    def file(self) -> RecordSource:
         """Return its own file."""
         return next((file for file in self.files if file.path == self.path), self.files[-1])
 
@@ -226,13 +227,13 @@ class Lane:
             self._branches = None
         return count
 
-    def _starts_again(self, file: RecordFile) -> bool:
+    def _starts_again(self, file: RecordSource) -> bool:
         with self._costing_itself(file):
             return file.starts_again()
         return False
 
     @contextmanager
-    def _costing_itself(self, file: RecordFile) -> Iterator[None]:
+    def _costing_itself(self, file: RecordSource) -> Iterator[None]:
         try:
             yield
         except FormatError as error:
@@ -266,6 +267,9 @@ class Lane:
                     break
             count += 1
             read = reader.read(line, number)
+            if any(record.lane != self._part for record in read):
+                self.left_out["record of a subagent" if not self._part else "record of another lane"] += 1
+                continue
             if any(record.id in self._step_of for record in read):
                 self.left_out["repeated record"] += 1
                 continue
@@ -475,7 +479,8 @@ class CodingSession:
             self.main.read_from(parts)
         count = self.main.follow()
         for name, parts in self._subagents(rollouts).items():
-            lane = self.lanes.get(name) or Lane(parts[-1].path, self._reader, name)
+            shared = parts[-1].path == self.path
+            lane = self.lanes.get(name) or Lane(parts[-1].path, self._reader, name, shared=shared)
             try:
                 lane.read_from(parts)
                 count += lane.follow()
@@ -496,14 +501,8 @@ class CodingSession:
             heads = [head for head in [*rollouts.subagents(own), *named] if head.thread != own.thread]
             return {Path(head.thread).name: rollouts.parts(head)[0] for head in heads}
         # The main file names them, as that folder has the subagents of all sessions.
-        own = sorted(self.path.with_suffix("").glob("subagents/agent-*.jsonl"))
-        files = [f"agent-{name}.jsonl" for name in self._named_lanes()]
-        missing = [file for file in files if file not in {path.name for path in own}]
-        # Beside the session in versions before 2.1; beside its origin for a fork.
-        folder = self.path.parent
-        found = [[folder / file, *folder.glob(f"*/subagents/{file}")] for file in missing]
-        paths = [*own, *(path for paths in found for path in list(filter(Path.is_file, paths))[:1])]
-        return {path.stem.removeprefix("agent-"): (FilePart(path),) for path in paths}
+        found = self._reader.subagents(self.path, self._named_lanes())
+        return {name: (FilePart(path),) for name, path in found.items()}
 
     def _named_lanes(self) -> list[str]:
         return [key.removeprefix("lane ") for key in self.main.about if re.fullmatch(r"lane [\w-]{1,80}", key)]

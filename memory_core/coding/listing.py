@@ -15,12 +15,20 @@ from itertools import islice
 from pathlib import Path
 
 from memory_core.coding.claude_code import ClaudeCodeReader
+from memory_core.coding.cline import MESSAGES, ClineReader
 from memory_core.coding.codex import CodexReader
+from memory_core.coding.copilot_cli import CopilotReader
+from memory_core.coding.gemini_cli import GeminiReader
+from memory_core.coding.opencode import OpenCodeReader
+from memory_core.coding.opencode_rows import sessions_in
+from memory_core.coding.pi import PiReader
 from memory_core.coding.prices import all_spent
-from memory_core.coding.record_file import BadLine, RecordFile
+from memory_core.coding.qwen_code import QwenReader
+from memory_core.coding.record_file import BadLine, RecordFile, RecordSource
 from memory_core.coding.rollouts import Head, Rollouts, head_of
 from memory_core.coding.transcript import RecordReader, Spent, Usage, as_count, as_text, quotable
 from memory_core.errors import FormatError, NotFoundError
+from memory_core.interop.stores.sqlite_file import SQLITE_MAGIC
 
 LIVE_SECONDS = 120
 """Seconds since a file was last written to, within which its session counts as live."""
@@ -40,37 +48,102 @@ class Home:
     """Folders between this one and a session's file; None for any number."""
 
 
-def homes(claude: Path | None = None, codex: Path | None = None) -> list[Home]:
-    """Return the folders of the programs on this machine, or others that are given."""
-    config = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
-    codex_home = Path(os.environ.get("CODEX_HOME") or "~/.codex").expanduser()
-    rollouts = ("rollout-*.jsonl", "rollout-*.jsonl.zst")  # Codex compresses them after some days
-    archived = [] if codex else [Home(CodexReader, codex_home / "archived_sessions", rollouts)]
-    return [
-        Home(ClaudeCodeReader, claude or config / "projects", ("*.jsonl",), 1),
-        Home(CodexReader, codex or codex_home / "sessions", rollouts),
-        *archived,
-    ]
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, and where it stores its sessions."""
+
+    reader: type[RecordReader]
+    variable: str
+    """Environment variable with its folder, if it is elsewhere."""
+    folder: str
+    """Its usual folder."""
+    sessions: str
+    """Folder in it with the sessions."""
+    names: tuple[str, ...]
+    depth: int | None = None
+
+
+_ROLLOUTS = "rollout-*.jsonl", "rollout-*.jsonl.zst"  # Codex compresses them after some days
+
+PROGRAMS: Mapping[str, Program] = {
+    "claude": Program(ClaudeCodeReader, "CLAUDE_CONFIG_DIR", "~/.claude", "projects", ("*.jsonl",), 1),
+    "codex": Program(CodexReader, "CODEX_HOME", "~/.codex", "sessions", _ROLLOUTS),
+    "pi": Program(PiReader, "PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions", ("*.jsonl",), 1),
+    "gemini": Program(GeminiReader, "", "~/.gemini", "tmp", ("session-*.jsonl",), 2),
+    "opencode": Program(OpenCodeReader, "XDG_DATA_HOME", "~/.local/share", "opencode", ("opencode*.db",), 0),
+    "copilot": Program(CopilotReader, "COPILOT_HOME", "~/.copilot", "session-state", ("events.jsonl",), 1),
+    "cline": Program(ClineReader, "CLINE_DIR", "~/.cline", "data/sessions", (f"*{MESSAGES}",), 1),
+    "qwen": Program(QwenReader, "QWEN_HOME", "~/.qwen", "projects", ("*.jsonl",), 2),
+}
+"""The programs whose sessions are read, by the name that an option gives them."""
+
+PROGRAM_NAMES = " and ".join(", ".join(one.reader.program for one in PROGRAMS.values()).rsplit(", ", 1))
+
+
+def homes(claude: Path | None = None, codex: Path | None = None, **others: Path) -> list[Home]:
+    """Return the folders of the programs on this machine, or others that are given by a program's name."""
+    given = {"claude": claude, "codex": codex, **others}
+    found = []
+    for name, one in PROGRAMS.items():
+        usual = Path(os.environ.get(one.variable) or one.folder).expanduser()
+        found.append(Home(one.reader, given.get(name) or usual / one.sessions, one.names, one.depth))
+        if name == "codex" and codex is None:
+            found.append(Home(one.reader, usual / "archived_sessions", one.names))
+    return found
+
+
+_UNREAD = (
+    ("Continue", "/.continue/", b'"workspaceDirectory"', "its compactions are not in its files"),
+    (
+        "aider",
+        ".aider.chat.history",
+        b"# aider chat started at",
+        "its history has no calls of tools, and tokens as text",
+    ),
+    ("Kilo", "kilo", b"\0\0\0kilo", "no version of it could be run to see what it writes"),
+    ("Kimi", "/.kimi", b"\0\0\0kimi", "its last version writes no sessions"),
+    ("Vibe", "/.vibe/", b'"unified_session"', "its sessions are folders of snapshots and journals"),
+)
+"""Programs that are not read, parts of their paths and beginnings, and what is missing."""
 
 
 def home_of_file(path: Path) -> Home:
-    """Return a home that holds one session's file alone; the program is told by its first 50 records.
+    """Return a home that holds one session's file alone, or a database; the program is told by its first 50 records.
 
     Raises:
         FormatError: the file cannot be read, or is not a session of these programs.
     """
-    lines = [(line, record) for line, record in islice(RecordFile(path).new_records(), 50)]
-    for reader in (ClaudeCodeReader, CodexReader):
-        read = [value for line, record in lines if isinstance(record, dict) for value in reader().read(record, line)]
-        # Other programs have records of the same names, of which nothing could be shown.
-        if any(record.items or record.usage or record.boundary for record in read):
-            return Home(reader, path.absolute().parent, (glob.escape(path.name),), 0)
-    raise FormatError(f"{path.name} is not a session of Claude Code or Codex.")
+    # A session of OpenCode has its name below its database.
+    file = path.parent if path.parent.is_file() else path
+    with RecordFile(file).opened() as opened:
+        beginning = opened.read(4_096)
+    for program, place, mark, missing in _UNREAD:
+        if place in file.absolute().as_posix().lower() or mark in beginning:
+            raise FormatError(f"{file.name} is of {program}, whose sessions are not read: {missing}.")
+    only = file.absolute().parent, (glob.escape(file.name),), 0
+    if beginning.startswith(SQLITE_MAGIC):
+        list(sessions_in(file))  # tells if it is another program's
+        return Home(OpenCodeReader, *only)
+    source = ClineReader.source(file) if file.suffix == ".json" else RecordFile(file)
+    source.starts_again()
+    records = [record for _, record in islice(source.new_records(), 50) if isinstance(record, dict)]
+    readers = [one.reader for one in PROGRAMS.values()]
+    # Other programs have records of the names of Claude Code's, so theirs are looked for first.
+    for reader in [*readers[2:], *readers[:2]]:
+        if any(map(reader.knows, records)):
+            return Home(reader, *only)
+    raise FormatError(f"{file.name} is not a session of {PROGRAM_NAMES.replace(' and ', ' or ')}.")
 
 
 def stem_of(path: Path) -> str:
     """Return the name of a session's file without its endings, the same before and after it is compressed."""
-    return path.name.removesuffix(".zst").removesuffix(".jsonl")
+    name = path.name.removesuffix(".zst").removesuffix(".jsonl").removesuffix(MESSAGES)
+    return path.parent.name if name == "events" else name  # Copilot names the folder
+
+
+def is_there(path: Path) -> bool:
+    """Return whether the file of a session exists, or the database above it."""
+    return path.exists() or path.parent.is_file()
 
 
 @dataclass(slots=True)
@@ -99,7 +172,7 @@ class Overview:
     compactions: int = 0
     problem: str = ""
     """Sentence that says why it cannot be read."""
-    _file: RecordFile | None = None
+    _file: RecordSource | None = None
     _records: RecordReader | None = None
     began: float = math.inf
     """Time of its first record, which a fork writes before the records that it copies."""
@@ -172,7 +245,7 @@ class Overview:
         self._add_up({})
 
     def _read_file(self, until: float) -> None:
-        file = self._file or RecordFile(self.path)
+        file = self._file or self.reader.source(self.path)
         try:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers, self._spent = file, self.reader(), {}, []
@@ -331,14 +404,20 @@ class Listing:
             depth = len(Path(folder).relative_to(home.folder).parts)
             for name in (name for pattern in home.names for name in fnmatch.filter(names, pattern)):
                 # Subagents belong to their session, unless one was given by hand.
-                whole = not name.startswith("agent-") or home.names == (glob.escape(name),)
+                whole = not name.startswith(("agent-", "agent_")) or home.names == (glob.escape(name),)
                 if not whole or home.depth not in (None, depth):
                     continue
                 path = Path(folder, name)
                 try:
+                    if home.reader is OpenCodeReader:
+                        yield from sessions_in(path)
+                        continue
                     status = path.stat()
                 except OSError as error:
                     denied(error)
+                    continue
+                except FormatError as error:
+                    self.problems.append(str(error))
                     continue
                 yield path, status.st_size, status.st_mtime
 

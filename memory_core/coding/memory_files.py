@@ -1,7 +1,8 @@
 """Memory files of a coding agent's project: how they were loaded, what a session contradicted, what to add to them.
 
-Files are looked for where Claude Code and Codex document that they load them, and opened for reading only: nothing is
-ever written to a user's folder. If a session's file does not show that one was loaded, its place is all that says so.
+Files are looked for where the programs load them from (of six only in the project), and opened for reading only:
+nothing is ever written to a user's folder. If a session's file does not show that one was loaded, its place is all that
+says so.
 """
 
 import os
@@ -29,6 +30,13 @@ from memory_core.text import agreement_key, stems, words
 
 CLAUDE_NAMES = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 CODEX_NAMES = ("AGENTS.md", "AGENTS.override.md")  # the second is loaded in place of the first
+NAMES = {
+    "Codex": CODEX_NAMES,
+    "Gemini CLI": ("GEMINI.md",),
+    "Qwen Code": ("QWEN.md",),
+    **dict.fromkeys(("pi", "OpenCode", "Copilot CLI", "Cline"), ("AGENTS.md",)),
+}
+"""Files that programs other than Claude Code load from the project, by the program."""
 INDEX_LINES = 200
 """Lines that are loaded of `MEMORY.md`, which Claude Code writes itself."""
 MAX_IMPORTS = 5
@@ -92,7 +100,7 @@ def memory_files(session: CodingSession, count: Count) -> list[MemoryFile]:
     files: dict[Path, MemoryFile] = {}
     for path, owner, when in _places(session, folder, project):
         within = project if owner == "project" else path.parent
-        _look(path, owner, when, within, project, files, 0 if session.program == CodexReader.program else MAX_IMPORTS)
+        _look(path, owner, when, within, project, files, 0 if session.program in NAMES else MAX_IMPORTS)
     _add_history(files)
     injected = [(item, session.main.whole(item)) for item in session.items(session.main, "injected")]
     for real, file in files.items():
@@ -116,10 +124,11 @@ def _places(session: CodingSession, folder: Path | None, project: Path) -> Itera
     """Yield the paths that the program loads, if they exist. Of two that are one file, the first counts."""
     claude, codex, *_ = (home.folder.parent for home in homes())
     above = [folder, *folder.parents][:-1] if folder else []
-    if session.program == CodexReader.program:
-        yield from ((codex / name, "user", "start") for name in CODEX_NAMES[::-1])
+    if names := NAMES.get(session.program, ())[::-1]:
+        if session.program == CodexReader.program:
+            yield from ((codex / name, "user", "start") for name in names)
         inside = (place for place in above if place.is_relative_to(project))
-        yield from ((place / name, "project", "start") for place in inside for name in CODEX_NAMES[::-1])
+        yield from ((place / name, "project", "start") for place in inside for name in names)
         return
     yield from ((path, "user", "start") for path in (claude / "CLAUDE.md", *_rules(claude)))
     yield session.path.parent / "memory" / "MEMORY.md", "program", "start"
@@ -348,7 +357,7 @@ def suggestion(
     line = f"- {re.sub('^[-*+] ', '', wanted.text)}"
     tokens, calls = count(f"{line}\n"), _calls_after(wanted, branch)
     read = {model: Usage(cache_read=n * tokens) for model, n in Counter(call.step.model for call in calls).items()}
-    names = CODEX_NAMES if program == CodexReader.program else CLAUDE_NAMES[:2]
+    names = NAMES.get(program, CLAUDE_NAMES[:2])
     fitting = (file for file in files if file.owner == "project" and file.when == "start" and not file.problem)
     name = next((file.name for file in fitting if file.name.endswith(names)), names[0])
     already = next(filter(None, (_already(wanted, file) for file in files)), None)

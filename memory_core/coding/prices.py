@@ -47,6 +47,10 @@ def cost_of(usage: Mapping[str, Usage]) -> float | None:
     """Return the estimated cost of all calls, by model, in US dollars; None if a model's price is not known."""
     total = 0.0
     for model, used in usage.items():
+        # What the program wrote down itself is no estimate.
+        if used.dollars:
+            total += used.dollars
+            continue
         prices = price_of(model)
         if prices is None:
             return None  # a sum without one of its models would be too low

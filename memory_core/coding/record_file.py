@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic_core import from_json
 
@@ -55,6 +55,39 @@ class BadLine:
     """The reason, for the middle of a sentence: `is not valid JSON`."""
 
 
+class RecordSource(Protocol):
+    """The records of a session, numbered from 1, as its program goes on writing them. Not thread-safe.
+
+    Every method may raise FormatError: what was followed is gone, or may not be read.
+    """
+
+    at_end: bool
+    """True if the last call read all that was there."""
+
+    @property
+    def size(self) -> int:
+        """Bytes read so far."""
+        ...
+
+    def starts_again(self) -> bool:
+        """Return whether what was read before counts no more, as it was replaced."""
+        ...
+
+    def new_records(
+        self, wanted: Callable[[bytes], bool] | None = None, until: float = math.inf
+    ) -> Iterator[tuple[int, Mapping[str, Any] | BadLine]]:
+        """Yield what was written since the last call; with `wanted`, what a list of sessions needs is enough."""
+        ...
+
+    def record(self, line: int) -> Mapping[str, Any]:
+        """Read one record again; an empty object if it cannot be read any more."""
+        ...
+
+
+SourceOpener = Callable[[Path], RecordSource]
+"""Opens the source at a path."""
+
+
 class RecordFile:
     """A followed file. Not thread-safe."""
 
@@ -73,7 +106,8 @@ class RecordFile:
         """True if the last call read all that was there."""
 
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def opened(self) -> Iterator[Any]:
+        """Open the file for reading its bytes, unpacked if they are compressed."""
         try:
             # Without waiting for a writer, as opening a pipe would.
             with open(self.path, "rb", opener=lambda path, flags: os.open(path, flags | _AT_ONCE)) as file:
@@ -100,7 +134,7 @@ class RecordFile:
         Raises:
             FormatError: the file is gone, or may not be read.
         """
-        with self._opened() as file:
+        with self.opened() as file:
             now = self.path.stat()
             beginning = file.read(len(self._beginning))
         # A program that replaces a file may give the new one the same name and more bytes.
@@ -128,11 +162,11 @@ class RecordFile:
         if self._ended:
             return
         self.at_end = False
-        with self._opened() as file:
+        with self.opened() as file:
             file.seek(self._end)
             yield from self._lines(file, wanted or bytes.strip, until)
         if len(self._beginning) < 256 and self._end:
-            with self._opened() as file:
+            with self.opened() as file:
                 self._beginning = file.read(min(256, self._end))
 
     def _lines(
@@ -196,13 +230,23 @@ class RecordFile:
             return {}
         end = self._offsets[line] if line < len(self._offsets) else self._end
         try:
-            with self._opened() as file:
+            with self.opened() as file:
                 file.seek(self._offsets[line - 1])
                 data = file.read(min(end - self._offsets[line - 1], MAX_LINE_BYTES))
         except FormatError:  # said when the file is next followed
             return {}
         parsed = _parsed(data, line)
         return {} if isinstance(parsed, BadLine) else parsed
+
+
+def whole_object(path: Path) -> Mapping[str, Any] | BadLine:
+    """Read a file that is one JSON object.
+
+    Raises:
+        FormatError: the file is gone, or may not be read.
+    """
+    with RecordFile(path).opened() as file:
+        return _parsed(file.read(MAX_LINE_BYTES), 1)
 
 
 def _parsed(line: bytes, number: int) -> Mapping[str, Any] | BadLine:

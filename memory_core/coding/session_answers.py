@@ -10,7 +10,7 @@ from memory_core.coding.listing import Overview
 from memory_core.coding.lost_statements import lost_statements, nearest_said
 from memory_core.coding.statement_fates import Occurrence, PhraseTrail, follow_phrase, has_summary
 from memory_core.coding.transcript import Boundary, Item, quotable
-from memory_core.errors import MessageError
+from memory_core.errors import FormatError, MessageError
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_core.tracing.values import Verdict
 
@@ -96,11 +96,13 @@ def follow_in(overview: Overview, phrase: str) -> Followed:
 
     Raises:
         MessageError: the phrase is empty.
-        FormatError: the session's file may not be read.
+        FormatError: the session's file may not be read, or nothing was said in it.
     """
     if not phrase.strip():
         raise MessageError("Type what the agent should have known.")
     session, branch = _opened(overview)
+    if not branch.steps:
+        raise FormatError(f"{overview.path.name} has nothing that was said: {session.main.records:,} records left out.")
     trail = follow_phrase(session, phrase, branch)
     nearest = None if trail.occurrences else nearest_said(session, trail.wanted, branch)
     return Followed(overview, trail, nearest, session.gaps)

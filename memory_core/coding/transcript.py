@@ -1,11 +1,13 @@
 """Values of a coding agent's session: the records of its file, their items, and what they say of calls. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import add
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
 
+from memory_core.coding.record_file import SourceOpener
 from memory_core.text import shortened
 from memory_core.tracing.showing.replacements import mask_keys
 
@@ -81,6 +83,8 @@ class Usage:
     output: int = 0
     cache_write_hour: int = 0
     """Tokens of `cache_write` that are kept for an hour and not for five minutes."""
+    dollars: float = 0.0
+    """US dollars that the program wrote down for it; 0 if it did not."""
 
     @property
     def prompt(self) -> int:
@@ -92,15 +96,15 @@ class Usage:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The fields in their order."""
+        """The tokens in the order of their fields."""
         return self.input, self.cache_read, self.cache_write, self.output, self.cache_write_hour
 
     def latest(self, other: "Usage") -> "Usage":
         """Return the larger of each number: pieces of a streamed answer repeat them, and output grows."""
-        return Usage(*map(max, self.numbers, other.numbers))
+        return replace(Usage(*map(max, self.numbers, other.numbers)), dollars=max(self.dollars, other.dollars))
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*map(add, self.numbers, other.numbers))
+        return replace(Usage(*map(add, self.numbers, other.numbers)), dollars=self.dollars + other.dollars)
 
     def beyond(self, other: "Usage") -> "Usage":
         """Return what each number has more than another's."""
@@ -180,6 +184,8 @@ class Record:
     boundary: Boundary | None = None
     side: bool = False
     """True in a subagent's part of the session's own file, as earlier versions wrote it."""
+    lane: str = ""
+    """Id of the subagent that a record of the session's own file belongs to."""
     left_out: str = ""
     """Reason why nothing of it is shown; empty if something is."""
     hash: Callable[[], str] | None = None
@@ -202,6 +208,21 @@ class RecordReader(Protocol):
 
     program: str
     """Name of the program, as people know it."""
+    source: ClassVar[SourceOpener]
+    """Opens a session's file."""
+
+    @staticmethod
+    def knows(record: Mapping[str, Any]) -> bool:
+        """Return whether a record has the program's form, which no other program's has."""
+        ...
+
+    @staticmethod
+    def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
+        """Return the files of a session's subagents by id; `named` are the ids that its records name.
+
+        The file of one that writes into the session's own file is the session's.
+        """
+        ...
 
     @staticmethod
     def is_for_list(line: bytes) -> bool:
@@ -250,6 +271,26 @@ def as_count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
+def as_amount(value: Any) -> float:
+    """Return a field if it is a number above 0 and below 10^15, else 0."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known and 0 < value < 1e15 else 0.0  # a whole number may be larger than any float
+
+
+def as_usage(fields: Any, names: str, *, whole: bool, dollars: Any = 0) -> Usage | None:
+    """Return the tokens of a call from its fields; None without a prompt.
+
+    `names` are those of prompt, cache read, cache write and output; a `whole` prompt has its cached tokens within.
+    """
+    prompt, cached, stored, output = (as_count(as_mapping(fields).get(name)) for name in names.split())
+    if whole:
+        cached = min(cached, prompt)
+        stored = min(stored, prompt - cached)
+        prompt -= cached + stored
+    usage = Usage(prompt, cached, stored, output, dollars=as_amount(dollars))
+    return usage if usage.prompt else None
+
+
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return a field if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
@@ -261,3 +302,13 @@ def as_time(value: Any) -> float | None:
         return datetime.fromisoformat(value).timestamp()
     except (TypeError, ValueError, OverflowError, OSError):
         return None
+
+
+def as_milliseconds(value: Any) -> float | None:
+    """Return a time in milliseconds since 1970 as seconds; None if it is none."""
+    return as_amount(value) / 1000 or None
+
+
+def objects(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the objects of a field that is a list, each with its place in it."""
+    return ((place, one) for place, one in enumerate(value if isinstance(value, list) else ()) if isinstance(one, dict))

@@ -13,20 +13,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_inspector.reading.coding_homes import CLAUDE, CODEX, FILE, OFFERED
+from memory_inspector.reading.coding_homes import FILE, OFFERED, home_variable
 
 if TYPE_CHECKING:
     from memory_core.coding.listing import Listing, Overview
 
-SESSION = "latest, a .jsonl file, or the beginning of a session's id"
+SESSION = "latest, a file (.jsonl, .json, .db), or the beginning of a session's id"
 
 
 def add_commands(commands: Any, *, start: Callable[[argparse.Namespace], int]) -> None:
     """Add the commands to the subparsers of a parser; `start` starts the app."""
     folders = argparse.ArgumentParser(add_help=False)
-    folders.add_argument("--claude", metavar="DIR", help="folder of Claude Code's projects (~/.claude/projects)")
-    folders.add_argument("--codex", metavar="DIR", help="folder of Codex' sessions ($CODEX_HOME/sessions)")
-    showing = commands.add_parser("code", parents=[folders], help="show sessions of Claude Code and Codex, read only")
+    one = {"action": "append", "dest": "homes", "default": []}
+    programs = "claude, codex, pi, gemini, opencode, copilot, cline or qwen"
+    folders.add_argument("--home", metavar="PROGRAM=DIR", help=f"folder of the sessions of {programs}", **one)
+    for name in ("claude", "codex"):
+        folders.add_argument(f"--{name}", metavar="DIR", type=f"{name}={{}}".format, help=f"--home {name}=DIR", **one)
+    showing = commands.add_parser("code", parents=[folders], help="show sessions of coding agents, read only")
     showing.add_argument("session", nargs="?", help=f"the session to open: {SESSION}")
     showing.add_argument("--list", action="store_true", help="print the sessions, newest first, and stop")
     showing.set_defaults(run=lambda options: _code(options, start))
@@ -48,10 +51,10 @@ def _code(options: argparse.Namespace, start: Callable[[argparse.Namespace], int
         print(*map(printable, listing.problems), sep="\n", end="\n" * bool(listing.problems), file=sys.stderr)
         return 0
     # Passed in the environment, as Streamlit runs the app's script without these arguments.
-    variables = {OFFERED: "1", CLAUDE: _folder(options.claude), CODEX: _folder(options.codex)}
+    variables = {OFFERED: "1", **{home_variable(name): str(folder) for name, folder in _homes(options).items()}}
     # The file of the session, as visitors of the app name none.
-    variables[FILE] = _file(options) if options.session else None
-    os.environ.update({name: str(value) for name, value in variables.items() if value is not None})
+    variables |= {FILE: str(_file(options))} if options.session else {}
+    os.environ.update(variables)
     print(f"The app starts at http://127.0.0.1:{options.port}/code")
     return start(options)
 
@@ -80,21 +83,29 @@ def _file(options: argparse.Namespace) -> Path:
 def _session(options: argparse.Namespace) -> "Overview":
     from memory_core.coding.listing import Listing, home_of_file
 
-    if options.session.endswith((".jsonl", ".jsonl.zst")):
-        return Listing([home_of_file(Path(options.session))]).find()
+    named = Path(options.session)
+    # A session of OpenCode has its name below its database.
+    if named.suffix in (".jsonl", ".zst", ".json", ".db") or named.parent.is_file():
+        listing = Listing([home_of_file(named)])
+        return next((one for one in listing.look(0) if one.path == named.absolute()), None) or listing.find()
     return _listing(options).find(options.session)
 
 
 def _listing(options: argparse.Namespace) -> "Listing":
     from memory_core.coding.listing import Listing, homes
 
-    return Listing(homes(_folder(options.claude), _folder(options.codex)))
+    return Listing(homes(**_homes(options)))
 
 
-def _folder(text: str | None) -> Path | None:
-    if text is not None and not Path(text).is_dir():
-        from memory_core.errors import ConfigError
+def _homes(options: argparse.Namespace) -> dict[str, Path]:
+    """Return the folders that were given, by the program's name; absolute, as the app may run in another folder."""
+    from memory_core.coding.listing import PROGRAMS
+    from memory_core.errors import ConfigError
 
-        raise ConfigError(f"There is no folder {text}.")
-    # Absolute, as the app may run in another folder.
-    return Path(text).absolute() if text is not None else None
+    given = {program: folder for program, _, folder in (text.partition("=") for text in options.homes)}
+    for program, folder in given.items():
+        if program not in PROGRAMS:
+            raise ConfigError(f"--home takes one of {', '.join(PROGRAMS)} before its “=”, not {program[:60]!r}.")
+        if not Path(folder).is_dir():
+            raise ConfigError(f"There is no folder {folder}.")
+    return {program: Path(folder).absolute() for program, folder in given.items()}

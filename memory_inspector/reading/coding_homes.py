@@ -10,8 +10,13 @@ if TYPE_CHECKING:
 OFFERED = "MEMORY_INSPECTOR_CODE"
 """Set where the app shows sessions of coding agents, which are private to this machine."""
 
-CLAUDE, CODEX, FILE = f"{OFFERED}_CLAUDE", f"{OFFERED}_CODEX", f"{OFFERED}_FILE"
-"""Folder of Claude Code's projects, of Codex' sessions, and the file of the session that is shown first."""
+FILE = f"{OFFERED}_FILE"
+"""File of the session that is shown first."""
+
+
+def home_variable(program: str) -> str:
+    """Return the variable with the folder of a program's sessions, by its name in `PROGRAMS`."""
+    return f"{OFFERED}_{program.upper()}"
 
 
 def offered() -> bool:
@@ -25,10 +30,12 @@ def listing_of_environment() -> "Listing":
     Raises:
         FormatError: the file cannot be read, or is not a session.
     """
-    from memory_core.coding.listing import Listing, home_of_file, homes  # here, as every page asks for `offered`
+    # Here, as every page asks for `offered`.
+    from memory_core.coding.listing import PROGRAMS, Listing, home_of_file, homes
 
-    claude, codex, file = (Path(place) if (place := os.environ.get(name)) else None for name in (CLAUDE, CODEX, FILE))
-    return Listing([*homes(claude, codex), *([home_of_file(file)] if file is not None else [])])
+    given = {name: Path(place) for name in PROGRAMS if (place := os.environ.get(home_variable(name)))}
+    file = os.environ.get(FILE)
+    return Listing([*homes(**given), *([home_of_file(Path(file))] if file else [])])
 
 
 def first_session(listing: "Listing") -> "Overview | None":

@@ -3,7 +3,6 @@
 A visitor names a session by its id in the listing, so no address can lead to another file.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TypeVar
 
 from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.context_parts import Sizes
-from memory_core.coding.listing import Listing, Overview
+from memory_core.coding.listing import Listing, Overview, is_there
 from memory_core.coding.project import LostInstruction, lost_instructions
 from memory_core.tokens import default_counter
 from memory_inspector.reading.coding_homes import first_session, listing_of_environment
@@ -101,10 +100,10 @@ class CodingSessions:
         with self._lock:
             opened = self._open.get(id)
             # A program may have compressed or archived the file: then the list has it in its new place.
-            if opened is None or not os.path.exists(opened.overview.path):
+            if opened is None or not is_there(opened.overview.path):
                 overview = self._listing.of(id)
                 # A link to a session that is newer than the last look at the list.
-                if overview is None or not os.path.exists(overview.path):
+                if overview is None or not is_there(overview.path):
                     self._listing.look(0)
                     overview = self._listing.of(id)
                 if overview is None:

@@ -1,7 +1,6 @@
 """The list of sessions: newest first, each with what it took, and nothing that an id may open as a path."""
 
 import errno
-import json
 import os
 from datetime import timedelta
 
@@ -17,7 +16,6 @@ from memory_core.coding.coding_session import CodingSession
 from memory_core.coding.listing import LIVE_SECONDS, Listing, home_of_file, homes
 from memory_core.coding.prices import cost_of
 from memory_core.coding.transcript import Usage
-from memory_core.errors import FormatError
 from memory_inspector.server.coding_sessions import CodingSessions
 
 NOW = 1_770_000_000
@@ -204,33 +202,6 @@ def test_a_folder_on_a_share_that_is_gone_is_named(folders, monkeypatch):
     monkeypatch.setattr(os, "scandir", gone)
     assert listing.look() == []
     assert listing.problems == [f"claude cannot be read: {os.strerror(errno.ENOTCONN)}."]
-
-
-OTHERS = {
-    "records by id": [
-        {"sessionId": "s", "kind": "main", "lastUpdated": "2026-11-28T10:00:00.000Z"},
-        {"id": "m1", "type": "user", "content": [{"text": "Never touch the lockfile."}]},
-        {"id": "m2", "type": "gemini", "content": "Understood.", "tokens": {"input": 9, "output": 3}},
-    ],
-    "a tree": [
-        {"uuid": "q1", "type": "user", "message": {"role": "user", "parts": [{"text": "Never touch the lockfile."}]}},
-        {
-            "uuid": "q2",
-            "parentUuid": "q1",
-            "type": "assistant",
-            "message": {"role": "model", "parts": [{"text": "Yes."}]},
-        },
-    ],
-}
-"""Sessions in the form of Gemini CLI 0.61.0 and of Qwen Code 0.24.4, with our own words."""
-
-
-@pytest.mark.parametrize("records", OTHERS.values(), ids=OTHERS)
-def test_a_session_of_another_program_with_records_of_the_same_names_is_refused(tmp_path, records):
-    path = tmp_path / "s.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    with pytest.raises(FormatError, match=r"^s\.jsonl is not a session of Claude Code or Codex\.$"):
-        home_of_file(path)
 
 
 def test_archived_sessions_of_codex_are_listed(folders, monkeypatch):

@@ -78,7 +78,8 @@ def read_table(
             if not tables:
                 # The user may have taken the app's own database for a store of conversations.
                 ours = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_OUR_TABLE,)).fetchone()
-                raise problem(filename, _not_theirs(ours is not None))
+                agents = tables_with(connection, _CODING_AGENT)
+                raise problem(filename, _CODE.format(filename) if agents else _not_theirs(ours is not None))
             conversations = [
                 replace(conversation, key=f"{conversation.key} ({table})") if len(tables) > 1 else conversation
                 for table in tables
@@ -130,6 +131,12 @@ def _read_table(connection: sqlite3.Connection, table: str) -> list[StoredConver
     query = f"SELECT key, data, status, timestamp FROM {quoted(table)} ORDER BY timestamp, rowid"
     rows = connection.execute(query)
     return _by_key((str(key), decoded(data), status, timestamp) for key, data, status, timestamp in rows)
+
+
+_CODING_AGENT = {"message_id", "session_id", "data"}
+"""Columns of the parts of messages in a coding agent's database."""
+
+_CODE = "is a database of OpenCode, a coding agent: `memory-inspector code --session {0}` shows its sessions."
 
 
 def _not_theirs(ours: bool) -> str:

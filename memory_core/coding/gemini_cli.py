@@ -1,0 +1,142 @@
+"""Read the records of Gemini CLI, `~/.gemini/tmp/<project>/chats/session-<minute>-<id>.jsonl`. Pure.
+
+Read from files that 0.61.0 wrote, 2026-11-29. An answer is written again, under its id, when it has its calls of tools;
+`$set` replaces the whole history: at each resume by the same messages, at a compaction by a summary and what stays,
+under new ids. The system prompt and tools are not in the file, nor the tokens of the compaction's own call.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from memory_core.coding.plain_reader import PlainReader, stated
+from memory_core.coding.transcript import (
+    Boundary,
+    Item,
+    ItemKind,
+    Record,
+    as_count,
+    as_mapping,
+    as_text,
+    as_time,
+    as_usage,
+    objects,
+    reasons_by_name,
+)
+
+_SUMMARY = "<state_snapshot>"
+_INJECTED = re.compile(r"\s*<(?:session_context|loaded_context)>|Got it\. Thanks for the additional context!$")
+"""Beginnings of texts that the program writes in the place of the user and the model."""
+
+_FOLDER = re.compile(r"\*\*Workspace Directories:\*\*\n\s*- ([^\n]{1,400})")
+
+
+class GeminiReader(PlainReader):
+    """Reads the records of one file."""
+
+    program = "Gemini CLI"
+    reasons = reasons_by_name({"note of the program": "info warning error"})
+    listed = re.compile(rb'"tokens"|"type": ?"user"|"projectHash"')
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[tuple[str, str, str]] = set()  # message, kind, and text or id of the tool
+        self._record_of: dict[str, str] = {}  # by the id of a message
+
+    @staticmethod
+    def knows(record: Mapping[str, Any]) -> bool:
+        """Return whether a record is the head, replaces the history, or is an answer."""
+        return "projectHash" in record or "$set" in record or record.get("type") == "gemini"
+
+    @staticmethod
+    def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
+        """Return the files in the folder that has the session's whole id."""
+        folders = session.parent.glob(f"{session.stem[-8:]}-*/*.jsonl")
+        return {path.stem: path for path in sorted(folders)}
+
+    def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
+        """Return the values of one line: a message, or those of a history that are new."""
+        changed = as_mapping(record.get("$set"))
+        if isinstance(changed.get("messages"), list):
+            return self._replaced([one for _, one in objects(changed["messages"])], line)
+        kind = as_text(record.get("type"))
+        if kind in ("user", "gemini"):
+            made = self._message(record, line, list(self._items(record, line, 0)))
+            return [made or Record(line, kind, left_out="copy of a message")]
+        folders = record.get("directories")
+        about = stated(folder=as_text(folders[0]) if isinstance(folders, list) and folders else "")
+        about |= stated(title=as_text(changed.get("summary")))
+        reason = "state of the session" if "$set" in record else "description of the session"
+        return [
+            Record(line, kind, left_out=self.reason(kind) if kind or "$rewindTo" in record else reason, about=about)
+        ]
+
+    def _message(self, message: Mapping[str, Any], line: int, items: list[Item]) -> Record | None:
+        """Return a message with the items that were not read before; None if there are none."""
+        name, kind = as_text(message.get("id")), as_text(message.get("type"))
+        fresh = [one for one in items if self._is_fresh(name, one)]
+        used = as_mapping(message.get("tokens"))
+        output = {"output": as_count(used.get("output")) + as_count(used.get("thoughts"))}
+        whole = {"input": as_count(used.get("input")) + as_count(used.get("tool"))}
+        usage = as_usage({**used, **output, **whole}, "input cached - output", whole=True) if kind == "gemini" else None
+        # The history that a resume writes has the answers with their tokens once more.
+        if not fresh and (usage is None or name in self._record_of):
+            return None
+        id, parent = (name if name not in self._record_of else "") or f"{name} line {line}", self.last
+        answer = (name or id) if kind == "gemini" else ""
+        self._record_of[name] = self.last = id
+        folder = next((found[1] for one in fresh if (found := _FOLDER.search(one.text))), "")
+        about = stated(folder=folder.strip(), **self._lanes(message))
+        at, model = as_time(message.get("timestamp")), as_text(message.get("model")) if usage else ""
+        return Record(line, kind, id, parent, at, tuple(fresh), answer, model, usage, about=about)
+
+    def _replaced(self, messages: Sequence[Mapping[str, Any]], line: int) -> Sequence[Record]:
+        """Return what a new history says: a compaction if it has a new summary, else the messages that are new."""
+        pairs: list[tuple[Mapping[str, Any], list[Item]]] = []
+        items: list[Item] = []
+        for message in messages:
+            pairs.append((message, list(self._items(message, line, len(items)))))
+            items += pairs[-1][1]
+        summaries = [(as_text(m.get("id")), one) for m, of_it in pairs for one in of_it if one.kind == "summary"]
+        if not all((message, one.kind, one.text) in self._seen for message, one in summaries):
+            self.last, before = f"line {line}", self.last or ""
+            for message, of_it in pairs:
+                self._record_of[as_text(message.get("id"))] = self.last
+                for one in of_it:
+                    self._is_fresh(as_text(message.get("id")), one)
+            return [Record(line, "$set", self.last, items=tuple(items), boundary=Boundary(continues=before))]
+        known = [id for one in messages if (id := self._record_of.get(as_text(one.get("id"))))]
+        self.last = known[-1] if known else self.last  # a history that ends earlier was taken back
+        made = [record for message, of_it in pairs if (record := self._message(message, line, of_it))]
+        return made or [Record(line, "$set", left_out="repeated history")]
+
+    def _is_fresh(self, message: str, one: Item) -> bool:
+        key = ("", one.kind, one.tool_id) if one.tool_id else (message, one.kind, one.text)
+        fresh = key not in self._seen
+        self._seen.add(key)
+        return fresh
+
+    def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[Item]:
+        """Yield a message's thoughts, its content and its calls, numbered from `first` on."""
+        thoughts = (
+            (as_text(one.get("subject")), as_text(one.get("description")))
+            for _, one in objects(message.get("thoughts"))
+        )
+        parts: list[Any] = [{"text": "\n".join(filter(None, thought)), "thought": True} for thought in thoughts]
+        content = message.get("content")
+        parts += [{"text": content}] if isinstance(content, str) else [part for _, part in objects(content)]
+        parts += [{"functionCall": one} for _, one in objects(message.get("toolCalls"))]
+        speaker: ItemKind = "user" if message.get("type") == "user" else "assistant"
+        place = {"line": line, "at": as_time(message.get("timestamp"))}
+        for number, one in enumerate(self.parts(speaker, parts, place), first):
+            kind = one.kind
+            if kind in ("user", "assistant"):
+                kind = "summary" if one.text.startswith(_SUMMARY) else "injected" if _INJECTED.match(one.text) else kind
+            yield replace(one, kind=kind, part=number)
+
+    @staticmethod
+    def _lanes(message: Mapping[str, Any]) -> dict[str, str]:
+        calls = [one for _, one in objects(message.get("toolCalls"))]
+        return {f"lane {agent}": as_text(one.get("id")) for one in calls if (agent := as_text(one.get("agentId")))}
