@@ -2,7 +2,7 @@
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_inspector.commands`), `memory-inspector mcp`
 answers a coding agent's questions, `memory-inspector mcp-memory` serves as its memory, and `memory-inspector open
-notes/` shows another program's store in place. `memory-inspector code` shows sessions of Claude Code and Codex, and
+notes/` shows another program's store in place. `memory-inspector code` shows sessions of coding agents, and
 `memory-inspector why` follows a phrase through one. `memory-inspector verify` searches for forgotten words,
 `memory-inspector value` compares a memory with none, and `upgrade`, `tenants`, `maintain`, `backup` and `restore` look
 after a database. `memory-inspector token` makes tokens for agents on other machines.

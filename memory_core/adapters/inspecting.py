@@ -155,7 +155,7 @@ class CodingTools(ReadingTools):
     """Tools over the sessions of coding agents on this machine. Answers are JSON, found by comparing texts."""
 
     specs = (
-        _spec("list_coding_sessions", "Sessions of Claude Code and Codex on this machine, newest first.", {}),
+        _spec("list_coding_sessions", "Sessions of coding agents on this machine, newest first.", {}),
         _spec(
             "why_in_coding_session",
             "Where a phrase was said in a coding agent's session, its fate at each compaction, and whether the last "

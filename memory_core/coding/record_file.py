@@ -218,7 +218,7 @@ class RecordFile:
             FormatError: the file is gone, or may not be read.
         """
         data = b""
-        with self._opened() as file:
+        with self.opened() as file:
             while b"\n" not in data and len(data) < MAX_LINE_BYTES and (more := file.read(FIRST_BYTES)):
                 data += more
         parsed = _parsed(data.partition(b"\n")[0], 1)

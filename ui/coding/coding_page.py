@@ -7,7 +7,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.coding.coding_session import Branch, CodingSession
-from memory_core.coding.listing import stem_of
+from memory_core.coding.listing import PROGRAM_NAMES, stem_of
 from memory_core.coding.prices import price_of
 from memory_core.coding.transcript import quotable
 from memory_core.text import listed
@@ -37,7 +37,7 @@ def draw() -> None:
     if not nav.reads_coding_agents():
         empty(
             "Not shown here.",
-            "Run memory-inspector code on your own machine: it reads the sessions of Claude Code and Codex there.",
+            f"Run memory-inspector code on your own machine: it reads the sessions of {PROGRAM_NAMES} there.",
         )
         return
     try:

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import streamlit as st
 
-from memory_core.coding.listing import Overview, stem_of
+from memory_core.coding.listing import PROGRAM_NAMES, Overview, stem_of
 from memory_core.coding.project import by_project_and_day
 from memory_core.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import coding_sessions
@@ -36,7 +36,7 @@ def draw() -> None:
     if not overviews:
         empty(
             "No sessions found.",
-            "Claude Code writes them to ~/.claude/projects, and Codex to ~/.codex/sessions. Others: see "
+            f"Looked for are those of {PROGRAM_NAMES}, in the folders where these write them. Others: see "
             "memory-inspector code --help.",
         )
     elif choose_view(VIEWS, "code__list") == "sessions":

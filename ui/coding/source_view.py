@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core.coding.coding_session import Branch, CodingSession, Lane
-from memory_core.coding.memory_files import MemoryFile, contradictions
+from memory_core.coding.memory_files import CLAUDE_NAMES, NAMES, MemoryFile, contradictions
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, short, size, tokens
@@ -82,8 +82,8 @@ def draw_memory_files(opened: OpenSession, session: CodingSession, branch: Branc
     if not files:
         empty(
             "No memory file on this machine.",
-            f"Claude Code loads CLAUDE.md, and Codex AGENTS.md, from {session.main.about.get('folder', 'its folder')} "
-            "and the folders above.",
+            f"{session.program} loads {' or '.join(NAMES.get(session.program, CLAUDE_NAMES[:1]))} from "
+            f"{session.main.about.get('folder', 'its folder')} and the folders above: these are looked for.",
         )
         return
     st.dataframe(
