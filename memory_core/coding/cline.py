@@ -69,16 +69,12 @@ class ClineFiles:
         return {} if isinstance(one, BadLine) else one
 
     def _read(self) -> list[Mapping[str, Any] | BadLine]:
-        own, *beside = (whole_object(path) if path.exists() else {} for path in self._files)
+        read = {path: whole_object(path) if path.exists() else {} for path in self._files}
         self.size = self._seen[0][0] if self._seen else 0
-        bad = [
-            BadLine(1, f"({path.name}) {one.problem}")
-            for path, one in zip(self._files, [own, *beside], strict=True)
-            if isinstance(one, BadLine)
-        ]
-        if isinstance(own, BadLine):
+        bad = [BadLine(1, f"({p.name}) {one.problem}") for p, one in read.items() if isinstance(one, BadLine)]
+        own, about, compaction = ({} if isinstance(one, BadLine) else one for one in read.values())
+        if not own:
             return [*bad]
-        about, compaction = ({} if isinstance(one, BadLine) else one for one in beside)
         messages = [one for _, one in objects(own.get("messages"))]
         place = as_count(compaction.get("source_message_count"))
         compacted = [{"compaction": compaction}] if compaction else []
@@ -90,6 +86,7 @@ class ClineReader(PlainReader):
     """Reads the records of one session."""
 
     program = "Cline"
+    unseen = "memory files, which are added to the system prompt"
     source: ClassVar[SourceOpener] = ClineFiles
 
     def __init__(self) -> None:
@@ -125,9 +122,8 @@ class ClineReader(PlainReader):
             return [Record(line, "head", self.last, items=(always,), about=facts)]
         items = tuple(self._items(record, line, 0))
         id, parent, at = as_text(record.get("id")) or f"line {line}", self.last, as_milliseconds(record.get("ts"))
-        usage = as_usage(
-            record.get("metrics"), _NAMES, whole=True, dollars=as_mapping(record.get("metrics")).get("cost")
-        )
+        metrics = as_mapping(record.get("metrics"))
+        usage = as_usage(metrics, _NAMES, whole=True, dollars=metrics.get("cost"))
         model = as_text(as_mapping(record.get("modelInfo")).get("id")) if usage else ""
         left_out = "" if items or usage else "message without text"
         self._ids.add(id)
@@ -150,9 +146,8 @@ class ClineReader(PlainReader):
             new = self._items(message, line, len(items))
             items += [replace(one, kind="summary") if summary and one.kind == "user" else one for one in new]
         self.last = id
-        return Record(
-            line, "compaction", id, None, at, tuple(items), boundary=Boundary("", tokens, before, keeps=(*kept,))
-        )
+        boundary = Boundary("", tokens, before, keeps=(*kept,))
+        return Record(line, "compaction", id, None, at, tuple(items), boundary=boundary)
 
     def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[Item]:
         place = {"line": line, "at": as_milliseconds(message.get("ts"))}

@@ -458,6 +458,7 @@ class CodingSession:
     def __init__(self, path: Path, reader: type[RecordReader]) -> None:
         self.path = path
         self.program = reader.program
+        self.unseen = reader.unseen
         self.main = Lane(path, reader)
         self.lanes: dict[str, Lane] = {}
         """The subagents, by id, in the order in which they began."""

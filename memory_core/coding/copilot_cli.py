@@ -7,6 +7,7 @@ said, before the summary. Definitions of tools are not in the file.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from memory_core.coding.plain_reader import PlainReader, stated
 from memory_core.coding.transcript import (
     Boundary,
     Item,
+    ItemKind,
     Record,
     as_count,
     as_mapping,
@@ -127,23 +129,8 @@ class CopilotReader(PlainReader):
             added = Record(line, kind, f"{id} added", id, at, made[1:], lane=agent)
             self._last[agent] = added.id
             return [Record(line, kind, id, parent, at, made[:1], lane=agent, about=about), added]
-        return [
-            Record(
-                line,
-                kind,
-                id,
-                parent,
-                at,
-                made,
-                answer,
-                model,
-                usage,
-                boundary,
-                lane=agent,
-                left_out=left_out,
-                about=about,
-            )
-        ]
+        read = Record(line, kind, id, parent, at, made, answer, model, usage, boundary)
+        return [replace(read, lane=agent, left_out=left_out, about=about)]
 
 
 def _said(data: Mapping[str, Any], place: Mapping[str, Any]) -> list[Item]:
@@ -151,8 +138,7 @@ def _said(data: Mapping[str, Any], place: Mapping[str, Any]) -> list[Item]:
     text, sent = as_text(data.get("content")), as_text(data.get("transformedContent"))
     by = as_text(data.get("source"))
     # A task that the agent gives to a subagent is its user's message.
-    items = (
-        [item("user" if by in ("", "user") or by.startswith("agent-") else "injected", text, **place)] if text else []
-    )
+    speaker: ItemKind = "user" if by in ("", "user") or by.startswith("agent-") else "injected"
+    items = [item(speaker, text, **place)] if text else []
     added = "\n".join(filter(None, map(str.strip, sent.split(text)))) if text else sent.strip()
     return [*items, item("injected", added, part=1, **place)] if added else items

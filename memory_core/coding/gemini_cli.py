@@ -37,6 +37,7 @@ class GeminiReader(PlainReader):
     """Reads the records of one file."""
 
     program = "Gemini CLI"
+    unseen = "the system prompt"
     reasons = reasons_by_name({"note of the program": "info warning error"})
     listed = re.compile(rb'"tokens"|"type": ?"user"|"projectHash"')
 

@@ -100,9 +100,9 @@ _UNREAD = (
         b"# aider chat started at",
         "its history has no calls of tools, and tokens as text",
     ),
-    ("Kilo", "kilo", b"\0\0\0kilo", "no version of it could be run to see what it writes"),
-    ("Kimi", "/.kimi", b"\0\0\0kimi", "its last version writes no sessions"),
-    ("Vibe", "/.vibe/", b'"unified_session"', "its sessions are folders of snapshots and journals"),
+    ("Kilo", "/kilo.db", b"", "no version of it could be run to see what it writes"),
+    ("Kimi", "/.kimi", b"", "its last version writes no sessions"),
+    ("Vibe", "/.vibe/", b"", "its sessions are folders of snapshots and journals"),
 )
 """Programs that are not read, parts of their paths and beginnings, and what is missing."""
 
@@ -118,7 +118,8 @@ def home_of_file(path: Path) -> Home:
     with RecordFile(file).opened() as opened:
         beginning = opened.read(4_096)
     for program, place, mark, missing in _UNREAD:
-        if place in file.absolute().as_posix().lower() or mark in beginning:
+        told = mark in beginning if mark and file.suffix != ".jsonl" else False
+        if told or place in file.absolute().as_posix():
             raise FormatError(f"{file.name} is of {program}, whose sessions are not read: {missing}.")
     only = file.absolute().parent, (glob.escape(file.name),), 0
     if beginning.startswith(SQLITE_MAGIC):
@@ -400,8 +401,10 @@ class Listing:
                 name = Path(error.filename or home.folder).name
                 self.problems.append(f"{name} cannot be read: {os.strerror(error.errno or 0)}.")
 
-        for folder, _, names in os.walk(home.folder, onerror=denied):
+        for folder, folders, names in os.walk(home.folder, onerror=denied):
             depth = len(Path(folder).relative_to(home.folder).parts)
+            if depth == home.depth:
+                folders.clear()  # may hold all files that an agent ever changed
             for name in (name for pattern in home.names for name in fnmatch.filter(names, pattern)):
                 # Subagents belong to their session, unless one was given by hand.
                 whole = not name.startswith(("agent-", "agent_")) or home.names == (glob.escape(name),)

@@ -33,6 +33,7 @@ class OpenCodeReader(PlainReader):
     """Reads the records of one session."""
 
     program = "OpenCode"
+    unseen = "the system prompt, with memory files in it"
     source: ClassVar[SourceOpener] = OpenCodeRows
     reasons = reasons_by_name(
         {
@@ -89,7 +90,8 @@ class OpenCodeReader(PlainReader):
                 item("summary", one.text, line=line, part=one.part, at=at) for one in items if one.kind == "assistant"
             ]
         shown = bool(items or usage or boundary)
-        reason = next((self.reason(as_text(part.get("type"))) for part in parts), "message without text")
+        types = (as_text(part.get("type")) for part in parts)
+        reason = next((self.reasons[kind] for kind in types if kind in self.reasons), "message without text")
         self._ids.append(id)
         self.last = id if shown else parent
         model = as_text(info.get("modelID")) if usage else ""

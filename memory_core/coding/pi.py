@@ -28,6 +28,7 @@ class PiReader(PlainReader):
     """Reads the records of one file."""
 
     program = "pi"
+    unseen = "the system prompt, with memory files in it"
     reasons = reasons_by_name(
         {
             "description of the session": "session",

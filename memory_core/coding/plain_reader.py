@@ -21,6 +21,7 @@ class PlainReader:
     """Base of readers; one instance a file."""
 
     program = ""
+    unseen: ClassVar[str] = ""
     source: ClassVar[SourceOpener] = RecordFile
     reasons: ClassVar[Mapping[str, str]] = {}
     """Reason why records of a type are not shown."""

@@ -33,6 +33,7 @@ class QwenReader(PlainReader):
     """Reads the records of one file."""
 
     program = "Qwen Code"
+    unseen = "the system prompt, with memory files in it, and reminders"
     reasons = reasons_by_name(
         {
             "telemetry": "ui_telemetry",

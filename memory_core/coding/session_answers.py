@@ -61,8 +61,10 @@ def phrase_stages(trail: PhraseTrail) -> Iterator[PhraseStage]:
             yield PhraseStage(name, verdict, {"names": names, **_seen([occurrence for _, occurrence in seen])})
     # What was said after the last call is in the next prompt.
     waits = not calls or bool(trail.occurrences and trail.occurrences[-1].call is None)
+    # It may stand in what the program sends and does not write down.
     verdict = "passed" if trail.reached else "waiting" if waits else "lost"
-    yield PhraseStage("last_call", verdict, {"call": calls[-1].number if calls else None})
+    verdict, lacks = ("unknown", {"lacks": trail.unseen}) if calls and trail.is_unknown else (verdict, {})
+    yield PhraseStage("last_call", verdict, {"call": calls[-1].number if calls else None, **lacks})
 
 
 @dataclass(frozen=True, slots=True)

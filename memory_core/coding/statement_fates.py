@@ -107,6 +107,13 @@ class PhraseTrail:
     """Items that stand only in other branches, with the number of the branch."""
     unread: int = 0
     """Compactions whose summary is not in the file, or is encrypted: what they kept is unknown."""
+    unseen: str = ""
+    """Texts that its prompts have and its file has not."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether prompts may have it though nothing in the file has."""
+        return bool(self.unseen) and not self.occurrences
 
     @property
     def reached(self) -> bool:
@@ -143,6 +150,7 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
         subagents,
         tuple(elsewhere),
         sum(not has_summary(window) for window in branch.compactions),
+        session.unseen,
     )
 
 

@@ -208,6 +208,8 @@ class RecordReader(Protocol):
 
     program: str
     """Name of the program, as people know it."""
+    unseen: ClassVar[str]
+    """Texts that its prompts have and its files have not, such as `the system prompt`; empty if there are none."""
     source: ClassVar[SourceOpener]
     """Opens a session's file."""
 

@@ -24,7 +24,7 @@ SESSION = "latest, a file (.jsonl, .json, .db), or the beginning of a session's 
 def add_commands(commands: Any, *, start: Callable[[argparse.Namespace], int]) -> None:
     """Add the commands to the subparsers of a parser; `start` starts the app."""
     folders = argparse.ArgumentParser(add_help=False)
-    one = {"action": "append", "dest": "homes", "default": []}
+    one: dict[str, Any] = {"action": "append", "dest": "homes", "default": []}
     programs = "claude, codex, pi, gemini, opencode, copilot, cline or qwen"
     folders.add_argument("--home", metavar="PROGRAM=DIR", help=f"folder of the sessions of {programs}", **one)
     for name in ("claude", "codex"):

@@ -48,6 +48,8 @@ def followed_text(followed: Followed) -> str:
 
 def conclusion(trail: PhraseTrail) -> str:
     """Return in one sentence whether the last prompt has a phrase, or what lost it."""
+    if trail.is_unknown:
+        return f"Not in the file of this session, which lacks {trail.unseen}."
     if not trail.occurrences:
         return "Never said in this branch."
     if trail.reached:
@@ -79,6 +81,8 @@ def stage_text(stage: PhraseStage) -> str:
             text = _compaction(values)
         case "last_call" if values["call"] is None:
             text = "None was made yet"
+        case "last_call" if "lacks" in values:
+            text = f"The file lacks {values['lacks']}, so call {values['call']:,} may have been sent it"
         case "last_call":
             text = f"Call {values['call']:,} was {'' if stage.verdict == 'passed' else 'not '}sent it"
         case _ if not values:

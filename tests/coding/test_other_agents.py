@@ -76,6 +76,17 @@ def test_a_phrase_is_followed_through_its_compaction(tmp_path, name):
 
 
 @each
+def test_what_only_the_system_prompt_may_have_is_not_denied_where_the_file_lacks_it(tmp_path, name, capsys):
+    path = AGENTS[name](tmp_path)
+    overview = Listing([home_of_file(path)]).find()
+    last = follow_in(overview, "never use tabs in the yard").values()["stages"][-1]
+    assert last["verdict"] == ("lost" if name == "copilot" else "unknown")
+    assert main(["why", "never use tabs in the yard", "--session", str(path)]) == 1
+    said = "Never said in this branch." if name == "copilot" else "Not in the file of this session, which lacks "
+    assert capsys.readouterr().out.startswith(said)
+
+
+@each
 def test_what_a_compaction_keeps_is_in_the_next_prompt_and_what_it_drops_is_not(tmp_path, name):
     branch = session(name, AGENTS[name](tmp_path)).main.branches[0]
     first, second = branch.windows

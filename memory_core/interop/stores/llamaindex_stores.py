@@ -136,7 +136,7 @@ def _read_table(connection: sqlite3.Connection, table: str) -> list[StoredConver
 _CODING_AGENT = {"message_id", "session_id", "data"}
 """Columns of the parts of messages in a coding agent's database."""
 
-_CODE = "is a database of OpenCode, a coding agent: `memory-inspector code --session {0}` shows its sessions."
+_CODE = "is a database of OpenCode, a coding agent: `memory-inspector code {0}` shows its sessions."
 
 
 def _not_theirs(ours: bool) -> str:
