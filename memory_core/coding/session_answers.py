@@ -103,7 +103,7 @@ def follow_in(overview: Overview, phrase: str) -> Followed:
     if not phrase.strip():
         raise MessageError("Type what the agent should have known.")
     session, branch = _opened(overview)
-    if not branch.steps:
+    if session.main.records and not branch.steps:
         raise FormatError(f"{overview.path.name} has nothing that was said: {session.main.records:,} records left out.")
     trail = follow_phrase(session, phrase, branch)
     nearest = None if trail.occurrences else nearest_said(session, trail.wanted, branch)
