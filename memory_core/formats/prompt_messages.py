@@ -4,6 +4,7 @@ Nothing is refused; values that a message cannot hold become JSON text in it. Un
 messages cannot be converted back.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,6 +15,13 @@ from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 """Fields of an item other than its content."""
+NOBODYS_WORDS = frozenset({"additional_tools", "configuration_update", "compaction_trigger", "item_reference"})
+"""Items of the Responses API that nobody says: definitions of tools, settings, and requests to the endpoint."""
+_SPOKEN = frozenset({"message", "reasoning", "compaction"})
+_OF_TOOLS = re.compile(r"^(mcp|input)_|_(call|output|response)$")
+"""Types of items of tools, and of a user's words, all of whose fields are kept."""
+_WORDS = frozenset({"text", "content", "summary", "message", "input", "output", "arguments", "refusal"})
+"""Fields with words in an item of an unknown type."""
 _SEALABLE = {"thinking": "thinking", "redacted_thinking": "thinking", "compaction": "content"}
 """Field with the words of a block, by the type of the block."""
 
@@ -56,7 +64,10 @@ def _is_sealed(block: Any) -> bool:
 
 
 def read_items(items: Iterable[Any]) -> list[ChatMessage]:
-    """Return the messages of a list of Responses API items. Only reasoning without text is left out."""
+    """Return the messages of a list of Responses API items.
+
+    Left out are items that are nobody's words, and sealed ones: reasoning and compactions without text.
+    """
     messages: list[ChatMessage] = []
     for item in items:
         for message in _read_item(item):
@@ -67,7 +78,17 @@ def read_items(items: Iterable[Any]) -> list[ChatMessage]:
     return messages
 
 
+def is_nobodys(item: Any) -> bool:
+    """Return whether an item says nothing: it is of `NOBODYS_WORDS`, or of an unknown type and without words."""
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    if not isinstance(kind, str) or kind in _SPOKEN or _OF_TOOLS.search(kind):
+        return False
+    return kind in NOBODYS_WORDS or _WORDS.isdisjoint(item)
+
+
 def _read_item(item: Any) -> list[ChatMessage]:
+    if is_nobodys(item) or (isinstance(item, Mapping) and item.get("encrypted_content") and _is_sealed(item)):
+        return []
     kind = item.get("type", "message") if isinstance(item, Mapping) else "message"
     if kind == "message" or not isinstance(kind, str):
         return read_message(item)
