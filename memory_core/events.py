@@ -546,6 +546,10 @@ class AgentAttached(Event, family="session", least_role="owner", free_text=("nam
     store that is followed."""
     name: str = ""
     """Name of the file, without its folder."""
+    conversation: str = ""
+    """Id that the agent's own headers gave the conversation."""
+    begins: str = ""
+    """Mark of the beginning of its system prompt, see `memory_core.attach.callers`."""
 
 
 class SessionTakenOver(Event, family="session", least_role="curator"):
@@ -1265,6 +1269,8 @@ class ModelCalled(Event, family="calls", free_text=("error",)):
     """Trace and span id, if a span of an attached agent reported the call."""
     captured: bool = True
     """True if the prompt's words are known; spans may leave them out."""
+    cached_tokens: int | None = None
+    """Tokens of the input that the endpoint read from its cache."""
 
     @property
     def bookkeeping(self) -> bool:
@@ -1274,7 +1280,9 @@ class ModelCalled(Event, family="calls", free_text=("error",)):
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Normalise token counts that were once stored as the endpoint reported them: 12.0, or "12"."""
-        return values | {name: reported(values.get(name)) for name in ("input_tokens", "output_tokens")}
+        return values | {
+            name: reported(values.get(name)) for name in ("input_tokens", "output_tokens", "cached_tokens")
+        }
 
 
 # -- blocks --------------------------------------------------------------------------------------

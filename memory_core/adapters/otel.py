@@ -176,6 +176,7 @@ class SpanEmitter:
             "gen_ai.provider.name": self._provider,
             "gen_ai.request.model": call.model,
             "gen_ai.usage.input_tokens": call.input_tokens,
+            "gen_ai.usage.cache_read.input_tokens": call.cached_tokens,
             "gen_ai.usage.output_tokens": call.output_tokens,
             "memory_inspector.purpose": call.purpose,
             **self._common(record),

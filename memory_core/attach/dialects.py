@@ -14,7 +14,7 @@ Operation = Literal["reply", "embed"] | MemoryKind
 """Operation of a span: a model call, as in `ModelCalled.purpose`, or a memory operation."""
 
 Field = Literal[
-    "model", "input_tokens", "output_tokens", "input", "output", "calls", "system",
+    "model", "input_tokens", "output_tokens", "cached_tokens", "input", "output", "calls", "system",
     "store", "record", "records", "ids", "texts", "query", "count", "best",
 ]  # fmt: skip
 """Values read from a span. `records` have ids and text together, `ids` and `texts` are parallel lists; `best` is the
@@ -37,6 +37,7 @@ _CALLS: Mapping[Field, tuple[str, ...]] = {
     "model": ("gen_ai.request.model", "gen_ai.response.model"),
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
     "input": ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.prompt.*", "events"),
     "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*", "events"),
     "system": ("gen_ai.system_instructions",),
@@ -132,6 +133,7 @@ OPENINFERENCE = Dialect(
         "model": ("llm.model_name", "embedding.model_name"),
         "input_tokens": ("llm.token_count.prompt",),
         "output_tokens": ("llm.token_count.completion",),
+        "cached_tokens": ("llm.token_count.prompt_details.cache_read",),
         "input": ("llm.input_messages.*",),
         "output": ("llm.output_messages.*",),
         "records": ("retrieval.documents.*",),
@@ -161,6 +163,7 @@ VERCEL = Dialect(
         "model": ("gen_ai.request.model", "ai.model.id", "gen_ai.response.model"),
         "input_tokens": ("gen_ai.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
         "output_tokens": ("gen_ai.usage.output_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
+        "cached_tokens": ("ai.usage.cachedInputTokens",),
         "input": ("ai.prompt.messages", "ai.prompt"),
         "output": ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"),
         "calls": ("ai.response.toolCalls", "ai.result.toolCalls"),

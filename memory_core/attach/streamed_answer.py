@@ -188,6 +188,7 @@ class _Message:
     def __init__(self) -> None:
         self._content: list[Any] = []
         self._refusal: list[str] = []
+        self._thoughts: list[str] = []
         self._calls, self._function_calls = _Calls(), _Calls()
 
     def add(self, delta: Mapping[str, Any]) -> None:
@@ -196,6 +197,8 @@ class _Message:
         self._content += [_text_in(entry) for entry in entries]
         if isinstance(refusal := delta.get("refusal"), str):
             self._refusal.append(refusal)
+        thought = delta.get("reasoning_content", delta.get("reasoning"))  # some endpoints write both, alike
+        self._thoughts += [thought] if isinstance(thought, str) else []
         self._calls.add(objects_in(delta.get("tool_calls")))
         self._function_calls.add(objects_in(delta.get("function_call")))
 
@@ -208,6 +211,7 @@ class _Message:
             "role": "assistant",
             "content": content[0] if len(content) == 1 else content or None,
             "refusal": "".join(self._refusal) or None,
+            "reasoning_content": "".join(self._thoughts) or None,
             "tool_calls": self._calls.made(),
             "function_call": next((call["function"] for call in self._function_calls.made()), None),
         }
@@ -311,10 +315,11 @@ def _size(value: Any) -> int:
 
 _DELTAS = {
     "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
     "input_json_delta": ("partial_json", "input"),
     "compaction_delta": ("content", "content"),
 }
-"""Field of a delta that continues a block, and the block's field; others, such as reasoning, are not recorded."""
+"""Field of a delta that continues a block, and the block's field; others, such as signatures, are not recorded."""
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -353,7 +358,7 @@ def joined_blocks(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def joined_parts(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Join the parts of the first candidate, in which texts that follow each other are one, with the last counts."""
+    """Join the parts of the first candidate, in which texts or thoughts in a row are one, with the last counts."""
     parts = [
         part
         for answer in answers
@@ -361,13 +366,15 @@ def joined_parts(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if candidate.get("index", 0) == 0
         for content in objects_in(candidate.get("content"))
         for part in objects_in(content.get("parts"))
-        if not part.get("thought")
     ]
     content: list[dict[str, Any]] = []
-    for is_text, group in groupby(parts, lambda part: isinstance(part.get("text"), str)):
+    for (is_text, thought), group in groupby(
+        parts, lambda part: (isinstance(part.get("text"), str), part.get("thought") is True)
+    ):
         entries = list(group)
-        content += [{"text": "".join(part["text"] for part in entries)}] if is_text else entries
+        content += [{"text": "".join(part["text"] for part in entries), "thought": thought}] if is_text else entries
     usage: dict[str, Any] = next(reversed(objects_in([answer.get("usageMetadata") for answer in answers])), {})
     output = [reported(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
     counts = {"input_tokens": usage.get("promptTokenCount"), "output_tokens": sum(filter(None, output)) or output[0]}
+    counts["cached_tokens"] = usage.get("cachedContentTokenCount")
     return {"content": content, "usage": counts}
