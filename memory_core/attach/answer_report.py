@@ -8,18 +8,28 @@ from memory_core.attach.streamed_answer import objects_in
 from memory_core.tokens import reported
 
 _CODE = re.compile(r"[a-z0-9_.]{1,60}")
-_NAMES = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
+_NAMES = (
+    ("prompt_tokens", "input_tokens"),
+    ("completion_tokens", "output_tokens"),
+    ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens"),
+)
+"""Names of each count: tokens of the prompt, of the answer, and of the prompt's part that a cache had."""
 
 
-def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
-    """Return the tokens of prompt and answer as reported last; None for a count that nothing reports."""
-    tokens: list[int | None] = [None, None]
+def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None, int | None]:
+    """Return the tokens of the prompt, of the answer, and of the prompt's part that was read from a cache.
+
+    Each is as reported last; None for a count that nothing reports.
+    """
+    tokens: list[int | None] = [None, None, None]
     for usage in (usage for answer in answers for usage in _usages(answer)):
+        details = objects_in([usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details")])
+        usage = {**usage, **{name: count for entry in details for name, count in entry.items() if name in _NAMES[2]}}
         for n, names in enumerate(_NAMES):
             counts = [reported(usage.get(name)) for name in names]
             count = next((value for value in counts if value is not None), None)
             tokens[n] = count or tokens[n] or count  # some events report zero before or after the real count
-    return tokens[0], tokens[1]
+    return tokens[0], tokens[1], tokens[2]
 
 
 def _usages(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

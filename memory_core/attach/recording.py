@@ -6,13 +6,14 @@ those that the agent drops are missing from the prompt but stay in the session.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Literal
 from uuid import uuid4
 
 from sqlalchemy import Connection
 
+from memory_core.attach.compactions import MAX_SUMMARIES, SUMMARISE, is_compacted
 from memory_core.attach.mirroring import archive_elsewhere
 from memory_core.attach.wire import Exchange
 from memory_core.config import MAX_TOKENS
@@ -24,15 +25,18 @@ from memory_core.events import AgentAttached, ContextBuilt, Event, ModelCalled, 
 from memory_core.history.cost import is_call
 from memory_core.history.slices.contexts import is_context, places_of
 from memory_core.history.slices.message_slice import adds_message
-from memory_core.messages import ChatMessage, MessageRole, MessageStatus, ThinkingPart, content_hash
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus, ThinkingPart, ToolCallPart, content_hash
 from memory_core.store.erasing.session_erasing import message_seqs
 from memory_core.store.log_rows import read_events
-from memory_core.store.message_rows import NewMessage, hashes_by_seq
+from memory_core.store.message_rows import NewMessage, hashes_by_seq, read_messages
 from memory_core.store.writing import Writing, read_session
 from memory_core.tokens import MessageTokens, total_tokens
 
 LOOKBACK_EVENTS = 64
 """Number of recent events searched for earlier prompts: about fifteen calls, so that agents may alternate."""
+
+MAX_JOINED = 20
+"""Maximum parts of a message in which several answers are looked for; agents join two or three."""
 
 MAX_SIZES = 20_000
 """Maximum cached message sizes; an agent resends the same messages with each prompt."""
@@ -57,21 +61,30 @@ def check_free(session: Session, source: Source = "proxy") -> None:
     """
     with session.database.read() as connection:
         state = read_session(connection, session.id)
-        gone = state is None or state.deleted_at is not None
-        if gone:
+        if state is None or state.deleted_at is not None:
             return
+    if (begun := attachment_of(session)) is None:
+        whose = "is a session of its own"
+    elif begun.source != source:
+        whose = _RECORDED[begun.source]
+    else:
+        return
+    raise ConfigError(f'"{session.id}" {whose}: attach the agent under another name.')
+
+
+def attachment_of(session: Session) -> AgentAttached | None:
+    """Return the event that began the session of an attached agent; None for any other session, or none.
+
+    Raises:
+        StoreError: The database cannot be reached.
+    """
+    with session.database.read() as connection:
         begun = next(iter(read_events(connection, session.id, kinds=("agent_attached",), limit=1)), None)
-        if begun is None:
-            whose = "is a session of its own"
-        elif (recorded := getattr(begun.event, "source", source)) != source:
-            whose = _RECORDED[recorded]
-        else:
-            return
-        raise ConfigError(f'"{session.id}" {whose}: attach the agent under another name.')
+    return begun.event if begun is not None and isinstance(begun.event, AgentAttached) else None
 
 
-def attach(session: Session, *, source: Source = "proxy") -> None:
-    """Create or open the session of an attached agent. `source`: the observer of its calls.
+def attach(session: Session, *, source: Source = "proxy", conversation: str = "", begins: str = "") -> None:
+    """Create or open the session of an attached agent. `source`: the observer of its calls; the others: see the event.
 
     Raises:
         ConfigError: See `check_free`.
@@ -85,7 +98,7 @@ def attach(session: Session, *, source: Source = "proxy") -> None:
         user_id=None,
         config=settings,
         blocks=None,
-        begun=AgentAttached(source=source),
+        begun=AgentAttached(source=source, conversation=conversation, begins=begins),
     )
 
 
@@ -136,6 +149,11 @@ class _Sent:
     """Recent prompts, each followed by its answer, newest first."""
     compacted: bool = False
     """True if a compaction was reported, and no prompt since then has left messages out."""
+    summaries: list[int] = field(default_factory=list)
+    """Recent answers to requests for a summary that no later prompt has as an answer, newest first."""
+
+    def summaries_in(self, prompt: Iterable[int]) -> set[int]:
+        return set(self.summaries).intersection(prompt)
 
 
 class Recording:
@@ -156,8 +174,8 @@ class Recording:
     def _past(self) -> _Sent:
         if self._sent is None:
             hashes = hashes_by_seq(self.w.connection, self._session.id)
-            recent = _recent(self.w.connection, self._session.id, hashes)
-            self._sent = _Sent(_state(self.w), hashes, recent)
+            recent, summaries = _recent(self.w.connection, self._session.id, hashes)
+            self._sent = _Sent(_state(self.w), hashes, recent, summaries=summaries)
         return self._sent
 
     def exchange(self, exchange: Exchange, meanwhile: Iterable[Event] = (), *, called: bool = True) -> None:
@@ -169,27 +187,56 @@ class Recording:
             MessageError: A message cannot be stored.
         """
         # 1. Convert before anything is written: an unstorable message refuses the whole call.
-        w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _split_reasoning(message)]
-        answer = [self._new(_split_reasoning(exchange.answer)[-1])] if exchange.answer is not None else []
+        w, prompt = self.w, [self._new(part) for message in exchange.messages for part in split_reasoning(message)]
+        answer = [self._new(part) for part in split_reasoning(exchange.answer)] if exchange.answer is not None else []
         # 2. New messages of the prompt come first, so that the events in between belong to their turn.
+        prompt = self._as_stored(prompt)
         places, front = self._placed(prompt)
-        if prompt and (exchange.compacted or self._past().compacted):
-            recent = self._past().recent
-            former = _most_alike(places, recent) or (recent[0] if exchange.compacted and recent else [])
-            self._past().compacted = not self._leave_behind(former, places)
+        if prompt:
+            self._compact(exchange, prompt, places)
         w.record(*meanwhile, actor="agent")
         if prompt:
-            w.record(_seen(self._session, prompt, places, front, exchange))
+            w.record(_seen(self._session, prompt, places, front, exchange, self._beside(exchange.tools)))
+        # 3. The answer directly follows its call, or the prompt of a call that was recorded before, and its reasoning
+        # the prompt, so that `_recent` can tell both from messages of the next prompt.
+        answer_seqs = self._add(answer[:-1])
         if called:
             w.record(_call(exchange))
-        # 3. The answer directly follows its call, or the prompt of a call that was recorded before, so that `_recent`
-        # can tell it from messages of the next prompt.
-        answer_seqs = self._add(answer)
+        answer_seqs += self._add(answer[-1:])
         if prompt:
             recent = self._past().recent
             recent.insert(0, [*places, *answer_seqs])
             # A call leaves about four events, so this looks back as far as `_recent` does.
             del recent[LOOKBACK_EVENTS // 4 :]
+            if exchange.purpose == SUMMARISE:
+                self._past().summaries = [*answer_seqs[-1:], *self._past().summaries][:MAX_SUMMARIES]
+
+    def _compact(self, exchange: Exchange, prompt: Sequence[NewMessage], places: list[int]) -> None:
+        """Let the messages leave that a compaction left out, if one was reported or the prompt shows it."""
+        past = self._past()
+        # A summary may stand in the prompt as the answer that it was: that its call shares it tells nothing.
+        recent = [[seq for seq in each if seq not in past.summaries] for each in past.recent]
+        former = _most_alike(places, recent)
+        if not former and recent and (exchange.compacted or exchange.summaries or past.summaries):
+            former = recent[0]
+        if exchange.compacted or past.compacted:
+            past.compacted = not self._leave_behind(former, places)
+        elif gone := set(former).difference(places):
+            said = self._said({*gone, *past.summaries})
+            written = [said[seq].content or "" for seq in past.summaries if seq in said]
+            sent = dict(zip(places, (new.message for new in prompt), strict=True))
+            left = {seq: said[seq] for seq in gone if seq in said}
+            if is_compacted(former, sent, left, [*exchange.summaries, *written]):
+                # The request for the summary, and what it was written from, leave with the conversation.
+                asked = (each for each in past.recent if not past.summaries_in(each).issubset(places))
+                self._leave_behind([*former, *(seq for each in asked for seq in each)], places)
+        past.summaries = [seq for seq in past.summaries if seq not in places]
+
+    def _said(self, seqs: Iterable[int]) -> dict[int, ChatMessage]:
+        """Return stored messages by their sequence numbers."""
+        cache = self._session.services.messages
+        stored = read_messages(self.w.connection, self._session.id, cache, seqs=sorted(set(seqs)))
+        return {each.seq: each.message for each in stored}
 
     def compacted(self) -> None:
         """Record a compaction that no call reports: its messages left with a recent prompt, or leave with the next."""
@@ -222,6 +269,39 @@ class Recording:
                 places[n] = seq
         return [seq for seq in places if seq is not None], front
 
+    def _as_stored(self, prompt: Sequence[NewMessage]) -> list[NewMessage]:
+        """Return a prompt with its messages in the form that the session has them in.
+
+        Answers that an agent joined into one message stand apart, and a call that got its id from the agent is the
+        one that the endpoint made without.
+        """
+        if all(new.message.role is not MessageRole.ASSISTANT for new in prompt):
+            return list(prompt)
+        known = set(self._past().hashes.values())
+        return [each for new in prompt for each in self._known_form(new, known) or [new]]
+
+    def _known_form(self, new: NewMessage, known: set[str]) -> list[NewMessage]:
+        """Return the known messages that an assistant's message is made of; empty if a part of it is not known."""
+        message = new.message
+        if content_hash(new.json) in known or message.role is not MessageRole.ASSISTANT:
+            return [new]
+        if message.tool_calls and content_hash((bare := self._new(_without_ids(message))).json) in known:
+            return [bare]
+        for n in range(1, len(message.parts) if len(message.parts) <= MAX_JOINED else 0):
+            first, rest = (self._new(message.with_parts(parts)) for parts in (message.parts[:n], message.parts[n:]))
+            if (begun := self._known_form(first, known)) and (ended := self._known_form(rest, known)):
+                return [*begun, *ended]
+        return []
+
+    def _beside(self, tools: str) -> int:
+        """Return the tokens of the definitions of tools; cached, as an agent sends the same with each prompt."""
+        sizes: dict[str, int] = self._session.services.cached(("definitions", self._session.counter.id), dict)
+        key = content_hash(tools)
+        if key not in sizes:
+            sizes.clear()
+            sizes[key] = self._session.counter.text(tools)
+        return sizes[key]
+
     def _add(self, messages: Sequence[NewMessage], *, opening: bool = False) -> list[int]:
         seqs = queue.add(self._session, self.w, messages, opening=opening)
         if messages:
@@ -238,17 +318,25 @@ class Recording:
         return NewMessage(uuid4().hex, message, json, self._sizes[key])
 
 
-def _split_reasoning(message: ChatMessage) -> list[ChatMessage]:
+def split_reasoning(message: ChatMessage) -> list[ChatMessage]:
     """Split a message into its reasoning and the rest.
 
-    Answers are recorded without reasoning, and agents may resend or omit it. Once split, the rest is stored only once,
-    and each prompt is still recorded as it was sent.
+    Agents may resend reasoning or omit it. Once split, the rest is stored only once, and each prompt is still recorded
+    as it was sent.
     """
     thoughts = [part for part in message.parts if isinstance(part, ThinkingPart)]
     if len(thoughts) in (0, len(message.parts)):
         return [message]
     words = [part for part in message.parts if not isinstance(part, ThinkingPart)]
     return [ChatMessage(role=message.role, parts=thoughts), message.with_parts(words)]
+
+
+def _without_ids(message: ChatMessage) -> ChatMessage:
+    parts = [
+        part.model_copy(update={"tool_call_id": None}) if isinstance(part, ToolCallPart) else part
+        for part in message.parts
+    ]
+    return message.with_parts(parts)
 
 
 def _state(w: Writing) -> tuple[float, int, int]:
@@ -304,19 +392,26 @@ def _most_alike(places: Sequence[int], recent: Iterable[list[int]]) -> list[int]
     return [] if prompt.isdisjoint(alike) else alike
 
 
-def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) -> list[list[int]]:
-    """Return a session's recent prompts, each followed by its answer, newest first."""
+def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) -> tuple[list[list[int]], list[int]]:
+    """Return a session's recent prompts, each followed by its answer, and those answers that are summaries.
+
+    Both are newest first.
+    """
     kinds = ("context_built", "model_called", "message_added")
     prompts: list[list[int]] = []
-    answered = False
+    summaries: list[int] = []
+    answered = summarised = False
     for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKBACK_EVENTS, newest_first=True)):
         if is_context(record.event):
             prompts.append([seq for seq in places_of(record.event) if seq in hashes])
+            summaries = [seq for seq in summaries if seq not in prompts[-1]]
         elif answered and adds_message(record.event) and prompts:
             prompts[-1].append(record.event.seq)
+            summaries += [record.event.seq] if summarised else []
         # An answer follows its call, or its prompt where that came later than the call.
         answered = is_call(record.event) or is_context(record.event)
-    return prompts[::-1]
+        summarised = is_call(record.event) and record.event.purpose == SUMMARISE
+    return prompts[::-1], summaries[: -MAX_SUMMARIES - 1 : -1]
 
 
 def _call(exchange: Exchange) -> ModelCalled:
@@ -330,11 +425,12 @@ def _call(exchange: Exchange) -> ModelCalled:
         error=exchange.error,
         span=exchange.span,
         captured=exchange.captured,
+        cached_tokens=exchange.cached_tokens,
     )
 
 
 def _seen(
-    session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int, exchange: Exchange
+    session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int, exchange: Exchange, beside: int
 ) -> ContextBuilt:
     accounting = session.config.accounting
     pinned, queue = (
@@ -351,15 +447,15 @@ def _seen(
         pinned_tokens=pinned,
         parts=(),
         cuts=(),
-        asked=pinned + queue,
-        total=pinned + queue,
+        asked=pinned + queue + beside,
+        total=pinned + queue + beside,
         # The agent's limit is unknown; what it sent did fit.
-        token_limit=pinned + queue,
+        token_limit=pinned + queue + beside,
         over_by=0,
         over_because=None,
         markup_tokens=0,
         overhead_tokens=overhead,
-        billed=content + overhead,
+        billed=content + overhead + beside,
         insert_method=str(session.config.insert_method),
         truncation_order=session.config.truncation_order,
         accounting=accounting,
@@ -368,6 +464,8 @@ def _seen(
         known=exchange.known,
         sent=exchange.sent,
         span=exchange.span,
+        reserved_tokens=beside,
+        measured=beside > 0,
     )
 
 

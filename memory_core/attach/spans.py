@@ -22,7 +22,7 @@ from memory_core.attach.span_messages import (
 )
 from memory_core.attach.wire import Exchange, has_compaction
 from memory_core.errors import MessageError
-from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
+from memory_core.messages import ChatMessage, MessageRole
 from memory_core.tokens import reported
 
 MAX_NAME = 200
@@ -152,6 +152,7 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
         answer=answer,
         input_tokens=reported(_get(values, dialect, "input_tokens")[1]),
         output_tokens=reported(_get(values, dialect, "output_tokens")[1]),
+        cached_tokens=reported(_get(values, dialect, "cached_tokens")[1]),
         seconds=max(0, span.ended - span.began) / 1e9,
         error=_error(span),
         known="reported",
@@ -164,7 +165,7 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
 
 
 def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage | None]:
-    """Return a call's prompt and first answer; reasoning is dropped, as in `wire`, since no later prompt has it."""
+    """Return a call's prompt and first answer."""
     values, events = span.values, span.events
     prompt = _read(values, dialect, "system", instructions)
     prompt += _read(values, dialect, "input", lambda value: messages_of(value, MessageRole.USER))
@@ -178,8 +179,7 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     for message in (*prompt, *answers):
         message.to_json()  # fails early on unstorable text: refuses this span, not its batch
     first = next((answer for answer in answers if answer.role is MessageRole.ASSISTANT), None)
-    parts = [part for part in first.parts if not isinstance(part, ThinkingPart)] if first is not None else []
-    return prompt, first.with_parts(parts) if first is not None and parts else None
+    return prompt, first if first is not None and first.parts else None
 
 
 def _holds_compaction(value: Any) -> bool:

@@ -3,6 +3,7 @@
 Pure. Headers are never passed, so no API key is stored; of an error only the code is kept: its text may hold the key.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any, Literal, cast
 from urllib.parse import unquote
 
 from memory_core.attach.answer_report import failure_code, reported_failure, reported_tokens
+from memory_core.attach.compactions import SUMMARISE, asks_for_summary
 from memory_core.attach.streamed_answer import (
     joined_blocks,
     joined_chunks,
@@ -22,9 +24,9 @@ from memory_core.attach.streamed_answer import (
 from memory_core.errors import LimitError, MessageError
 from memory_core.events import Knowledge
 from memory_core.formats.json_values import read_json, storable_value
-from memory_core.formats.prompt_messages import read_blocks, read_items, read_message
+from memory_core.formats.prompt_messages import is_nobodys, read_blocks, read_items, read_message
 from memory_core.limits import MAX_VALUES, Budget
-from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
+from memory_core.messages import ChatMessage, MessageRole
 
 Endpoint = Literal["chat/completions", "responses", "embeddings", "messages", "generateContent"]
 """Recorded paths; calls to others are only forwarded."""
@@ -74,7 +76,7 @@ class Exchange:
     """A model call: its prompt and its outcome."""
 
     purpose: str
-    """`reply` or `embed`, as in `ModelCalled`."""
+    """Purpose as in `ModelCalled`: `reply`, `embed`, or that of a call beside the conversation (see `callers`)."""
     model: str
     messages: tuple[ChatMessage, ...]
     """The prompt in order; empty for embeddings."""
@@ -82,6 +84,10 @@ class Exchange:
     input_tokens: int | None = None
     """Token count reported by the endpoint."""
     output_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Tokens of the input that the endpoint read from its cache, as it reported them."""
+    tools: str = ""
+    """Definitions of the tools that were sent with the prompt, as JSON; empty without any."""
     seconds: float = 0.0
     error: str | None = None
     known: Knowledge = "observed"
@@ -94,6 +100,8 @@ class Exchange:
     """True if the prompt's text is known; spans may omit it."""
     compacted: bool = False
     """True if a compaction was reported with the call, or is in its prompt: a summary in place of earlier messages."""
+    summaries: tuple[str, ...] = ()
+    """Summaries of the conversation that other calls wrote beside it, which this prompt may hold."""
 
 
 def read_exchange(
@@ -108,11 +116,12 @@ def read_exchange(
     asked = {} if request is None else read_json(request, most)
     if not isinstance(asked, dict):
         raise MessageError(f"the request is no JSON object, or holds more than {most:,} values")
-    purpose = "embed" if endpoint == "embeddings" else "reply"
     prompt = () if request is None else _prompt(endpoint, asked)
+    purpose = "embed" if endpoint == "embeddings" else SUMMARISE if asks_for_summary(prompt) else "reply"
     captured = request is not None or purpose == "embed"
     compacted = has_compaction(asked.get("input" if endpoint == "responses" else "messages"))
     exchange = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured, compacted=compacted)
+    exchange = replace(exchange, tools=_tools(asked))
     try:
         answers = _answers(answered.body)
     except LimitError:
@@ -129,9 +138,9 @@ def read_exchange(
     # Joined before the counts are read, as each of Anthropic's events reports a part of the usage.
     if join := _JOINS.get(endpoint):
         answers = [join(answers)]
-    input_tokens, output_tokens = reported_tokens(answers)
     answer = _answer(endpoint, answers)
-    return replace(exchange, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
+    given, written, cached = reported_tokens(answers)
+    return replace(exchange, answer=answer, input_tokens=given, output_tokens=written, cached_tokens=cached)
 
 
 def _answers(body: bytes) -> list[dict[str, Any]]:
@@ -202,6 +211,12 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
     return tuple(message for entry in [*system, *entries] for message in read_blocks(storable_value(entry)))
 
 
+def _tools(asked: Mapping[str, Any]) -> str:
+    """Return the definitions of tools as JSON, wherever a request has them."""
+    defined = [asked.get("tools"), *(item.get("tools") for item in objects_in(asked.get("input")) if is_nobodys(item))]
+    return json.dumps([storable_value(tools) for tools in defined if tools], ensure_ascii=False) if any(defined) else ""
+
+
 def has_compaction(entries: Any) -> bool:
     """Return whether a compaction is among the entries of a prompt, or among their parts."""
     parts = (
@@ -217,7 +232,7 @@ _JOINS = {"messages": joined_blocks, "generateContent": joined_parts}
 
 
 def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | None:
-    """Return the answer without its reasoning, as it is matched with later prompts, which omit reasoning."""
+    """Return the answer with its reasoning in front, which later prompts have or omit."""
     if endpoint == "embeddings":
         return None
     whole = answers[0] if len(answers) == 1 else {}
@@ -233,5 +248,4 @@ def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | 
         output = output if isinstance(output, list) else joined_events(answers)["output"]
         messages = read_items(storable_value(output))
     reply = next((message for message in reversed(messages) if message.role is MessageRole.ASSISTANT), None)
-    parts = [part for part in reply.parts if not isinstance(part, ThinkingPart)] if reply is not None else []
-    return reply.with_parts(parts) if reply is not None and parts else None
+    return reply if reply is not None and reply.parts else None

@@ -167,13 +167,19 @@ def draw_steps(steps: Sequence[StoredMessage]) -> None:
     # A call and its result are two messages; on screen they are one line.
     # By the id of the call: results may come in another order than the calls.
     results = {stored.message.tool_call_id: stored.message for stored in steps}
+    called = {call.tool_call_id for stored in steps for call in stored.message.tool_calls}
+    # Gemini's calls have no id, and their results the agent's: they are paired by their order.
+    unnamed = iter([result for id, result in results.items() if result.role is MessageRole.TOOL and id not in called])
     for stored in steps:
         message = stored.message
         if message.role is MessageRole.TOOL:
             continue
         if message.content:
             draw_text(message.content, str(stored.seq))
-        lines = [_call_line(call, results.get(call.tool_call_id)) for call in message.tool_calls]
+        lines = [
+            _call_line(call, results.get(call.tool_call_id) if call.tool_call_id else next(unnamed, None))
+            for call in message.tool_calls
+        ]
         with st.container(gap="xxsmall"):
             for line in lines:
                 colour = "orange" if line.refused else "gray"
