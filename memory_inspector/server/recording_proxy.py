@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import httpx
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from memory_core.attach.callers import Caller, Conversations
     from memory_core.attach.wire import Answered
     from memory_core.engine.session import Session
 
@@ -91,6 +92,7 @@ class RecordingProxy:
         self._clients: tuple[httpx.AsyncClient, ...] = ()
         self._room = Room(MAX_KEPT_AT_ONCE)
         self._free: set[tuple[str, str]] = set()
+        self._conversations: Conversations | None = None
         # One thread: calls are recorded in the order in which they ended.
         self._recorder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record-calls")
 
@@ -134,7 +136,7 @@ class RecordingProxy:
     ) -> None:
         # 1. Read the request as far as it may be kept.
         call = _Call(self._room)
-        call.coding = _coding(scope["headers"])
+        call.coding, call.headers = _coding(scope["headers"]), _headers(scope["headers"])
         body = _Body(receive, call)
         if not await body.begin():
             call.forget()
@@ -158,7 +160,7 @@ class RecordingProxy:
             # come by GET.
             call.seconds = time.monotonic() - begun
             if scope["method"] == "POST":
-                self._recorder.submit(_record_kept, opened, session_id, path, call)
+                self._recorder.submit(self._record_kept, opened, session_id, path, call)
             else:
                 call.forget()
 
@@ -251,6 +253,20 @@ class RecordingProxy:
         self._free.add((tenant, session_id))
         return None
 
+    def _record_kept(self, opened: "Callable[[str], Session]", session_id: str, path: str, call: "_Call") -> None:
+        from memory_core.attach.callers import Conversations, caller_of
+
+        try:
+            if (request := call.request) is None:
+                _log.warning("A call in session %r was passed on and not recorded: it is too long.", session_id)
+                return
+            if self._conversations is None:
+                self._conversations = Conversations()
+            caller = caller_of(call.headers)
+            _record(self._conversations, opened, session_id, path, request, call.answered(), call.coding, caller)
+        finally:
+            call.forget()
+
 
 class _HungUpError(Exception):
     """The agent hung up in the middle of its request."""
@@ -315,6 +331,8 @@ class _Call:
         self.seconds = 0.0
         self.coding = self.answer_coding = ""
         """Content codings of the request and the answer."""
+        self.headers: dict[str, str] = {}
+        """Headers of the request that may say whose call it is."""
         self.ended = False
         """True once the answer is complete or has broken off, or the agent hung up in its request."""
         self._room = room
@@ -369,28 +387,19 @@ class _Call:
         return Answered(self.status, body, self.seconds, problem)
 
 
-def _record_kept(opened: "Callable[[str], Session]", session_id: str, path: str, call: _Call) -> None:
-    try:
-        if (request := call.request) is None:
-            _log.warning("A call in session %r was passed on and not recorded: it is too long.", session_id)
-        else:
-            _record(opened, session_id, path, request, call.answered(), call.coding)
-    finally:
-        call.forget()
-
-
 def _record(
+    conversations: "Conversations",
     opened: "Callable[[str], Session]",
     session_id: str,
     path: str,
     request: bytes,
     answered: "Answered",
-    coding: str = "",
+    coding: str,
+    caller: "Caller",
 ) -> None:
     """Store the call; logged warnings contain none of its text."""
     from memory_core import MemoryInspectorError
     from memory_core.attach.content_coding import decompressed
-    from memory_core.attach.recording import attach, record_exchange
     from memory_core.attach.wire import endpoint_of, read_exchange
     from memory_core.engine.durations import measured
 
@@ -404,10 +413,8 @@ def _record(
         except MemoryInspectorError as error:
             _log.warning("A call in session %r was recorded without its text: %s", session_id, error)
         exchange = read_exchange(endpoint, readable, answered, deployment=deployment)
-        session = opened(session_id)
-        with measured("record", session.database.tenant):
-            attach(session)
-            record_exchange(session, exchange)
+        with measured("record", opened(session_id).database.tenant):
+            conversations.record(opened, session_id, exchange, caller)
     except MemoryInspectorError as error:
         _log.warning("A call in session %r was passed on and not recorded: %s", session_id, error)
     except Exception as error:  # keeps the thread alive; the text of an unforeseen error may quote the call
@@ -429,6 +436,13 @@ def _upstream(path: str, headers: "Iterable[tuple[bytes, bytes]]") -> tuple[str,
     setting = UPSTREAM if os.environ.get(UPSTREAM) and not os.environ.get(company) else company
     # Both companies' addresses are written without a version, the named endpoint's with one.
     return setting, (os.environ.get(setting) or default).rstrip("/").removesuffix("/v1") + version
+
+
+def _headers(headers: "Iterable[tuple[bytes, bytes]]") -> dict[str, str]:
+    """Return the headers of a client's own that may name a conversation, by their lower-case names; none has a key."""
+    names = (b"session", b"thread", b"subagent", b"agent-id", b"affinity", b"turn-metadata")
+    pairs = ((name.lower(), value.decode("latin-1")) for name, value in headers)
+    return {name.decode("latin-1"): value for name, value in pairs if any(part in name for part in names)}
 
 
 def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
