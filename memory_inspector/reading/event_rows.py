@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from memory_core.access import person_name
+from memory_core.coding.prices import cost_of
+from memory_core.coding.transcript import Usage
 from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
 from memory_inspector.wording.event_sentences import PURPOSES
 
@@ -157,7 +159,9 @@ class Calls:
     output_tokens: int | None
     seconds: float
     cost: float | None
-    """Dollars; None if the price of the model is unknown."""
+    """Dollars, as recorded or by list price; None if the price of the model is unknown."""
+    cached_tokens: int | None = None
+    """Tokens of the input that an endpoint read from its cache."""
 
 
 def ledger(records: Iterable[EventRecord]) -> list[Calls]:
@@ -174,13 +178,22 @@ def ledger(records: Iterable[EventRecord]) -> list[Calls]:
             calls=len(calls),
             failed=sum(call.error is not None for call in calls),
             input_tokens=_sum(call.input_tokens for call in calls),
+            cached_tokens=_sum(call.cached_tokens for call in calls),
             output_tokens=_sum(call.output_tokens for call in calls),
             seconds=sum(call.seconds for call in calls),
-            cost=_sum(call.cost for call in calls),
+            cost=_sum(call.cost if call.cost is not None else _listed_cost(call) for call in calls),
         )
         for (turn, purpose, model), calls in by.items()
     ]
     return sorted(rows, key=lambda row: -row.turn)
+
+
+def _listed_cost(call: ModelCalled) -> float | None:
+    """Return what a call of an attached agent costs by list price; writing to a cache counts as input."""
+    if call.input_tokens is None or call.block is not None:
+        return None
+    cached = min(call.cached_tokens or 0, call.input_tokens)
+    return cost_of({call.model: Usage(call.input_tokens - cached, cached, output=call.output_tokens or 0)})
 
 
 def totals(rows: Sequence[Calls]) -> Calls:
@@ -193,6 +206,7 @@ def totals(rows: Sequence[Calls]) -> Calls:
         calls=sum(row.calls for row in rows),
         failed=sum(row.failed for row in rows),
         input_tokens=_sum(row.input_tokens for row in rows),
+        cached_tokens=_sum(row.cached_tokens for row in rows),
         output_tokens=_sum(row.output_tokens for row in rows),
         seconds=sum(row.seconds for row in rows),
         cost=_sum(row.cost for row in rows),

@@ -226,6 +226,7 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "purpose": ("For", _words),
     "model": ("Model", _words),
     "input_tokens": ("Tokens in", tokens),
+    "cached_tokens": ("Tokens in, cached", tokens),
     "output_tokens": ("Tokens out", tokens),
     "cost": ("Cost", lambda dollars: f"about ${dollars:.4f}"),
     "embedder": ("Embeddings", _words),

@@ -63,6 +63,8 @@ def headline(prompt: Prompt) -> str:
         counted = (
             f" The endpoint counted {tokens(billed)}, definitions of tools included." if billed is not None else ""
         )
+        if prompt.call and prompt.call.cached_tokens is not None:
+            counted += f" Its cache had {tokens(prompt.call.cached_tokens)} of them."
         return f"**{count(built.total, 'token')} sent**, {KNOWN[built.known]}.{counted}"
     sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
     if built.billed != built.total:

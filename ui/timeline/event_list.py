@@ -185,7 +185,7 @@ def _calls(records: Sequence[EventRecord]) -> None:
     sums = totals(rows)
     parts = [
         count(sums.calls, "call"),
-        f"{tokens(sums.input_tokens or 0)} tokens in",
+        f"{tokens(sums.input_tokens or 0)} tokens in{_cached(sums.cached_tokens)}",
         f"{tokens(sums.output_tokens or 0)} out",
         seconds(sums.seconds),
     ]
@@ -203,6 +203,7 @@ def _calls(records: Sequence[EventRecord]) -> None:
                 "Calls": row.calls,
                 "Failed": row.failed,
                 "Tokens in": row.input_tokens,
+                "Cached": row.cached_tokens,
                 "Tokens out": row.output_tokens,
                 "Seconds": row.seconds,
                 "Cost": row.cost,
@@ -222,4 +223,8 @@ def _calls(records: Sequence[EventRecord]) -> None:
     )
 
 
-_WHOLE = ("Turn", "Calls", "Failed", "Tokens in", "Tokens out")
+def _cached(size: int | None) -> str:
+    return "" if size is None else f" ({tokens(size)} of them cached)"
+
+
+_WHOLE = ("Turn", "Calls", "Failed", "Tokens in", "Cached", "Tokens out")

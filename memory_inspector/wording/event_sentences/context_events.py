@@ -233,7 +233,8 @@ def _(event: ModelCalled, words: Words) -> Line:
     purpose = f"to {PURPOSES.get(event.purpose, event.purpose)}"
     if event.error:
         return Line("error", f"Asked {short(event.model)} {purpose}, and it failed: {clause(event.error)}", "waiting")
-    counted = ((event.input_tokens, "in"), (event.output_tokens, "out"))
+    cached = "" if event.cached_tokens is None else f" ({tokens(event.cached_tokens)} cached)"
+    counted = ((event.input_tokens, f"in{cached}"), (event.output_tokens, "out"))
     sizes = [f"{count(number, 'token')} {way}" for number, way in counted if number is not None]
     parts = [*sizes, seconds(event.seconds), *([] if event.captured else [NOT_CAPTURED])]
     return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join(parts)}")
@@ -246,5 +247,7 @@ PURPOSES = {
     "summarise": "write the summary",
     "answer": "answer",
     "embed": "embed texts",
+    "title": "write a title",
+    "memory": "learn for its own memory",
 }
 """Purpose of a model call, to follow "asked to"."""
