@@ -17,6 +17,7 @@ from memory_core.events import AgentAttached, EventRecord, MessageAdded, Session
 from memory_core.history.log import last_position
 from memory_core.sessions.agents import running_agents
 from memory_inspector.reading.write_access import BRANCH_IT, shown_only
+from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
 from memory_inspector.wording.formatting import ago, count, plain, session_name, short
 from ui.parts.components import heading
 from ui.tab import nav, state
@@ -187,10 +188,9 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
 
 
 def _draw_proxy(session_id: str) -> None:
-    address = proxy(session_id)
-    # Anthropic's clients add the version themselves.
-    lines = [f"export OPENAI_BASE_URL={address}/v1", f"export ANTHROPIC_BASE_URL={address}"]
-    st.code("\n".join(lines), language="bash", wrap_lines=True)
+    program = st.selectbox("Program", LINES, key="connect__program", label_visibility="collapsed")
+    language, lines = lines_for(program or ANY, proxy(session_id))
+    st.code(lines, language=language, wrap_lines=True)
 
 
 def _draw_spans() -> None:
