@@ -64,7 +64,8 @@ bench: $(VENV)/.dev      ## the tables of benchmarks/README.md; takes some minut
 	$(BIN)/python benchmarks/first_page.py
 	$(BIN)/python benchmarks/recall.py --paraphrases
 
-real: $(VENV)/.dev       ## the real memory systems beside ours, each in an environment of its own, on the same script: docs/reference/systems.md
+real: $(VENV)/.dev       ## the real coding agents through the recording proxy, and the real memory systems on the same script as ours
+	MEMORY_INSPECTOR_REAL_AGENTS=$${MEMORY_INSPECTOR_REAL_AGENTS:-npm} $(BIN)/python -m pytest -n 0 -s tests/real_agents
 	$(BIN)/python benchmarks/real/run.py $(ARGS)
 
 clean:

@@ -16,6 +16,7 @@ SWITCHES = frozenset(
         "MUTATIONS",
         "PRESSES",
         "PUTS",
+        "REAL_AGENTS",
         "SHARED",
         "TENANT_OPERATIONS",
         "TRACED_LIVES",
