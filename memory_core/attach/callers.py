@@ -37,7 +37,7 @@ _MEMORY = re.compile(r"memor(y|ies)\b.*\b(extract|consolidat)|(extract|consolida
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the headers of a call say of it; each is empty if they do not say so."""
+    """Conversation, agent and purpose that the headers of a call name; empty where they name none."""
 
     conversation: str = ""
     agent: str = ""
@@ -48,8 +48,8 @@ def caller_of(headers: Mapping[str, str]) -> Caller:
     """Read the headers of a request, by their lower-case names. Never raises: they may hold anything."""
 
     def first(names: Sequence[str]) -> str:
-        found = (re.sub(r"[^\w-]", "", headers[name], flags=re.ASCII)[-MAX_ID:] for name in names if name in headers)
-        return next(filter(None, found), "")
+        ids = (re.sub(r"[^\w-]", "", headers[name], flags=re.ASCII)[-MAX_ID:] for name in names if name in headers)
+        return next(filter(None, ids), "")
 
     conversation, agent = first(_CONVERSATIONS), first(_AGENTS)
     turn = read_json(headers.get("x-codex-turn-metadata", "").encode())
@@ -104,7 +104,7 @@ class Conversations:
 
 def beginning_of(messages: Sequence[ChatMessage]) -> str:
     """Return a mark of how the system prompt begins, the same whatever numbers and dates it has; empty if too short."""
-    front = next((n for n, each in enumerate(messages) if each.role is not MessageRole.SYSTEM), len(messages))
+    front = next((n for n, message in enumerate(messages) if message.role is not MessageRole.SYSTEM), len(messages))
     longest = max((message.content or "" for message in messages[:front]), key=len, default="")[:BEGINNING]
     return content_hash(re.sub(r"\d+", "", longest)) if len(longest) >= LEAST_BEGINNING else ""
 
@@ -122,8 +122,11 @@ def _kind(exchange: Exchange) -> str:
 def _shares(session: Session, exchange: Exchange) -> bool:
     """Return whether a session has a message of this prompt, system messages aside."""
     spoken = [
-        part for each in exchange.messages if each.role is not MessageRole.SYSTEM for part in split_reasoning(each)
+        part
+        for message in exchange.messages
+        if message.role is not MessageRole.SYSTEM
+        for part in split_reasoning(message)
     ]
     with session.database.read() as connection:
-        known = set(hashes_by_seq(connection, session.id).values())
-    return any(content_hash(message.to_json()) in known for message in spoken)
+        stored = set(hashes_by_seq(connection, session.id).values())
+    return any(content_hash(message.to_json()) in stored for message in spoken)

@@ -65,46 +65,50 @@ def holds_summary(text: str, summary: str) -> bool:
 
 
 def is_compacted(
-    former: Sequence[int], prompt: Mapping[int, ChatMessage], said: Mapping[int, ChatMessage], summaries: Iterable[str]
+    former: Sequence[int],
+    prompt: Mapping[int, ChatMessage],
+    by_seq: Mapping[int, ChatMessage],
+    summaries: Iterable[str],
 ) -> bool:
     """Return whether a prompt is the former one with a text in place of what it left out.
 
-    `former` and `prompt`: the messages of both in order, by sequence number; `said` has those that the prompt left
+    `former` and `prompt`: the messages of both in order, by sequence number; `by_seq` has those that the prompt left
     out, and `summaries` are answers to requests for one.
     """
     if asks_for_summary(messages := list(prompt.values())):
         return False
-    front = next((n for n, each in enumerate(messages) if each.role is not MessageRole.SYSTEM), len(messages))
+    front = next((n for n, message in enumerate(messages) if message.role is not MessageRole.SYSTEM), len(messages))
     fresh = [
         (n, message.content or "")
         for n, (seq, message) in enumerate(prompt.items())
         if seq not in former and n >= front and message.role is not MessageRole.TOOL
     ]
-    known = list(summaries)
-    if any(holds_summary(text, summary) for _, text in fresh for summary in known):
+    written = list(summaries)
+    if any(holds_summary(text, summary) for _, text in fresh for summary in written):
         return True
     shares = any(seq in former for seq in prompt)
-    roles = {message.role for message in said.values()}
+    roles = {message.role for message in by_seq.values()}
     if not shares or not {MessageRole.USER, MessageRole.ASSISTANT} <= roles:
         return False
     # A text that introduces itself as a summary; as the last message it may be a request for one.
     if any(n + 1 < len(messages) and is_about_summary(text[:OPENING_CHARACTERS]) for n, text in fresh):
         return True
-    return _stands_between(former, list(prompt), {seq: said.get(seq, prompt.get(seq)) for seq in {*said, *prompt}})
+    return _stands_between(former, list(prompt), {seq: by_seq.get(seq, prompt.get(seq)) for seq in {*by_seq, *prompt}})
 
 
-def _stands_between(former: Sequence[int], places: list[int], said: Mapping[int, ChatMessage | None]) -> bool:
+def _stands_between(former: Sequence[int], places: list[int], by_seq: Mapping[int, ChatMessage | None]) -> bool:
     """Return whether a new text stands in a former prompt for a stretch of it, and the former's end behind it."""
     if former[-1] not in places:
         return False
     for kind, start, end, place, until in SequenceMatcher(None, former, places, autojunk=False).get_opcodes():
         gone, new = (
-            [each for seq in part if (each := said.get(seq))] for part in (former[start:end], places[place:until])
+            [message for seq in part if (message := by_seq.get(seq))]
+            for part in (former[start:end], places[place:until])
         )
         if kind == "replace" and until < len(places) and len(gone) >= max(LEAST_GONE, len(new) + 1):
-            texts = "\n".join(each.content or "" for each in new if each.role is not MessageRole.TOOL)
+            texts = "\n".join(message.content or "" for message in new if message.role is not MessageRole.TOOL)
             # Messages that were joined into one are still there.
-            kept = sum((each.content or "") in texts for each in gone)
-            if texts and 2 * kept < len(gone):
+            joined = sum((message.content or "") in texts for message in gone)
+            if texts and 2 * joined < len(gone):
                 return True
     return False

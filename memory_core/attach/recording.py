@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Literal
+from typing import Literal, cast
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -80,7 +80,8 @@ def attachment_of(session: Session) -> AgentAttached | None:
     """
     with session.database.read() as connection:
         begun = next(iter(read_events(connection, session.id, kinds=("agent_attached",), limit=1)), None)
-    return begun.event if begun is not None and isinstance(begun.event, AgentAttached) else None
+    # An event of a newer version has no fields.
+    return cast(AgentAttached, begun.event) if begun is not None and hasattr(begun.event, "source") else None
 
 
 def attach(session: Session, *, source: Source = "proxy", conversation: str = "", begins: str = "") -> None:
@@ -215,28 +216,32 @@ class Recording:
         """Let the messages leave that a compaction left out, if one was reported or the prompt shows it."""
         past = self._past()
         # A summary may stand in the prompt as the answer that it was: that its call shares it tells nothing.
-        recent = [[seq for seq in each if seq not in past.summaries] for each in past.recent]
+        recent = [[seq for seq in former_prompt if seq not in past.summaries] for former_prompt in past.recent]
         former = _most_alike(places, recent)
         if not former and recent and (exchange.compacted or exchange.summaries or past.summaries):
             former = recent[0]
         if exchange.compacted or past.compacted:
             past.compacted = not self._leave_behind(former, places)
         elif gone := set(former).difference(places):
-            said = self._said({*gone, *past.summaries})
-            written = [said[seq].content or "" for seq in past.summaries if seq in said]
+            stored = self._stored({*gone, *past.summaries})
+            written = [stored[seq].content or "" for seq in past.summaries if seq in stored]
             sent = dict(zip(places, (new.message for new in prompt), strict=True))
-            left = {seq: said[seq] for seq in gone if seq in said}
-            if is_compacted(former, sent, left, [*exchange.summaries, *written]):
+            absent = {seq: stored[seq] for seq in gone if seq in stored}
+            if is_compacted(former, sent, absent, [*exchange.summaries, *written]):
                 # The request for the summary, and what it was written from, leave with the conversation.
-                asked = (each for each in past.recent if not past.summaries_in(each).issubset(places))
-                self._leave_behind([*former, *(seq for each in asked for seq in each)], places)
+                asked = (
+                    former_prompt
+                    for former_prompt in past.recent
+                    if not past.summaries_in(former_prompt).issubset(places)
+                )
+                self._leave_behind([*former, *(seq for former_prompt in asked for seq in former_prompt)], places)
         past.summaries = [seq for seq in past.summaries if seq not in places]
 
-    def _said(self, seqs: Iterable[int]) -> dict[int, ChatMessage]:
+    def _stored(self, seqs: Iterable[int]) -> dict[int, ChatMessage]:
         """Return stored messages by their sequence numbers."""
         cache = self._session.services.messages
-        stored = read_messages(self.w.connection, self._session.id, cache, seqs=sorted(set(seqs)))
-        return {each.seq: each.message for each in stored}
+        rows = read_messages(self.w.connection, self._session.id, cache, seqs=sorted(set(seqs)))
+        return {row.seq: row.message for row in rows}
 
     def compacted(self) -> None:
         """Record a compaction that no call reports: its messages left with a recent prompt, or leave with the next."""
@@ -277,19 +282,19 @@ class Recording:
         """
         if all(new.message.role is not MessageRole.ASSISTANT for new in prompt):
             return list(prompt)
-        known = set(self._past().hashes.values())
-        return [each for new in prompt for each in self._known_form(new, known) or [new]]
+        hashes = set(self._past().hashes.values())
+        return [part for new in prompt for part in self._known_form(new, hashes) or [new]]
 
-    def _known_form(self, new: NewMessage, known: set[str]) -> list[NewMessage]:
+    def _known_form(self, new: NewMessage, hashes: set[str]) -> list[NewMessage]:
         """Return the known messages that an assistant's message is made of; empty if a part of it is not known."""
         message = new.message
-        if content_hash(new.json) in known or message.role is not MessageRole.ASSISTANT:
+        if content_hash(new.json) in hashes or message.role is not MessageRole.ASSISTANT:
             return [new]
-        if message.tool_calls and content_hash((bare := self._new(_without_ids(message))).json) in known:
+        if message.tool_calls and content_hash((bare := self._new(_without_ids(message))).json) in hashes:
             return [bare]
         for n in range(1, len(message.parts) if len(message.parts) <= MAX_JOINED else 0):
             first, rest = (self._new(message.with_parts(parts)) for parts in (message.parts[:n], message.parts[n:]))
-            if (begun := self._known_form(first, known)) and (ended := self._known_form(rest, known)):
+            if (begun := self._known_form(first, hashes)) and (ended := self._known_form(rest, hashes)):
                 return [*begun, *ended]
         return []
 

@@ -139,8 +139,8 @@ def read_exchange(
     if join := _JOINS.get(endpoint):
         answers = [join(answers)]
     answer = _answer(endpoint, answers)
-    given, written, cached = reported_tokens(answers)
-    return replace(exchange, answer=answer, input_tokens=given, output_tokens=written, cached_tokens=cached)
+    asked_tokens, written, cached = reported_tokens(answers)
+    return replace(exchange, answer=answer, input_tokens=asked_tokens, output_tokens=written, cached_tokens=cached)
 
 
 def _answers(body: bytes) -> list[dict[str, Any]]:
