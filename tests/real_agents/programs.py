@@ -11,6 +11,8 @@ from pathlib import Path
 
 READY = "MEMORY_INSPECTOR_REAL_AGENTS"
 """Environment variable: `npm`, or a folder with ready installations, one folder a program."""
+RULES = "Indent with tabs only."
+"""Text of the file of instructions that each program finds in the folder it works in."""
 NODE = "26.10.0"
 SECONDS = 400
 """Seconds that one turn of a program may take."""
@@ -33,6 +35,8 @@ class Program:
     """Files in its home, by path."""
     before: Sequence[str] = ()
     """Arguments of a command that sets it up."""
+    unwritten: Sequence[str] = ()
+    """Words of its prompts that it does not write into its session, as they stand in the system prompt."""
     sessions: str = ""
     """Where it keeps its sessions, as a pattern below its home."""
 
@@ -87,7 +91,7 @@ PROGRAMS = (
             "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1", "IS_SANDBOX": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
-        {"work/CLAUDE.md": "Indent with tabs only.\n"},
+        {"work/CLAUDE.md": f"{RULES}\n"},
         sessions=".claude/projects/*/*.jsonl",
     ),
     Program(
@@ -99,7 +103,7 @@ PROGRAMS = (
         {
             ".codex/config.toml": 'openai_base_url = "{url}/v1"\nmodel_auto_compact_token_limit = 100000\n'
             'check_for_update_on_startup = false\n[analytics]\nenabled = false\n',
-            "work/AGENTS.md": "Indent with tabs only.\n",
+            "work/AGENTS.md": f"{RULES}\n",
         },
         sessions=".codex/sessions/*/*/*/*.jsonl",
     ),
@@ -115,7 +119,7 @@ PROGRAMS = (
         {
             ".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}, '
             '"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true}}',
-            "work/GEMINI.md": "Indent with tabs only.\n",
+            "work/GEMINI.md": f"{RULES}\n",
         },
         sessions=".gemini/tmp/*/chats/session-*",
     ),
@@ -128,8 +132,9 @@ PROGRAMS = (
         {
             ".pi/agent/models.json": '{"providers": {"wire": {"baseUrl": "{url}/v1", "api": "openai-completions", '
             '"apiKey": "x", "models": [{"id": "scripted", "contextWindow": 100000, "maxTokens": 4000}]}}}',
-            "work/AGENTS.md": "Indent with tabs only.\n",
+            "work/AGENTS.md": f"{RULES}\n",
         },
+        unwritten=[RULES],
         sessions=".pi/agent/sessions/*/*.jsonl",
     ),
     Program(
@@ -144,8 +149,9 @@ PROGRAMS = (
         {
             ".config/opencode/opencode.json": '{"permission": "allow", "provider": {"wire": {"npm": '
             '"@ai-sdk/openai-compatible", "options": {"baseURL": "{url}/v1", "apiKey": "x"}, ' + _MODELS + "}}}",
-            "work/AGENTS.md": "Indent with tabs only.\n",
+            "work/AGENTS.md": f"{RULES}\n",
         },
+        unwritten=[RULES],
         sessions=".local/share/opencode/opencode.db",
     ),
     Program(
@@ -158,7 +164,7 @@ PROGRAMS = (
             "COPILOT_MODEL": "scripted", "COPILOT_AUTO_UPDATE": "false",
             "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "100000",
         },
-        {"work/AGENTS.md": "Indent with tabs only.\n"},
+        {"work/AGENTS.md": f"{RULES}\n"},
         sessions=".copilot/session-state/*/events.jsonl",
     ),
     Program(
@@ -170,8 +176,9 @@ PROGRAMS = (
         {
             ".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}}, '
             '"privacy": {"usageStatisticsEnabled": false}, "general": {"disableAutoUpdate": true}}',
-            "work/QWEN.md": "Indent with tabs only.\n",
+            "work/QWEN.md": f"{RULES}\n",
         },
+        unwritten=[RULES],
         sessions=".qwen/projects/*/chats/*.jsonl",
     ),
     Program(
@@ -179,7 +186,8 @@ PROGRAMS = (
         ["{words}"],
         before=["auth", "-p", "openai-compatible", "-k", "x", "-m", "scripted", "-b", "{url}/v1"],
         environment={"CLINE_NO_AUTO_UPDATE": "1"},
-        files={"work/AGENTS.md": "Indent with tabs only.\n"},
+        files={"work/AGENTS.md": f"{RULES}\n"},
+        unwritten=[RULES],
         sessions=".cline/data/sessions/*/*.messages.json",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A model on 127.0.0.1 that answers real agents by a script, in the four dialects they speak, and keeps what it was sent.
+"""A model on 127.0.0.1 that answers real agents by a script, in their four dialects, and keeps what it was sent.
 
 Marks in the newest words of the user steer it: `RUN:echo_x` calls the shell tool, `SUB:x` a subagent, `THINK` adds
 reasoning, `BIG:160000` reports as many tokens of input. A request for a summary is answered with `SUMMARY`.
@@ -187,14 +187,15 @@ class ScriptedModel:
         if dialect is None:
             return
         asked = _read(path, body)
-        thought, text, calls = self._decided(asked, body)
+        compacts = any(isinstance(e, dict) and e.get("type") == "compaction_trigger" for e in body.get("input") or ())
+        thought, text, calls = ("", "", []) if compacts else self._decided(asked, body)
         big = re.findall(r"BIG:(\d+)", asked.newest)
-        size = int(big[-1]) if big and text != SUMMARY else len(json.dumps(body)) // 4
+        size = int(big[-1]) if big and text not in ("", SUMMARY) else len(json.dumps(body)) // 4
         tokens = size, size // 2, 20 + len(text) // 4
         with self._lock:
             self.calls.append(Call(path, {k.lower(): v for k, v in headers.items()}, body, asked.texts, text, tokens))
             number = next(self._ids)
-        if any(item.get("type") == "compaction_trigger" for item in body.get("input") or () if isinstance(item, dict)):
+        if compacts:
             yield from _compaction(number, tokens)
         else:
             yield from dialect(str(body.get("model")), number, thought, text, calls, tokens)
@@ -203,7 +204,7 @@ class ScriptedModel:
         thought = "Let me think about the lock." if "THINK" in asked.newest else ""
         form = (body.get("output_config") or {}).get("format") or (body.get("text") or {}).get("format") or {}
         if form.get("type") == "json_schema":
-            return "", json.dumps({name: "Listing" for name in form["schema"].get("properties", {})}), []
+            return "", json.dumps(dict.fromkeys(form["schema"].get("properties", {}), "Listing")), []
         if ASKS_SUMMARY.search(asked.newest) or ASKS_SUMMARY.search(" ".join(texts_of(body.get("system")))):
             return "", f"<summary>\n{SUMMARY}\n</summary>" if "<summary>" in " ".join(asked.texts) else SUMMARY, []
         if asked.after_tool:
@@ -212,8 +213,8 @@ class ScriptedModel:
         names = {"RUN": SHELLS, "SUB": HELPERS}[mark[1]] if mark else ()
         if mark and (tool := next((name for name in names if name in asked.tools), None)):
             words = mark[2].replace("_", " ")
-            given = {name: words for name in ("command", "cmd", "commands")} if mark[1] == "RUN" else {}
-            given |= {name: TASK for name in ("prompt", "message", "task")} if mark[1] == "SUB" else {}
+            given = dict.fromkeys(("command", "cmd", "commands"), words) if mark[1] == "RUN" else {}
+            given |= dict.fromkeys(("prompt", "message", "task"), TASK) if mark[1] == "SUB" else {}
             given |= {"description": "look", "subagent_type": "general" if tool == "task" else "general-purpose"}
             return thought, "I will look.", [(asked.tools[tool]["space"] + tool, _arguments(asked.tools[tool], given))]
         return thought, f"Understood, this is answer {len(self.calls) + 1}.", []

@@ -20,7 +20,7 @@ from memory_core.coding.session_answers import follow_in
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import MessageRole, ToolCallPart
 from memory_inspector.server.recording_proxy import UPSTREAM
-from tests.real_agents.programs import PROGRAMS, READY, Program, installed
+from tests.real_agents.programs import PROGRAMS, READY, RULES, Program, installed
 from tests.real_agents.scripted_model import SUMMARY, TASK, Call, ScriptedModel
 
 if not os.environ.get(READY):
@@ -31,15 +31,16 @@ RULE = "Please never touch the lockfile."
 TURNS = (
     ("first", f"{RULE} RUN:echo_marble THINK"),
     ("next", "Which colour is the harbour? SUB:x"),
-    ("compact", "Then build it. BIG:198000"),
-    ("next", "And now the gate. RUN:echo_granite"),
+    ("compact", "Then raise the drawbridge. BIG:198000"),
+    ("next", "And now open the portcullis. RUN:echo_granite"),
     ("next", "Finally the roof."),
 )
 PHRASES = (
-    RULE, "Which colour is the harbour?", "Then build it.", "And now the gate.", "Finally the roof.", "marble", "granite",
-    "Indent with tabs only.", "Done: the tool has answered.", SUMMARY, "Understood, this is answer", "The moon is a cheese.",
+    RULE, "Which colour is the harbour?", "Then raise the drawbridge.", "And now open the portcullis.",
+    "Finally the roof.", "marble", "granite", RULES, "Done: the tool has answered.", SUMMARY,
+    "Understood, this is answer", "The moon is a cheese.",
 )  # fmt: skip
-"""Twelve phrases: of the user, of tools, of a file of instructions, of answers and the summary, and one that nobody said."""
+"""Twelve phrases: of the user, of tools, of a file of instructions, of answers and the summary, and one of nobody."""
 
 
 @dataclass
@@ -51,10 +52,6 @@ class Ran:
     calls: list[Call]
     memories: dict[str, Memory]
     row: dict[str, str] = field(default_factory=dict)
-
-    def messages(self, *names: str):
-        """All messages of the sessions of these names, or of all."""
-        return [each for name in names or self.memories for each in self.memories[name].get_all()]
 
     @property
     def main(self) -> Memory:
@@ -70,7 +67,7 @@ class Ran:
 
 
 def _is_main(call: Call) -> bool:
-    """Return whether a call is the conversation's own: it offers tools, and does not extract memories or write a summary."""
+    """Return whether a call is the conversation's own: with tools, and for neither memories nor a summary."""
     tools = call.body.get("tools") or any("tools" in each for each in call.body.get("input") or ())
     return bool(tools) and SUMMARY not in call.answer and "memory extraction" not in " ".join(call.texts)
 
@@ -140,9 +137,10 @@ def test_tokens_are_those_of_the_wire(ran):
 
 
 def test_an_answer_stands_once(ran):
-    answers = [call.answer for call in ran.calls if call.answer.startswith("Understood, this is answer")]
-    spoken = [each.content for each in ran.messages() if each.role is MessageRole.ASSISTANT]
-    assert [spoken.count(answer) for answer in answers if spoken.count(answer) > 1] == []
+    answers = {call.answer for call in ran.calls if call.answer.startswith("Understood, this is answer")}
+    for memory in ran.memories.values():  # a subagent may begin with what its parent said
+        spoken = [each.content for each in memory.get_all() if each.role is MessageRole.ASSISTANT]
+        assert {answer: spoken.count(answer) for answer in answers if spoken.count(answer) > 1} == {}
 
 
 def test_subagents_and_other_calls_are_not_in_the_conversation(ran):
@@ -179,6 +177,6 @@ def test_the_verdicts_of_why_are_those_of_the_wire(ran):
         ran.row["`why`"] = "not read"
         pytest.skip(f"{ran.program.name}: {error}")
     sent = _plain(" ".join(ran.last.texts))
-    wrong = {phrase: said for phrase, said in verdicts.items() if said != (_plain(phrase) in sent)}
+    wrong = [phrase for phrase, said in verdicts.items() if said != (_plain(phrase) in sent)]
     ran.row["`why`"] = f"{len(PHRASES) - len(wrong)} of {len(PHRASES)} verdicts"
-    assert not wrong
+    assert set(wrong) <= set(ran.program.unwritten)
