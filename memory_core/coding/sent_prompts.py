@@ -16,7 +16,7 @@ Piece = int | Item
 
 @dataclass(slots=True)
 class StoredPrompts:
-    """The requests of a file, and their messages by hash; beginnings that requests share are held once."""
+    """Requests of a file, and their messages by hash; beginnings that requests share are held once."""
 
     requests: dict[str, Request] = field(default_factory=dict)
     messages: dict[str, tuple[Item, ...]] = field(default_factory=dict)

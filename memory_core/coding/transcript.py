@@ -59,7 +59,7 @@ class Item:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What an item shares with others of the same text."""
+        """Tool's id, length and text: the same for items with the same words."""
         return self.tool_id, self.characters, self.text
 
     @property
@@ -113,7 +113,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a session took so far, as its program counted it: also calls that no record has, such as compactions."""
+    """Tokens and cost of a session so far, as its program counted: also of calls without a record (compactions)."""
 
     usage: Mapping[str, Usage]
     """Tokens by model."""
@@ -132,7 +132,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The prompt of a call as its file has it: the beginning of an earlier one, and what follows, each by its hash."""
+    """Prompt of a call as its file has it: the beginning of an earlier one, and what follows, each by its hash."""
 
     id: str
     frame: str
