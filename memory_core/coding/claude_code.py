@@ -102,11 +102,11 @@ class ClaudeCodeReader:
     def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
         """Return the files of a session's subagents: in its own folder, beside it (versions before 2.1) or, of a fork,
         beside its origin."""
-        own = sorted(session.with_suffix("").glob("subagents/agent-*.jsonl"))
+        beside_it = sorted(session.with_suffix("").glob("subagents/agent-*.jsonl"))
         files = [f"agent-{name}.jsonl" for name in named]
-        missing = [file for file in files if file not in {path.name for path in own}]
-        found = [[session.parent / file, *session.parent.glob(f"*/subagents/{file}")] for file in missing]
-        paths = [*own, *(path for paths in found for path in list(filter(Path.is_file, paths))[:1])]
+        missing = [file for file in files if file not in {path.name for path in beside_it}]
+        candidates = [[session.parent / file, *session.parent.glob(f"*/subagents/{file}")] for file in missing]
+        paths = [*beside_it, *(path for paths in candidates for path in list(filter(Path.is_file, paths))[:1])]
         return {path.stem.removeprefix("agent-"): path for path in paths}
 
     @staticmethod
@@ -252,18 +252,18 @@ class ClaudeCodeReader:
                 self._system_prompt = text
                 yield item("injected", text, line=line, at=at, in_each_call=True)
             return
-        own = "\n".join(filter(None, _texts(attachment)))
+        plain = "\n".join(filter(None, _texts(attachment)))
         # What the user says while the agent works reaches the model as an attachment, in words of the program.
-        if name == "queued_command" and own and not _INJECTED.match(own):
-            yield item("user", own, line=line, at=at)
+        if name == "queued_command" and plain and not _INJECTED.match(plain):
+            yield item("user", plain, line=line, at=at)
             return
         sent = [text for one in _mappings(record.get("rendered")) if (text := _content(one.get("content"))[0].strip())]
         if record.get("renderedRole") == "system":  # sent without the marks around it
             sent = [_REMINDER.sub(r"\1", text) for text in sent]
-        given = _mappings(attachment.get("files"))
-        files = [(as_text(one.get("path")), as_text(one.get("content")).strip()) for one in given]
+        memory_files = _mappings(attachment.get("files"))
+        files = [(as_text(one.get("path")), as_text(one.get("content")).strip()) for one in memory_files]
         path = as_text(attachment.get("path")) or as_text(attachment.get("filename"))
-        parts = [part for text in sent for part in _by_file(text, files)] or [("", own), *files]
+        parts = [part for text in sent for part in _by_file(text, files)] or [("", plain), *files]
         for number, (file, text) in enumerate((file, text) for file, text in parts if text):
             yield item("injected", text, tool=name, path=file or path, line=line, part=number, at=at)
 
@@ -307,8 +307,8 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 
 def _by_file(text: str, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield each part of a text that holds several files, with its path: a part ends where its file ends."""
-    found = [(text.index(content), path, content) for path, content in files if content and content in text]
-    *others, (_, last, _) = sorted(found) or [(0, files[0][0] if files else "", "")]
+    places = [(text.index(content), path, content) for path, content in files if content and content in text]
+    *others, (_, last, _) = sorted(places) or [(0, files[0][0] if files else "", "")]
     for _, path, content in others:
         before, same, text = text.partition(content)
         yield path, before + same
@@ -364,15 +364,15 @@ def _boundary(record: Mapping[str, Any]) -> Boundary | None:
     about = as_mapping(record.get("compactMetadata"))
     segment = as_mapping(about.get("preservedSegment"))
     ends = as_text(segment.get("headUuid")), as_text(segment.get("tailUuid"))
-    kept = as_mapping(about.get("preservedMessages"))
+    preserved = as_mapping(about.get("preservedMessages"))
     # What stays follows its anchor: the summary, or the boundary itself where the end alone was summarised.
-    anchor = as_text(kept.get("anchorUuid")) or as_text(segment.get("anchorUuid"))
+    anchor = as_text(preserved.get("anchorUuid")) or as_text(segment.get("anchorUuid"))
     return Boundary(
         as_text(about.get("trigger")),
         as_count(about.get("preTokens")) or None,
         as_text(record.get("logicalParentUuid")),
         ends if all(ends) else None,
-        _ids(kept.get("uuids")),
+        _ids(preserved.get("uuids")),
         kept_first=bool(anchor) and anchor == record.get("uuid"),
         replaces_end="messagesSummarized" in about,
     )

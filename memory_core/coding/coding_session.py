@@ -328,13 +328,13 @@ class Lane:
         # A step is sent with the calls after it, so a call gets the items that are there when its answer begins.
         windows = [Window(0)]
         calls = 0
-        kept: list[Item] = []  # by a compaction whose summary has not come yet
+        waiting: list[Item] = []  # by a compaction whose summary has not come yet
         reading = PromptReading(self._stored, self.whole)
         for step in way:
             window = windows[-1]
             if step.usage is not None or step.boundary is not None:
-                window.items += kept
-                kept = []
+                window.items += waiting
+                waiting = []
             if step.boundary is not None and step.boundary.clears:
                 for place, item in enumerate(window.items):
                     if item.kind == "tool_result" and item.tool_id in step.boundary.clears:
@@ -343,13 +343,13 @@ class Lane:
                 # What the compaction itself repeats, beside its summary, stays as well.
                 repeated = [item for item in step.items if item.kind != "summary"]
                 always = [item for p, item in enumerate(window.items) if item.in_each_call and p not in window.cleared]
-                kept = [replace(item, carried=True) for item in (*self._carried(way, step), *repeated)]
+                waiting = [replace(item, carried=True) for item in (*self._carried(way, step), *repeated)]
                 window = Window(len(windows), step, [replace(item, carried=True) for item in always])
                 windows.append(window)
                 summary = [item for item in step.items if item.kind == "summary"]
                 if summary or repeated or step.boundary.kept_first:
-                    window.items += kept + summary
-                    kept = []
+                    window.items += waiting + summary
+                    waiting = []
                 reading = PromptReading(self._stored, self.whole)
                 continue
             if step.usage is not None:
@@ -361,9 +361,9 @@ class Lane:
                 window.calls.append(Call(calls, step, step.usage, window, sent or len(window.items), exact))
             window.items += step.items
             if any(item.kind == "summary" for item in step.items):
-                window.items += kept
-                kept = []
-        windows[-1].items += kept
+                window.items += waiting
+                waiting = []
+        windows[-1].items += waiting
         return Branch(number, tuple(way), tuple(windows))
 
     def _carried(self, way: Sequence[Step], compaction: Step) -> Iterator[Item]:

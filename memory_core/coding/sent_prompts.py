@@ -59,10 +59,12 @@ class PromptReading:
         messages = [self._stored.messages.get(hash) for hash in hashes]
         is_whole = None not in messages
         self._before = request if is_whole else None
-        found = self._found([message or () for message in messages], items, [*dropped, *range(start, len(items))])
+        pieces_by_message = self._pieces(
+            [message or () for message in messages], items, [*dropped, *range(start, len(items))]
+        )
         order: list[Item] = []
         moved: set[int] = set()
-        for pieces in found:
+        for pieces in pieces_by_message:
             places = []
             for piece in pieces:
                 if isinstance(piece, int) and piece < start:
@@ -76,11 +78,11 @@ class PromptReading:
         items[start:] = [*order, *(item for place, item in enumerate(items[start:], start) if place not in moved)]
         if not is_whole:
             return None
-        still = {piece for pieces in found for piece in pieces if isinstance(piece, int)}
+        still = {piece for pieces in pieces_by_message for piece in pieces if isinstance(piece, int)}
         cleared.update((place, start + 1) for place in dropped if place not in still)
         return start + len(order)
 
-    def _found(
+    def _pieces(
         self, messages: Sequence[Sequence[Item]], items: Sequence[Item], places: Sequence[int]
     ) -> list[list[Piece]]:
         """Return the pieces of each message: places that have its texts, as far as there are any."""
@@ -89,21 +91,23 @@ class PromptReading:
             free.setdefault(items[place].key, []).append(place)
         same = [[some.pop() if (some := free.get(one.key)) else one for one in message] for message in messages]
         # The program joins several of its own texts to one, and may add words around them.
-        left = sorted(place for some in free.values() for place in some if items[place].kind in ("user", "injected"))
-        return [[part for piece in pieces for part in self._parts(piece, items, left)] for pieces in same]
+        unmatched = sorted(
+            place for some in free.values() for place in some if items[place].kind in ("user", "injected")
+        )
+        return [[part for piece in pieces for part in self._parts(piece, items, unmatched)] for pieces in same]
 
-    def _parts(self, piece: Piece, items: Sequence[Item], left: list[int]) -> list[Piece]:
-        """Return the places whose texts a sent text has, and what is between them; those are `left` no more."""
+    def _parts(self, piece: Piece, items: Sequence[Item], unmatched: list[int]) -> list[Piece]:
+        """Return the places whose texts a sent text has, and what is between them; those are `unmatched` no more."""
         if isinstance(piece, int) or piece.kind != "injected":
             return [piece]
         parts: list[int | str] = [self._whole(piece)]
-        for place in list(left):
+        for place in list(unmatched):
             text = self._whole(items[place])
             for number, part in enumerate(parts):
                 if isinstance(part, str) and text and text in part:
                     before, _, after = part.partition(text)
                     parts[number : number + 1] = before, place, after
-                    left.remove(place)
+                    unmatched.remove(place)
                     break
         if len(parts) == 1:
             return [piece]
