@@ -175,4 +175,4 @@ def test_what_the_tools_cost_beside_the_prompt_is_said(memory):
     app = opened(page="context", session=memory.session_id)
     app.segmented_control(key="context__show").set_value("Counted, billed").run()
     assert not app.exception
-    assert "7 memory tools, about " in joined(app)
+    assert "8 memory tools, about " in joined(app)
