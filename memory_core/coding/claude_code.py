@@ -85,7 +85,7 @@ class ClaudeCodeReader:
     """Reads the records of one file."""
 
     program = "Claude Code"
-    unseen = ""
+    unseen: ClassVar[str] = ""
     source: ClassVar[SourceOpener] = RecordFile
 
     def __init__(self) -> None:

@@ -94,7 +94,7 @@ class CodexReader:
     """Reads the records of one file."""
 
     program = "Codex"
-    unseen = ""
+    unseen: ClassVar[str] = ""
     source: ClassVar[SourceOpener] = RecordFile
 
     def __init__(self) -> None:

@@ -200,7 +200,9 @@ class Lane:
     @property
     def file(self) -> RecordSource:
         """Return its own file."""
-        return next((file for file in self.files if file.path == self.path), self.files[-1])
+        return next(
+            (file for file, part in zip(self.files, self.parts, strict=True) if part.path == self.path), self.files[-1]
+        )
 
     @property
     def records(self) -> int:

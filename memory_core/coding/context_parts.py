@@ -101,12 +101,12 @@ class Sizes:
 
     def __init__(self, branch: Branch, count: Count) -> None:
         self._count = count
-        self._counted: dict[tuple[str, int, int, int], int] = {}
+        self._counted: dict[tuple[str, int, int, int, int], int] = {}
         self.of_window = {window.number: self._sizes(window) for window in branch.windows}
 
     def counted(self, item: Item) -> int:
         """Return an item's size as we count it."""
-        key = item.lane, item.line, item.part, item.characters
+        key = item.lane, item.file, item.line, item.part, item.characters
         if key not in self._counted:
             text = item.text
             if len(text) > MAX_COUNTED:

@@ -152,7 +152,7 @@ def _compaction(window: Window, calls: Iterable[Call]) -> dict[str, Any]:
 
 def _seen(occurrences: Sequence[Occurrence]) -> dict[str, Any]:
     """Return the first item that has a phrase, and the number of others; nothing without any."""
-    others = len({(one.item.lane, one.item.line, one.item.part) for one in occurrences}) - 1
+    others = len({(one.item.lane, one.item.file, one.item.line, one.item.part) for one in occurrences}) - 1
     return {**_item(occurrences[0].item), "call": occurrences[0].call, "others": others} if occurrences else {}
 
 

@@ -1,4 +1,4 @@
-"""Lines that point each program at the recording proxy, as `tests/real_agents` tries it. `{url}`: the proxy's address."""
+"""Lines that point each program at the recording proxy, as `tests/real_agents` tries it; `{url}` is its address."""
 
 from collections.abc import Mapping
 
