@@ -72,13 +72,14 @@ class ClineFiles:
         read = {path: whole_object(path) if path.exists() else {} for path in self._files}
         self.size = self._seen[0][0] if self._seen else 0
         bad = [BadLine(1, f"({p.name}) {one.problem}") for p, one in read.items() if isinstance(one, BadLine)]
-        own, about, compaction = ({} if isinstance(one, BadLine) else one for one in read.values())
-        if not own:
+        session, about, compaction = ({} if isinstance(one, BadLine) else one for one in read.values())
+        if not session:
             return [*bad]
-        messages = [one for _, one in objects(own.get("messages"))]
+        messages = [one for _, one in objects(session.get("messages"))]
         place = as_count(compaction.get("source_message_count"))
         compacted = [{"compaction": compaction}] if compaction else []
-        head = {**{key: field for key, field in own.items() if key != "messages"}, "about": about}
+        head = {**{key: field for key, field in session.items() if key != "messages"}, "about": about}
+        # The compaction stands behind the messages that it replaced.
         return [head, *messages[:place], *compacted, *messages[place:], *bad]
 
 
@@ -132,13 +133,14 @@ class ClineReader(PlainReader):
 
     def _compaction(self, compaction: Mapping[str, Any], line: int) -> Record:
         id, before = f"line {line}", self.last or ""
-        kept: list[str] = []
+        staying: list[str] = []
         items: list[Item] = []
         tokens = at = None
         for _, message in objects(compaction.get("messages")):
             about = as_mapping(message.get("metadata"))
+            # A message with a known id stays as it was; the others are new.
             if (name := as_text(message.get("id"))) in self._ids:
-                kept.append(name)
+                staying.append(name)
                 continue
             summary = about.get("kind") == "compaction_summary"
             tokens = as_count(about.get("tokensBefore")) or tokens
@@ -146,12 +148,13 @@ class ClineReader(PlainReader):
             new = self._items(message, line, len(items))
             items += [replace(one, kind="summary") if summary and one.kind == "user" else one for one in new]
         self.last = id
-        boundary = Boundary("", tokens, before, keeps=(*kept,))
+        boundary = Boundary("", tokens, before, keeps=(*staying,))
         return Record(line, "compaction", id, None, at, tuple(items), boundary=boundary)
 
     def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[Item]:
         place = {"line": line, "at": as_milliseconds(message.get("ts"))}
         speaker: ItemKind = "assistant" if message.get("role") == "assistant" else "user"
         for one in self.parts(speaker, message.get("content"), place, first):
-            said = _WRAPPED.fullmatch(one.text) if one.kind == "user" else None
-            yield replace(one, text=said[1], characters=len(said[1])) if said else one
+            # The program wraps what a person types.
+            unwrapped = _WRAPPED.fullmatch(one.text) if one.kind == "user" else None
+            yield replace(one, text=unwrapped[1], characters=len(unwrapped[1])) if unwrapped else one

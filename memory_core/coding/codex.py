@@ -250,8 +250,8 @@ class CodexReader:
         match payload.get("type"):
             case "message" | "agent_message":
                 text, images = _content(payload.get("content"))
-                told = _NOTIFIED.match(text) if self._agents else None
-                by = self._agents.get(told[1] if told else as_text(payload.get("author")), "")
+                notified = _NOTIFIED.match(text) if self._agents else None
+                by = self._agents.get(notified[1] if notified else as_text(payload.get("author")), "")
                 if (text or images) and text != self._base:
                     yield item(_speaker(payload, text), text, images=images, tool_id=by, **place)
             case "reasoning":

@@ -499,13 +499,13 @@ class CodingSession:
         """Return the files of each subagent, by its id."""
         if rollouts is not None:
             # A subagent names its parent; in some versions only the parent names it.
-            own = head_of(self.path)
+            parent = head_of(self.path)
             named = [head for name in self._named_lanes() if (head := rollouts.by_id.get(name)) and not head.parent]
-            heads = [head for head in [*rollouts.subagents(own), *named] if head.thread != own.thread]
+            heads = [head for head in [*rollouts.subagents(parent), *named] if head.thread != parent.thread]
             return {Path(head.thread).name: rollouts.parts(head)[0] for head in heads}
         # The main file names them, as that folder has the subagents of all sessions.
-        found = self._reader.subagents(self.path, self._named_lanes())
-        return {name: (FilePart(path),) for name, path in found.items()}
+        paths = self._reader.subagents(self.path, self._named_lanes())
+        return {name: (FilePart(path),) for name, path in paths.items()}
 
     def _named_lanes(self) -> list[str]:
         return [key.removeprefix("lane ") for key in self.main.about if re.fullmatch(r"lane [\w-]{1,80}", key)]

@@ -81,7 +81,7 @@ class CopilotReader(PlainReader):
         answer, left_out = as_text(data.get("apiCallId")), ""
         match kind:
             case "user.message":
-                items = _said(data, place)
+                items = _spoken(data, place)
                 self._said += [id] if not agent and any(one.kind == "user" for one in items) else []
             case "system.message":
                 text = as_text(data.get("content"))
@@ -91,6 +91,7 @@ class CopilotReader(PlainReader):
             case "session.usage_record":
                 used = as_mapping(data.get("usage"))
                 usage, answer = as_usage(used, _NAMES, whole=True), as_text(used.get("apiCallId"))
+                # The name of the model stands beside the tokens.
                 data, limit = used, as_count(used.get("maxPromptTokens"))
                 about |= {"limit": str(limit)} if limit and not agent else {}
             case "assistant.message":
@@ -102,12 +103,13 @@ class CopilotReader(PlainReader):
                 parts = [{"text": thought, "thought": True}, {"text": as_text(data.get("content"))}, *calls]
                 items = list(self.parts("assistant", parts, place))
             case "tool.execution_complete":
-                told = as_mapping(data.get("result")) or as_mapping(data.get("error"))
-                told = told.get("content", told.get("message"))
-                items, answer = [self.returned(as_text(data.get("toolCallId")), told, place)], ""
+                output = as_mapping(data.get("result")) or as_mapping(data.get("error"))
+                output = output.get("content", output.get("message"))
+                items, answer = [self.returned(as_text(data.get("toolCallId")), output, place)], ""
             case "session.compaction_complete" if data.get("success") is True:
                 before = as_count(data.get("preCompactionTokens")) or None
                 trigger, last = as_text(data.get("trigger")), self._last.get(agent, "")
+                # A subagent has no list of what its user said.
                 boundary = Boundary(trigger, before, last, keeps=() if agent else tuple(self._said))
                 summary = as_text(data.get("summaryContent"))
                 items = [item("summary", summary, **place)] if summary else []
@@ -116,6 +118,7 @@ class CopilotReader(PlainReader):
             case "session.compaction_complete":
                 left_out = "compaction that failed"
             case "subagent.started" if agent:
+                # The event belongs to the lane that started the subagent.
                 about[f"lane {agent}"], agent, left_out = as_text(data.get("toolCallId")), "", self.reason(kind)
             case _:
                 left_out = self.reason(kind)
@@ -133,7 +136,7 @@ class CopilotReader(PlainReader):
         return [replace(read, lane=agent, left_out=left_out, about=about)]
 
 
-def _said(data: Mapping[str, Any], place: Mapping[str, Any]) -> list[Item]:
+def _spoken(data: Mapping[str, Any], place: Mapping[str, Any]) -> list[Item]:
     """Return a message of the user, and what the program adds to it before it is sent."""
     text, sent = as_text(data.get("content")), as_text(data.get("transformedContent"))
     by = as_text(data.get("source"))

@@ -80,6 +80,7 @@ class GeminiReader(PlainReader):
         fresh = [one for one in items if self._is_fresh(name, one)]
         used = as_mapping(message.get("tokens"))
         output = {"output": as_count(used.get("output")) + as_count(used.get("thoughts"))}
+        # Tokens of tools stand beside those of the input, and thoughts beside the output.
         whole = {"input": as_count(used.get("input")) + as_count(used.get("tool"))}
         usage = as_usage({**used, **output, **whole}, "input cached - output", whole=True) if kind == "gemini" else None
         # The history that a resume writes has the answers with their tokens once more.
@@ -88,7 +89,7 @@ class GeminiReader(PlainReader):
         id, parent = (name if name not in self._record_of else "") or f"{name} line {line}", self.last
         answer = (name or id) if kind == "gemini" else ""
         self._record_of[name] = self.last = id
-        folder = next((found[1] for one in fresh if (found := _FOLDER.search(one.text))), "")
+        folder = next((match[1] for one in fresh if (match := _FOLDER.search(one.text))), "")
         about = stated(folder=folder.strip(), **self._lanes(message))
         at, model = as_time(message.get("timestamp")), as_text(message.get("model")) if usage else ""
         return Record(line, kind, id, parent, at, tuple(fresh), answer, model, usage, about=about)
@@ -101,6 +102,7 @@ class GeminiReader(PlainReader):
             pairs.append((message, list(self._items(message, line, len(items)))))
             items += pairs[-1][1]
         summaries = [(as_text(m.get("id")), one) for m, of_it in pairs for one in of_it if one.kind == "summary"]
+        # A history without a new summary was only written again, as at each resume.
         if not all((message, one.kind, one.text) in self._seen for message, one in summaries):
             self.last, before = f"line {line}", self.last or ""
             for message, of_it in pairs:
@@ -108,12 +110,13 @@ class GeminiReader(PlainReader):
                 for one in of_it:
                     self._is_fresh(as_text(message.get("id")), one)
             return [Record(line, "$set", self.last, items=tuple(items), boundary=Boundary(continues=before))]
-        known = [id for one in messages if (id := self._record_of.get(as_text(one.get("id"))))]
-        self.last = known[-1] if known else self.last  # a history that ends earlier was taken back
+        before_it = [id for one in messages if (id := self._record_of.get(as_text(one.get("id"))))]
+        self.last = before_it[-1] if before_it else self.last  # a history that ends earlier was taken back
         made = [record for message, of_it in pairs if (record := self._message(message, line, of_it))]
         return made or [Record(line, "$set", left_out="repeated history")]
 
     def _is_fresh(self, message: str, one: Item) -> bool:
+        # A call is written again once its result is there.
         key = ("", one.kind, one.tool_id) if one.tool_id else (message, one.kind, one.text)
         fresh = key not in self._seen
         self._seen.add(key)

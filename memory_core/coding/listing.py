@@ -82,14 +82,14 @@ PROGRAM_NAMES = " and ".join(", ".join(one.reader.program for one in PROGRAMS.va
 
 def homes(claude: Path | None = None, codex: Path | None = None, **others: Path) -> list[Home]:
     """Return the folders of the programs on this machine, or others that are given by a program's name."""
-    given = {"claude": claude, "codex": codex, **others}
-    found = []
+    chosen = {"claude": claude, "codex": codex, **others}
+    places = []
     for name, one in PROGRAMS.items():
         usual = Path(os.environ.get(one.variable) or one.folder).expanduser()
-        found.append(Home(one.reader, given.get(name) or usual / one.sessions, one.names, one.depth))
+        places.append(Home(one.reader, chosen.get(name) or usual / one.sessions, one.names, one.depth))
         if name == "codex" and codex is None:
-            found.append(Home(one.reader, usual / "archived_sessions", one.names))
-    return found
+            places.append(Home(one.reader, usual / "archived_sessions", one.names))
+    return places
 
 
 _UNREAD = (
@@ -118,8 +118,9 @@ def home_of_file(path: Path) -> Home:
     with RecordFile(file).opened() as opened:
         beginning = opened.read(4_096)
     for program, place, mark, missing in _UNREAD:
-        told = mark in beginning if mark and file.suffix != ".jsonl" else False
-        if told or place in file.absolute().as_posix():
+        # Lines of a session that is read may quote the mark of another program.
+        marked = mark in beginning if mark and file.suffix != ".jsonl" else False
+        if marked or place in file.absolute().as_posix():
             raise FormatError(f"{file.name} is of {program}, whose sessions are not read: {missing}.")
     only = file.absolute().parent, (glob.escape(file.name),), 0
     if beginning.startswith(SQLITE_MAGIC):
@@ -215,8 +216,8 @@ class Overview:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of its files, its segments' and subagents' after its own."""
-        own = *((self.head.id,) if self.head else ()), stem_of(self.path)
-        return *own, *(name for one in (*self.segments, *self.subagents) for name in one.names)
+        names = *((self.head.id,) if self.head else ()), stem_of(self.path)
+        return *names, *(name for one in (*self.segments, *self.subagents) for name in one.names)
 
     @property
     def read(self) -> bool:

@@ -83,9 +83,10 @@ class OpenCodeReader(PlainReader):
         if info.get("summary") is True and info.get("finish") and not info.get("error"):
             asked = self._compactions.get(as_text(info.get("parentID")), {})
             trigger = "auto" if asked.get("auto") is True else "manual" if "auto" in asked else ""
+            # Messages from this one on stay beside the summary.
             tail = as_text(asked.get("tail_start_id"))
-            kept = self._ids[self._ids.index(tail) :] if tail in self._ids else []
-            boundary = Boundary(trigger, None, parent or "", keeps=tuple(kept))
+            staying = self._ids[self._ids.index(tail) :] if tail in self._ids else []
+            boundary = Boundary(trigger, None, parent or "", keeps=tuple(staying))
             items = [
                 item("summary", one.text, line=line, part=one.part, at=at) for one in items if one.kind == "assistant"
             ]

@@ -31,7 +31,7 @@ class _State:
 
     moment: object = None
     heads: dict[str, tuple[Row, int, float]] = field(default_factory=dict)
-    """By id: description, number of parts, and time of the last write in seconds since 1970."""
+    """Description, number of parts and time of the last write in seconds since 1970, by id."""
     messages: dict[str, list[Row]] = field(default_factory=dict)
 
 
@@ -112,6 +112,7 @@ class OpenCodeRows:
         if not self.at_end:
             state, self.at_end = _state(self.path.parent), True
             messages = state.messages.get(self.path.name, [])
+            # A list needs no parts, which are most of the database.
             self._records = [state.heads[self.path.name][0], *(messages if wanted else self._messages())]
             yield from enumerate(self._records, 1)
 
@@ -135,6 +136,7 @@ class OpenCodeRows:
         for _, id, text in rows:
             info = as_mapping(decoded(text))
             at = as_amount(as_mapping(info.get("time")).get("created"))
+            # A result that was taken out is in the prompts before that time.
             if gone := [tool for when, tool in cleared if when <= at]:
                 yield {"cleared": gone}
                 cleared = [one for one in cleared if one[0] > at]

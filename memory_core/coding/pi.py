@@ -74,8 +74,8 @@ class PiReader(PlainReader):
                 left_out = "" if items or usage else "message without text"
             case "compaction":
                 items = [item("summary", summary, **place)] if summary else []
-                kept = self._kept(parent, as_text(record.get("firstKeptEntryId")))
-                boundary = Boundary("", as_count(record.get("tokensBefore")) or None, parent or "", keeps=kept)
+                staying = self._staying(parent, as_text(record.get("firstKeptEntryId")))
+                boundary = Boundary("", as_count(record.get("tokensBefore")) or None, parent or "", keeps=staying)
             case "branch_summary" | "custom_message":
                 text = summary or content_of(record.get("content"))[0]
                 items = [item("injected", text, tool=kind, **place)]
@@ -84,18 +84,19 @@ class PiReader(PlainReader):
                 about = stated(folder=as_text(record.get("cwd")), title=as_text(record.get("name")))
         if id:
             self._parents[id], self.last = parent, id
+            # A compaction may keep entries of which nothing is shown, such as changes of the model.
             self._shown |= set() if left_out else {id}
         model = as_text(message.get("model")) if usage is not None else ""
         made = Record(line, kind, id, parent, at, tuple(items), "", model, usage, boundary)
         return [replace(made, left_out=left_out, about=about)]
 
-    def _kept(self, last: str | None, first: str) -> tuple[str, ...]:
+    def _staying(self, last: str | None, first: str) -> tuple[str, ...]:
         """Return the entries from the first that a compaction keeps to the last before it."""
         ids: dict[str, None] = {}
         while last is not None and last in self._parents and last not in ids:  # a file may have a circle
             ids[last] = None
             if last == first:
-                return tuple(id for id in ids if id in self._shown)
+                return tuple(id for id in reversed(ids) if id in self._shown)
             last = self._parents[last]
         return ()
 

@@ -67,12 +67,13 @@ class PlainReader:
             at = {**place, "part": first + number}
             call, answer = as_mapping(part.get("functionCall")), as_mapping(part.get("functionResponse"))
             match part.get("type"):
+                # Google's parts have no type, but a field for each kind.
                 case None if call:
                     yield self.called(as_text(call.get("name")), as_text(call.get("id")), call.get("args"), at)
                 case None if answer:
                     response = as_mapping(answer.get("response"))
-                    told = next((response[key] for key in ("output", "error") if key in response), response)
-                    yield self.returned(as_text(answer.get("id")), told, at)
+                    output = next((response[key] for key in ("output", "error") if key in response), response)
+                    yield self.returned(as_text(answer.get("id")), output, at)
                 case None | "text" if isinstance(part.get("text"), str):
                     if part["text"].strip():
                         yield item("thinking" if part.get("thought") is True else speaker, part["text"], **at)

@@ -104,6 +104,7 @@ class QwenReader(PlainReader):
             speaker: ItemKind = "assistant" if message.get("role") == "model" else "user"
             for one in self.parts(speaker, message.get("parts"), {**place, "part": 0}):
                 kind = one.kind
+                # What the new history has and nobody said is the program's.
                 if kind in ("user", "assistant") and one.text not in self._said:
                     kind = "summary" if _SUMMARY in one.text else "injected"
                 yield replace(one, kind=kind, part=number)

@@ -101,7 +101,7 @@ class Rollouts:
         for head in sorted(heads, key=lambda head: (head.path.suffix, "archived_sessions" in head.path.parts)):
             if self.by_id.setdefault(head.id, head) is head:
                 threads.setdefault(head.thread, []).append(head)
-        self._threads = {thread: sorted(each, key=lambda head: head.path.name) for thread, each in threads.items()}
+        self._threads = {thread: sorted(heads, key=lambda head: head.path.name) for thread, heads in threads.items()}
         for head in list(self.by_id.values()):
             if head.described:
                 self.by_id.setdefault(head.described, head)
@@ -112,6 +112,7 @@ class Rollouts:
 
     def session(self, head: Head) -> Head:
         """Return the first file of the session that a file belongs to; that of a subagent is its parent's."""
+        # A subagent may have started others.
         way = [self.segments(head)[0]]
         while parent := self.by_id.get(way[-1].parent):
             above = self.segments(parent)[0]
@@ -123,7 +124,7 @@ class Rollouts:
     def subagents(self, head: Head) -> list[Head]:
         """Return the first file of each subagent of a file's session, however deep."""
         first = self.segments(head)[0]
-        threads = (each[0] for each in self._threads.values())
+        threads = (heads[0] for heads in self._threads.values())
         return [one for one in threads if one.thread != head.thread and self.session(one) is first]
 
     def parts(self, head: Head) -> tuple[tuple[FilePart, ...], list[str]]:
@@ -150,10 +151,11 @@ class Rollouts:
 
 def rollouts_near(path: Path) -> Rollouts:
     """Return the files in the home of a file, archived ones included, and the file itself."""
+    # Codex has a folder for each day, `<year>/<month>/<day>`, and archives without them.
     above = path.absolute().parents
     dated = len(above) > 3 and all(folder.name.isdigit() for folder in above[:3])
     root = above[3] if dated else above[0]
     roots = [root.with_name(name) for name in _FOLDERS] if root.name in _FOLDERS else [root]
     patterns = [os.path.join(glob.escape(str(folder)), *days) for folder in roots for days in ((), ("[0-9]*",) * 3)]
     names = (name for pattern in patterns for name in glob.glob(os.path.join(pattern, "rollout-*.jsonl*")))
-    return Rollouts(head_of(each) for each in dict.fromkeys([path, *map(Path, names)]))
+    return Rollouts(head_of(file) for file in dict.fromkeys([path, *map(Path, names)]))

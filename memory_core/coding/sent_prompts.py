@@ -50,6 +50,7 @@ class PromptReading:
         """
         before = self._before
         if before is not None and (request.base, request.frame) == (before.id, before.frame):
+            # It goes on from the request before: only what it drops and adds is looked at.
             hashes: Sequence[str] = request.tail
             dropped = [place for places in self._places[request.keep + 1 :] for place in places]
             del self._places[request.keep + 1 :]
@@ -78,6 +79,7 @@ class PromptReading:
         items[start:] = [*order, *(item for place, item in enumerate(items[start:], start) if place not in moved)]
         if not is_whole:
             return None
+        # What it left out of the earlier items is not sent from here on.
         still = {piece for pieces in pieces_by_message for piece in pieces if isinstance(piece, int)}
         cleared.update((place, start + 1) for place in dropped if place not in still)
         return start + len(order)

@@ -275,8 +275,8 @@ def as_count(value: Any) -> int:
 
 def as_amount(value: Any) -> float:
     """Return a field if it is a number above 0 and below 10^15, else 0."""
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known and 0 < value < 1e15 else 0.0  # a whole number may be larger than any float
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1e15 else 0.0  # a whole number may be larger than any float
 
 
 def as_usage(fields: Any, names: str, *, whole: bool, dollars: Any = 0) -> Usage | None:

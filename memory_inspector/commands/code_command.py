@@ -102,10 +102,10 @@ def _homes(options: argparse.Namespace) -> dict[str, Path]:
     from memory_core.coding.listing import PROGRAMS
     from memory_core.errors import ConfigError
 
-    given = {program: folder for program, _, folder in (text.partition("=") for text in options.homes)}
-    for program, folder in given.items():
+    folders = {program: folder for program, _, folder in (text.partition("=") for text in options.homes)}
+    for program, folder in folders.items():
         if program not in PROGRAMS:
             raise ConfigError(f"--home takes one of {', '.join(PROGRAMS)} before its “=”, not {program[:60]!r}.")
         if not Path(folder).is_dir():
             raise ConfigError(f"There is no folder {folder}.")
-    return {program: Path(folder).absolute() for program, folder in given.items()}
+    return {program: Path(folder).absolute() for program, folder in folders.items()}

@@ -33,9 +33,9 @@ def listing_of_environment() -> "Listing":
     # Here, as every page asks for `offered`.
     from memory_core.coding.listing import PROGRAMS, Listing, home_of_file, homes
 
-    given = {name: Path(place) for name in PROGRAMS if (place := os.environ.get(home_variable(name)))}
+    folders = {name: Path(place) for name in PROGRAMS if (place := os.environ.get(home_variable(name)))}
     file = os.environ.get(FILE)
-    return Listing([*homes(**given), *([home_of_file(Path(file))] if file else [])])
+    return Listing([*homes(**folders), *([home_of_file(Path(file))] if file else [])])
 
 
 def first_session(listing: "Listing") -> "Overview | None":
