@@ -542,7 +542,8 @@ def test_branches_of_a_real_conversation_are_the_conversation_so_far(data_file):
 
 NOT_REFERENCES = {
     "elsewhere", "former", "restores",
-    "attempt", "attempts", "added", "after", "asked", "before", "billed", "broken", "candidates", "confirmed", "cost",
+    "attempt", "attempts", "added", "after", "asked", "before", "billed", "broken", "cached_tokens", "candidates",
+    "confirmed", "cost",
     "facts", "flush", "flush_size", "found", "gates", "held_back", "history_budget", "input_tokens", "markup_tokens",
     "context", "context_tokens", "shown",
     "ended", "long", "lost", "max_facts", "max_tokens", "number", "queue_turns", "recalled", "refused", "shortened",

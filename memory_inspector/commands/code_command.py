@@ -99,6 +99,8 @@ def _listing(options: argparse.Namespace) -> "Listing":
 
 def _homes(options: argparse.Namespace) -> dict[str, Path]:
     """Return the folders that were given, by the program's name; absolute, as the app may run in another folder."""
+    if not options.homes:
+        return {}
     from memory_core.coding.listing import PROGRAMS
     from memory_core.errors import ConfigError
 
