@@ -8,6 +8,7 @@ import fnmatch
 import glob
 import math
 import os
+import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ LIVE_SECONDS = 120
 """Seconds since a file was last written to, within which its session counts as live."""
 
 TITLE_CHARACTERS = 120
+
+_LINE = re.compile(r" ?line \d+")
+"""Key of an answer without an id: it is known by its line alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +268,12 @@ class Overview:
     def leave_out_copies(self, first: dict[str, "Overview"]) -> None:
         """Count only answers that no session had `first`, by id, and add them: a fork begins with copied records."""
         if self._session:
-            copied = {id: first[id] for id in self._answers if id in first and first[id]._session != self._session}
+            # A line's number says nothing of another file.
+            ids = [id for id in self._answers if not _LINE.fullmatch(id)]
+            copied = {id: first[id] for id in ids if id in first and first[id]._session != self._session}
             if copied or self.calls != len(self._answers):
                 self._add_up(copied)
-            first.update((id, self) for id in self._answers if id not in first)
+            first.update((id, self) for id in ids if id not in first)
 
     def _add_up(self, copied: Mapping[str, "Overview"]) -> None:
         number, spent = self._spent[-1] if self._spent else (0, None)
@@ -312,7 +318,7 @@ class Overview:
                 self.title = quotable(prompt.text, TITLE_CHARACTERS)
             # An answer without an id counts once for each of its lines.
             if record.usage is not None:
-                key = record.answer or f"line {number}"
+                key = record.answer or record.id or f"line {number}"
                 before = self._answers.get(key, ("", Usage(), 0))[1]
                 # Pieces of a streamed answer repeat its tokens.
                 self._answers[key] = record.model, before.latest(record.usage), place

@@ -133,6 +133,31 @@ def test_tokens_and_cost_are_those_of_the_file(tmp_path, name):
     assert overview.cost == {"pi": 2.0, "opencode": 2.5}.get(name)
 
 
+def _three_answers(id, copied=()):
+    """Return a session of Qwen Code that may begin with another's records."""
+    head = {"sessionId": id, "cwd": "/srv/boats", "timestamp": "2026-11-29T10:00:00Z"}
+    user = {"type": "user", "provenance": "real_user", "message": {"parts": [{"text": "Paint it."}]}}
+    answer = {"type": "assistant", "message": {"parts": [{"text": "Done."}]}, "usageMetadata": {"promptTokenCount": 90}}
+    own = [{**one, "uuid": f"{id}-{n}-{one['type']}"} for n in range(3) for one in (user, answer)]
+    return [{**one, **head} for one in (*copied, *own)]
+
+
+def test_sessions_whose_answers_stand_in_the_same_lines_are_counted_each(tmp_path):
+    folder = tmp_path / "project" / "chats"
+    folder.mkdir(parents=True)
+    one, other = _three_answers("one"), _three_answers("other")
+    for id, records in {"one": one, "other": other, "fork": _three_answers("fork", copied=one)}.items():
+        (folder / f"{id}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    counted = {one.name: (one.tokens, one.calls) for one in listing("qwen", tmp_path).look(60)}
+    assert (counted["other"], sum(tokens for tokens, _ in counted.values())) == ((270, 3), 810)
+    for id in ("one", "other"):
+        (tmp_path / id).mkdir()
+        answer = {"role": "assistant", "content": "Done.", "metrics": {"inputTokens": 90}}
+        session = {"agent": "a", "sessionId": id, "messages": [{"role": "user", "content": "Paint it."}, answer]}
+        (tmp_path / id / f"{id}.messages.json").write_text(json.dumps(session))
+    assert [(one.tokens, one.calls) for one in listing("cline", tmp_path).look(60)] == [(90, 1)] * 2
+
+
 @each
 def test_subagents_are_lanes_and_no_sessions_of_the_list(tmp_path, name):
     opened = session(name, AGENTS[name](tmp_path))
