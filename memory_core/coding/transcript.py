@@ -21,6 +21,11 @@ ENCRYPTED = "(encrypted: it cannot be read)"
 MAX_CHARACTERS = 20_000
 """Characters of an item's text that are held; the whole is read from the file when it is needed."""
 
+MAX_AMOUNT = 10**15
+"""Numbers from here on are no amounts: a whole number of a file may be larger than any float."""
+
+MAX_SECONDS = 253_402_300_800
+"""Seconds from 1970 to the year 10,000, which no date has."""
 
 QUOTED = 300
 """Characters of a text that is quoted."""
@@ -268,15 +273,15 @@ def as_text(value: Any) -> str:
 
 
 def as_count(value: Any) -> int:
-    """Return a field if it is a number of tokens, else 0."""
+    """Return a field if it is a number of tokens below 10^15, else 0."""
     # JSON has no booleans that count, but Python takes `true` for 1.
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MAX_AMOUNT else 0
 
 
 def as_amount(value: Any) -> float:
     """Return a field if it is a number above 0 and below 10^15, else 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 < value < 1e15 else 0.0  # a whole number may be larger than any float
+    return float(value) if is_number and 0 < value < MAX_AMOUNT else 0.0
 
 
 def as_usage(fields: Any, names: str, *, whole: bool, dollars: Any = 0) -> Usage | None:
@@ -307,8 +312,9 @@ def as_time(value: Any) -> float | None:
 
 
 def as_milliseconds(value: Any) -> float | None:
-    """Return a time in milliseconds since 1970 as seconds; None if it is none."""
-    return as_amount(value) / 1000 or None
+    """Return a time in milliseconds since 1970 as seconds; None if it is none, or after the year 9999."""
+    seconds = as_amount(value) / 1000
+    return seconds if 0 < seconds < MAX_SECONDS else None
 
 
 def objects(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:

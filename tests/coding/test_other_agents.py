@@ -19,7 +19,7 @@ from memory_core.coding.opencode import OpenCodeReader
 from memory_core.coding.pi import PiReader
 from memory_core.coding.qwen_code import QwenReader
 from memory_core.coding.session_answers import follow_in, lost_values
-from memory_core.coding.transcript import MAX_CHARACTERS
+from memory_core.coding.transcript import MAX_CHARACTERS, as_milliseconds
 from memory_core.errors import FormatError
 from memory_inspector.__main__ import main
 from tests.coding_kit import kinds
@@ -33,6 +33,7 @@ from tests.other_agents_kit import (
     copilot_records,
     gemini_records,
     opencode_messages,
+    pi,
     pi_records,
     qwen_records,
     write_messages,
@@ -156,6 +157,19 @@ def test_sessions_whose_answers_stand_in_the_same_lines_are_counted_each(tmp_pat
         session = {"agent": "a", "sessionId": id, "messages": [{"role": "user", "content": "Paint it."}, answer]}
         (tmp_path / id / f"{id}.messages.json").write_text(json.dumps(session))
     assert [(one.tokens, one.calls) for one in listing("cline", tmp_path).look(60)] == [(90, 1)] * 2
+
+
+@pytest.mark.parametrize("tokens", [10**15, 10**400])
+def test_a_count_that_no_call_can_have_costs_no_list(tmp_path, tokens):
+    path = pi(tmp_path)
+    path.write_text(path.read_text().replace('"input": 700', f'"input": {tokens}', 1).replace('"total": 0.5', '"x": 0'))
+    (overview,) = listing("pi", tmp_path).look(60)
+    assert (overview.tokens, overview.cost) == (320 + 3 * 1_020, None)
+
+
+@pytest.mark.parametrize(("written", "seconds"), [(9 * 10**14, None), (253_402_300_800_000, None), (1_500, 1.5)])
+def test_milliseconds_after_the_year_9999_are_no_time(written, seconds):
+    assert as_milliseconds(written) == seconds
 
 
 @each
