@@ -89,6 +89,14 @@ COMPACTED = {
 }
 
 
+def test_conversations_whose_ids_end_alike_stand_apart():
+    wire = Wire()
+    for id in ("first", "noon-00000001", "dusk-00000001", "noon-00000001"):
+        wire.call([SYSTEM, ("user", f"I am of {id}.")], "Fine.", {"session-id": id})
+    assert wire.names() == {"agent", "agent 00000001", "agent dusk-00000001"}
+    assert [words for words in wire.words(name="agent 00000001") if "dusk" in words] == []
+
+
 @pytest.mark.parametrize("calls", COMPACTED.values(), ids=COMPACTED)
 def test_what_a_compaction_left_out_leaves_the_queue(calls):
     wire = Wire()

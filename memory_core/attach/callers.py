@@ -77,7 +77,11 @@ class Conversations:
         # 1. The conversation that the headers name: the first of a name has the name itself.
         begun = attachment_of(opened(name))
         if caller.conversation and begun is not None and begun.conversation != caller.conversation:
-            name = f"{name} {caller.conversation[-SHOWN:]}"
+            short = f"{name} {caller.conversation[-SHOWN:]}"
+            other = attachment_of(opened(short))
+            # Ids of two conversations may end alike.
+            is_free = other is None or other.conversation == caller.conversation
+            name = short if is_free else f"{name} {caller.conversation}"
         if caller.agent:
             name = f"{name} agent-{caller.agent[-SHOWN:]}"
         main = opened(name)
