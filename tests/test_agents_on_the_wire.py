@@ -115,6 +115,14 @@ UNCLAIMED = {
     "another agent": ([("system", "Search."), ("user", "Summary of the conversation: build. Find it."), GO_ON], "No."),
     "an earlier message that was changed": ([SYSTEM, ("user", "Edited."), *TALK[1:], GO_ON], "Fine."),
     "an output that was cleared": ([SYSTEM, *TALK[:3], ("tool", "[cleared]"), GO_ON], "Fine."),
+    "a window that slid, and a wish for a summary": (
+        [SYSTEM, *TALK[2:], ("user", "Put a summary of this conversation in the README."), ("user", "Now: noon.")],
+        "Fine.",
+    ),
+    "another conversation, in a folder of a telling name": (
+        [SYSTEM, ("user", "This is the context of our chat. Folder: /srv/compact-app."), GO_ON],
+        "Fine.",
+    ),
     "messages that were joined": ([SYSTEM, ("user", "\n".join(text for _, text in TALK[:3])), TALK[3], GO_ON], "Fine."),
     "a request for a summary": ([SYSTEM, ("user", f"{ASKED[1]} The conversation: …")], SUMMARY),
 }

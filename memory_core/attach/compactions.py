@@ -25,8 +25,10 @@ LEAST_GONE = 3
 """Least messages that a text stands for, where only the place of the text shows it."""
 
 _SUMMARY = re.compile(
-    r"summar|condens|compact|distil|checkpoint|snapshot|hand-?off|<overview>|continued from", re.IGNORECASE
+    r"(?<![/\\])(?:summar|condens|compact|distil|checkpoint|snapshot|hand-?off)|<overview>|continued from",
+    re.IGNORECASE,
 )
+"""Words of a summary's introduction, where they begin no folder's name."""
 _ASKS = re.compile(
     r"\b(?:create|write|produce|generate|provide|prepare|perform\w*|give)\b[^.\n]{0,80}"
     r"(?:summar|snapshot|checkpoint|hand-?off)"
@@ -90,10 +92,13 @@ def is_compacted(
     roles = {message.role for message in by_seq.values()}
     if not shares or not {MessageRole.USER, MessageRole.ASSISTANT} <= roles:
         return False
-    # A text that introduces itself as a summary; as the last message it may be a request for one.
-    if any(n + 1 < len(messages) and is_about_summary(text[:OPENING_CHARACTERS]) for n, text in fresh):
+    # A text that introduces itself as a summary. As the last message it may be a request for one, and so it may be
+    # behind the former prompt's end: it stands for nothing there.
+    places = list(prompt)
+    end = places.index(former[-1]) if former[-1] in prompt else len(places) - 1
+    if any(n < end and is_about_summary(text[:OPENING_CHARACTERS]) for n, text in fresh):
         return True
-    return _stands_between(former, list(prompt), {seq: by_seq.get(seq, prompt.get(seq)) for seq in {*by_seq, *prompt}})
+    return _stands_between(former, places, {seq: by_seq.get(seq, prompt.get(seq)) for seq in {*by_seq, *prompt}})
 
 
 def _stands_between(former: Sequence[int], places: list[int], by_seq: Mapping[int, ChatMessage | None]) -> bool:
