@@ -76,7 +76,7 @@ class Followed:
     nearest: tuple[Item, str, int] | None
     """If the branch lacks it: the item and sentence that share most stems with it, and their number."""
     gaps: Sequence[str] = ()
-    """Sentences on what the session goes on from and could not be read."""
+    """Sentences on what the session has or goes on from, and that could not be read."""
 
     def values(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -107,7 +107,7 @@ def follow_in(overview: Overview, phrase: str) -> Followed:
         raise FormatError(f"{overview.path.name} has nothing that was said: {session.main.records:,} records left out.")
     trail = follow_phrase(session, phrase, branch)
     nearest = None if trail.occurrences else nearest_said(session, trail.wanted, branch)
-    return Followed(overview, trail, nearest, session.gaps)
+    return Followed(overview, trail, nearest, [*session.gaps, *_unread(session)])
 
 
 def lost_values(overview: Overview) -> dict[str, Any]:
@@ -132,6 +132,13 @@ def session_values(overview: Overview) -> dict[str, Any]:
     numbers = {"tokens": overview.tokens, "calls": overview.calls, "compactions": overview.compactions}
     names = {"id": overview.name, "program": overview.program, "project": overview.project}
     return {**names, "title": quotable(overview.title), **numbers, "cost_usd": overview.cost}
+
+
+def _unread(session: CodingSession) -> Iterator[str]:
+    """Yield a sentence on lines that cannot be read: what was said there is in no verdict."""
+    if bad := session.main.bad_lines:
+        others = f", and {len(bad) - 1:,} more cannot be read" if len(bad) > 1 else ""
+        yield f"Line {bad[0].line:,} of its files {bad[0].problem}{others}: what they held is missing here."
 
 
 def _opened(overview: Overview) -> tuple[CodingSession, Branch]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_core.coding.codex import CodexReader
 from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.listing import Listing, homes
+from memory_core.coding.listing import Listing, home_of_file, homes
 from memory_core.coding.rollouts import Rollouts, _head
 from memory_core.coding.session_answers import follow_in
 
@@ -132,6 +132,18 @@ def test_an_origin_that_is_cut_in_a_record_gives_what_is_whole(tmp_path):
     path.write_bytes(lines.data[:-30])
     session = session_of(fork(tmp_path, lines.end))
     assert prompts(session.main.branches[0])[-1] == [LOCK, "Understood.", "Another way."]
+
+
+def test_an_answer_says_which_lines_it_lacks(tmp_path):
+    first = origin(tmp_path)
+    path = fork(tmp_path, first.end)
+    (packed,) = tmp_path.glob("sessions/**/*00001.jsonl")
+    packed.with_name(packed.name + ".zst").write_bytes(zstandard.compress(packed.read_bytes())[:-30])
+    packed.unlink()
+    answer = follow_in(Listing([home_of_file(path)]).find(), "never touch the lockfile").values()
+    assert not answer["in_last_prompt"]
+    problem = "is not whole: the file was cut short: what they held is missing here."
+    assert answer["gaps"] == [f"Line 1 of its files {problem}"]
 
 
 def test_a_fork_inherits_compactions(tmp_path, listing):
