@@ -82,11 +82,18 @@ class Call:
     """Items of the window that were sent: those before this place."""
     exact: bool = False
     """True if the prompt was read as it was sent, with system prompt and tools; else it was put together."""
+    listed: bool = False
+    """True if its answer names a list of the messages that were sent."""
 
     @property
     def prompt(self) -> list[Item]:
         """The items that were sent, without those that had been taken out."""
         return [item for place, item in enumerate(self.window.items[: self.sent]) if self.sends(place)]
+
+    @property
+    def lacks_messages(self) -> bool:
+        """Return whether its file should have all that was sent, and has not."""
+        return self.listed and not self.exact
 
     def sends(self, place: int) -> bool:
         """Return whether the item at a place of the window was sent."""
@@ -359,8 +366,8 @@ class Lane:
                 start = window.calls[-1].sent if window.calls else 0
                 request = self._stored.requests.get(step.request)
                 sent = request and reading.put_in_order(request, window.items, start, window.cleared)
-                exact = sent is not None
-                window.calls.append(Call(calls, step, step.usage, window, sent or len(window.items), exact))
+                call = Call(calls, step, step.usage, window, sent or len(window.items), sent is not None)
+                window.calls.append(replace(call, listed=bool(step.request)))
             window.items += step.items
             if any(item.kind == "summary" for item in step.items):
                 window.items += waiting

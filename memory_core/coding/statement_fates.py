@@ -23,6 +23,9 @@ Fate = Literal["kept", "reworded", "said_again", "read_again", "subagent", "gone
 """`said_again`: gone from the summary, and said once more after it; `read_again`: a tool's result has it; `subagent`:
 since then only a subagent has it."""
 
+LACKING = "messages that its calls were sent"
+"""Texts that a damaged file lacks, where its prompts name them."""
+
 MIN_WORDS = 3
 """Words of a sentence that counts as a statement."""
 
@@ -150,7 +153,7 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
         subagents,
         tuple(elsewhere),
         sum(not has_summary(window) for window in branch.compactions),
-        session.unseen,
+        session.unseen or (LACKING if any(call.lacks_messages for call in branch.calls) else ""),
     )
 
 

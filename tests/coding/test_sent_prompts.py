@@ -167,6 +167,10 @@ def test_what_is_missing_of_a_request_costs_that_alone(gone, tmp_path):
     for one, composed in zip(branch.calls, branch_of(described(session()), tmp_path).calls, strict=True):
         assert set(texts(composed.prompt)) <= set(texts(one.prompt))
     assert not branch.calls[0].exact
+    # It may have had any words.
+    for damaged, written in ((True, lines), (False, session())):
+        trail = follow_phrase(written.session(tmp_path / "s.jsonl"), "moor at the northern pier")
+        assert (trail.is_unknown, trail.occurrences) == (damaged, ())
     for each in parts_over_calls(branch, Sizes(branch, words)):
         assert sum(each.parts.values()) == each.call.usage.prompt
 
