@@ -41,6 +41,8 @@ class PromptReading:
         self._stored, self._whole = stored, whole
         self._before: Request | None = None
         self._places: list[list[int]] = []  # of the items of each message, the frame first
+        self._gap: int | None = None  # place of the first message, or frame, that is not in the file
+        self._unmatched: list[int] = []  # places of items that no request has had since
 
     def put_in_order(self, request: Request, items: list[Item], start: int, cleared: dict[int, int]) -> int | None:
         """Sort the items from `start` on as a request has them; return the number sent, None if it is not whole.
@@ -49,17 +51,19 @@ class PromptReading:
         of them is added there. If a message is not in the file, all items count as sent.
         """
         before = self._before
-        if before is not None and (request.base, request.frame) == (before.id, before.frame):
+        goes_on = before is not None and (request.base, request.frame) == (before.id, before.frame)
+        if goes_on and (self._gap is None or self._gap <= request.keep):
             # It goes on from the request before: only what it drops and adds is looked at.
             hashes: Sequence[str] = request.tail
-            dropped = [place for places in self._places[request.keep + 1 :] for place in places]
+            dropped = [place for places in self._places[request.keep + 1 :] for place in places] + self._unmatched
             del self._places[request.keep + 1 :]
         else:
             hashes = self._stored.hashes(request)
-            dropped, self._places = [place for place in range(start) if place not in cleared], []
+            dropped, self._places, self._gap = [place for place in range(start) if place not in cleared], [], None
         messages = [self._stored.messages.get(hash) for hash in hashes]
-        is_whole = None not in messages
-        self._before = request if is_whole else None
+        if self._gap is None and None in messages:
+            self._gap = len(self._places) + messages.index(None)
+        self._before = request
         pieces_by_message = self._pieces(
             [message or () for message in messages], items, [*dropped, *range(start, len(items))]
         )
@@ -77,10 +81,13 @@ class PromptReading:
                 order.append(items[piece] if isinstance(piece, int) else piece)
             self._places.append(places)
         items[start:] = [*order, *(item for place, item in enumerate(items[start:], start) if place not in moved)]
-        if not is_whole:
+        still = {piece for pieces in pieces_by_message for piece in pieces if isinstance(piece, int)}
+        if self._gap is not None:
+            rest = range(start + len(order), len(items))
+            self._unmatched = [*(place for place in dropped if place not in still), *rest]
             return None
         # What it left out of the earlier items is not sent from here on.
-        still = {piece for pieces in pieces_by_message for piece in pieces if isinstance(piece, int)}
+        self._unmatched = []
         cleared.update((place, start + 1) for place in dropped if place not in still)
         return start + len(order)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.coding.context_parts import UNSEEN, Sizes, part_of, parts_over_calls
+from memory_core.coding.sent_prompts import StoredPrompts
 from memory_core.coding.statement_fates import follow_phrase
 
 RULES = "<system-reminder>\nContents of /boats/CLAUDE.md:\n\nIndent with tabs.\n</system-reminder>"
@@ -173,6 +174,24 @@ def test_what_is_missing_of_a_request_costs_that_alone(gone, tmp_path):
         assert (trail.is_unknown, trail.occurrences) == (damaged, ())
     for each in parts_over_calls(branch, Sizes(branch, words)):
         assert sum(each.parts.values()) == each.call.usage.prompt
+
+
+def test_a_missing_message_costs_no_time_in_the_requests_that_keep_it(tmp_path, monkeypatch):
+    lines, sent, id = ClaudeCode(), [], None
+    for turn in range(9):
+        lines.user(f"Look {turn}.")
+        sent.append(message("user", f"<now>{turn}</now>", f"Look {turn}."))
+        id = lines.request(*sent, base=id)
+        lines.answer(f"Seen {turn}.", requestRef=id)
+        sent.append(message("assistant", f"Seen {turn}."))
+    lines.lines = [line for line in lines.lines if "<now>1<" not in str(line)]
+    whole, hashes = [], StoredPrompts.hashes
+    monkeypatch.setattr(StoredPrompts, "hashes", lambda *about: whole.append(about) or hashes(*about))
+    calls = branch_of(lines, tmp_path).calls
+    assert [call.exact for call in calls] == [True] + [False] * 8
+    assert texts(calls[-1].prompt)[-3:] == ["Seen 7.", "<now>8</now>", "Look 8."]
+    assert len(texts(calls[-1].prompt)) == len(set(texts(calls[-1].prompt)))
+    assert len(whole) == 1
 
 
 def test_requests_that_are_based_on_each_other_end(tmp_path):
