@@ -31,6 +31,8 @@ GROUPS: Mapping[str, tuple[str, str]] = {
 
 _GROUP_OF = {
     UNSEEN: "unseen",
+    "System prompt": "unseen",
+    "Tools": "unseen",
     "Memory files": "memory",
     "Added by the program": "memory",
     "Summary": "summary",
