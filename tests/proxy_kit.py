@@ -78,6 +78,7 @@ class Attached:
     def __init__(self, database, tokens=None, tenants=None, app=None):
         self.database = database
         self.services = Services()
+        self.clients = []
 
         def opened(id, tenant):
             return Session((tenants or {}).get(tenant, database), id, services=self.services)
@@ -111,7 +112,8 @@ class Attached:
         return f"http://127.0.0.1:{self.socket.getsockname()[1]}/record/{session_id}/v1"
 
     def client(self, session_id="agent"):
-        return OpenAI(base_url=self.url(session_id), api_key=KEY, max_retries=0)
+        self.clients.append(OpenAI(base_url=self.url(session_id), api_key=KEY, max_retries=0))
+        return self.clients[-1]
 
     def memory(self, session_id="agent"):
         """The session, once everything that ended was recorded."""
@@ -139,6 +141,8 @@ class Attached:
         return self
 
     def __exit__(self, *_):
+        for client in self.clients:
+            client.close()
         self.server.should_exit = True
         self.thread.join(10)
         self.socket.close()

@@ -1,15 +1,10 @@
 """What drives a framework that the suite does not install belongs to `make adapters`, which installs all of them."""
 
 import os
-import warnings
-
-import pytest
-
-WITH_FRAMEWORKS = bool(os.environ.get("MEMORY_INSPECTOR_ADAPTERS"))
 
 collect_ignore = (
     []
-    if WITH_FRAMEWORKS
+    if os.environ.get("MEMORY_INSPECTOR_ADAPTERS")
     else [
         "test_agno_memories.py",
         "test_autogen_memory.py",
@@ -22,10 +17,3 @@ collect_ignore = (
         "test_planted_losses.py",
     ]
 )
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_unconfigure():
-    """Let frameworks keep connections of their clients until Python ends; within a test, one left open is an error."""
-    if WITH_FRAMEWORKS:
-        warnings.simplefilter("ignore", ResourceWarning)
