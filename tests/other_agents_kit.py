@@ -5,6 +5,7 @@ In each the user states a rule and a task, the agent reads a file, and a compact
 
 import json
 import sqlite3
+from contextlib import closing
 
 RULE = "Never touch the lockfile of the harbour."
 TASK = "Paint the pier in light green."
@@ -280,7 +281,7 @@ def write_messages(connection, session, messages):
 
 def opencode(folder, **more):
     folder.mkdir(parents=True, exist_ok=True)
-    with sqlite3.connect(folder / "opencode.db") as connection:
+    with closing(sqlite3.connect(folder / "opencode.db")) as connection, connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.executescript(TABLES)
         for id, parent, title in (("ses_0123", None, "The pier"), ("ses_sub", "ses_0123", "Ropes")):

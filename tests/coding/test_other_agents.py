@@ -210,7 +210,7 @@ def test_a_long_text_is_read_whole_when_it_is_needed(tmp_path, name):
 def test_a_session_of_which_nothing_was_read_gets_no_verdict(tmp_path, name, capsys):
     path = AGENTS[name](tmp_path)
     if name == "opencode":
-        with sqlite3.connect(path.parent) as connection:
+        with contextlib.closing(sqlite3.connect(path.parent)) as connection, connection:
             connection.execute("DELETE FROM message")
     elif name == "cline":
         path.write_text(json.dumps({"agent": "lead", "sessionId": "x", "messages": []}))
@@ -375,7 +375,7 @@ def test_results_that_opencode_took_out_of_the_prompt_are_cleared_from_then_on(t
     messages = opencode_messages()[:5]
     messages[1][1][1]["state"]["time"] = {"start": 1, "end": 2, "compacted": 1_795_000_002_500}
     path = AGENTS["opencode"](tmp_path)
-    with sqlite3.connect(path.parent) as connection:
+    with contextlib.closing(sqlite3.connect(path.parent)) as connection, connection:
         connection.execute("DELETE FROM message WHERE session_id = 'ses_0123'")
         write_messages(connection, "ses_0123", messages)
     connection.close()
@@ -390,7 +390,7 @@ def test_a_database_without_the_session_says_so(tmp_path):
 
 
 def test_another_database_is_no_store_of_opencode(tmp_path):
-    with sqlite3.connect(tmp_path / "notes.db") as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "notes.db")) as connection, connection:
         connection.execute("CREATE TABLE notes (id)")
     connection.close()
     with pytest.raises(FormatError, match=r"notes\.db is not a database of OpenCode"):
