@@ -10,7 +10,7 @@ import own_data
 import pytest
 from hypothesis import settings
 from postgres_kit import own_server, server, shared_server, url  # noqa: F401 - fixtures for tests of every folder
-from shared_data import missing_data, shared
+from shared_data import missing_agents, missing_data, shared
 
 EXAMPLES = int(os.environ.get("MEMORY_INSPECTOR_EXAMPLES", "100"))
 """Random inputs of each property that names no number of its own."""
@@ -88,7 +88,7 @@ def pytest_terminal_summary(terminalreporter, config):
 def pytest_sessionfinish(session):
     """Fail where CI skips anything that could be installed there."""
     if os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
-        expected = {missing_data(), "wordllama has no wheel for this Python"}
+        expected = {missing_data(), missing_agents(), "wordllama has no wheel for this Python"}
         if set(skipped(session.config)) - expected:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -18,6 +18,15 @@ def missing_data() -> str | None:
     return None if Path(folder, "data").is_dir() else f"{VARIABLE} names {folder}, which has no folder data/"
 
 
+READY = "MEMORY_INSPECTOR_REAL_AGENTS"
+"""Environment variable: `npm`, or a folder with ready installations of coding agents, one folder a program."""
+
+
+def missing_agents() -> str | None:
+    """Return why tests marked `real` are skipped; None where they run."""
+    return None if os.environ.get(READY) else f"real coding agents: set {READY}, or `make real`"
+
+
 def shared(name: str) -> Path:
     """The path of one real file, such as `memorybank/memory_bank_en.json`, for a test marked `data`."""
     assert missing_data() is None, "mark this test `data`"

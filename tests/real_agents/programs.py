@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-READY = "MEMORY_INSPECTOR_REAL_AGENTS"
-"""Environment variable: `npm`, or a folder with ready installations, one folder a program."""
+from shared_data import READY
+
 RULES = "Indent with tabs only."
 """Text of the file of instructions that each program finds in the folder it works in."""
 NODE = "26.10.0"
@@ -20,7 +20,7 @@ SECONDS = 400
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program, as `{url}` and `{key}` of its endpoint, and `{words}` of a turn, are filled in."""
+    """A program and its arguments; `{url}`, `{key}` and `{words}` in them are filled in for each turn."""
 
     name: str
     package: str

@@ -45,7 +45,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Call:
-    """One request with its answer."""
+    """A request with its answer."""
 
     path: str
     headers: dict[str, str]

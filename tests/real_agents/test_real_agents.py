@@ -6,13 +6,13 @@ temporary folder, or a folder of ready installations (see `programs`).
 
 import datetime
 import json
-import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from proxy_kit import Attached
+from shared_data import missing_agents
 
 from memory_core import Database, Memory, MemoryInspectorError, list_sessions
 from memory_core.coding.listing import Listing, home_of_file
@@ -20,11 +20,11 @@ from memory_core.coding.session_answers import follow_in
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import MessageRole, ToolCallPart
 from memory_inspector.server.recording_proxy import UPSTREAM
-from tests.real_agents.programs import PROGRAMS, READY, RULES, Program, installed
+from tests.real_agents.programs import PROGRAMS, RULES, Program, installed
 from tests.real_agents.scripted_model import SUMMARY, TASK, Call, ScriptedModel
 
-if not os.environ.get(READY):
-    pytest.skip(f"real coding agents: set {READY}, or `make real`", allow_module_level=True)
+if missing_agents():
+    pytest.skip(missing_agents(), allow_module_level=True)
 pytestmark = pytest.mark.real
 
 RULE = "Please never touch the lockfile."
@@ -45,7 +45,7 @@ PHRASES = (
 
 @dataclass
 class Ran:
-    """What one program did, on the wire and as it was recorded."""
+    """A program's calls, as they were sent and as they were recorded."""
 
     program: Program
     home: Path
