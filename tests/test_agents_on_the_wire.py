@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from span_kit import Attached, chat, sent
 
 from memory_core import Database, Memory, Services, list_sessions
+from memory_core.attach import recording
 from memory_core.attach.callers import Caller, Conversations, caller_of
 from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Answered, Exchange, read_exchange
 from memory_core.engine.session import Session
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, TextPart, content_hash
 from memory_inspector.reading.event_rows import ledger
 from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
 from memory_inspector.wording.event_sentences.event_words import present_words
@@ -106,6 +107,27 @@ def test_what_a_compaction_left_out_leaves_the_queue(calls):
     assert SYSTEM[1] in wire.words("active")
     assert [message[1] for message in calls[-1][0] if message[1] not in wire.words("active")] == []
     assert ASKED[1] not in wire.words("active")
+
+
+def test_a_first_message_that_the_agent_wrote_anew_leaves_with_the_compaction_too():
+    """As Qwen Code 0.24.4 does at each start: the date is in it."""
+    wire = Wire()
+    first, anew = ("user", f"Sunday. {TALK[0][1]}"), ("user", f"Monday. {TALK[0][1]}")
+    wire.put(([SYSTEM, first], "Understood."), ([SYSTEM, anew, *TALK[1:3]], "Done, it is green."))
+    assert first[1] in wire.words("active")
+    wire.put(([SYSTEM, anew, *TALK[1:], ASKED], SUMMARY), ([SYSTEM, ("user", f"Go on with this: {SUMMARY}")], "Fine."))
+    assert [words for words in wire.words("active") if TALK[0][1] in words] == []
+
+
+def test_a_compaction_leaves_another_conversation_with_the_same_system_prompt_and_greeting_alone():
+    wire = Wire()
+    greeting = ("user", "Good morning.")
+    wire.put(([SYSTEM, greeting], "To you."), ([SYSTEM, greeting, ("assistant", "To you."), TALK[0]], "Noted."))
+    other = [SYSTEM, greeting, ("assistant", "What is next?"), *TALK[2:]]
+    wire.put((other[:2], "What is next?"), (other[:4], "Done, it is green."))
+    wire.put(([*other, ASKED], SUMMARY), ([SYSTEM, ("user", f"Go on with this: {SUMMARY}")], "Fine."))
+    assert "What is next?" in wire.words("archived")
+    assert {TALK[0][1], "Noted.", "To you."} <= set(wire.words("active"))
 
 
 UNCLAIMED = {
@@ -219,6 +241,19 @@ def test_a_call_without_an_id_is_the_one_that_comes_back_with_one_and_joined_ans
     ask([{"text": "Bye."}], first, called, result, joined, ("user", [{"text": "Thanks."}]))
     words = wire.words()
     assert [words.count(text) for text in ("I look.", "Blue.", "Still.")] == [1, 1, 1]
+
+
+def test_a_message_of_many_parts_is_compared_with_known_ones_in_a_few_hundred_looks(monkeypatch):
+    looks = []
+    monkeypatch.setattr(recording, "content_hash", lambda json: looks.append(1) or content_hash(json))
+    parts = [TextPart(text=f"Part {number}.") for number in range(recording.MAX_JOINED)]
+    known = [ChatMessage(role="assistant", parts=[part]) for part in parts]
+    wire = Wire()
+    session = wire.opened("agent")
+    attach(session)
+    for unknown, prompt in ((parts[-1:], known[:-1]), ([], [ChatMessage(role="assistant", parts=parts)])):
+        record_exchange(session, Exchange("reply", "m", (ChatMessage(role="user", content=f"Hi {unknown}"), *prompt)))
+    assert len(looks) < 500
 
 
 def test_reasoning_stands_before_its_answer_also_that_of_the_last():

@@ -228,14 +228,20 @@ class Recording:
             sent = dict(zip(places, (new.message for new in prompt), strict=True))
             absent = {seq: stored[seq] for seq in gone if seq in stored}
             if is_compacted(former, sent, absent, [*exchange.summaries, *written]):
-                # The request for the summary, and what it was written from, leave with the conversation.
-                asked = (
+                # The request for the summary, and what it was written from, leave with the conversation; so does what
+                # earlier prompts of it had and this agent wrote anew.
+                replies = self._replies(former)
+                leaving = (
                     former_prompt
                     for former_prompt in past.recent
-                    if not past.summaries_in(former_prompt).issubset(places)
+                    if not past.summaries_in(former_prompt).issubset(places) or not replies.isdisjoint(former_prompt)
                 )
-                self._leave_behind([*former, *(seq for former_prompt in asked for seq in former_prompt)], places)
+                self._leave_behind([*former, *(seq for former_prompt in leaving for seq in former_prompt)], places)
         past.summaries = [seq for seq in past.summaries if seq not in places]
+
+    def _replies(self, prompt: Iterable[int]) -> set[int]:
+        """Return the assistant's messages of a prompt: two conversations may share a system prompt or a greeting."""
+        return {seq for seq, message in self._stored(prompt).items() if message.role is MessageRole.ASSISTANT}
 
     def _stored(self, seqs: Iterable[int]) -> dict[int, ChatMessage]:
         """Return stored messages by their sequence numbers."""
@@ -288,15 +294,24 @@ class Recording:
     def _known_form(self, new: NewMessage, hashes: set[str]) -> list[NewMessage]:
         """Return the known messages that an assistant's message is made of; empty if a part of it is not known."""
         message = new.message
-        if content_hash(new.json) in hashes or message.role is not MessageRole.ASSISTANT:
+        if message.role is not MessageRole.ASSISTANT:
             return [new]
-        if message.tool_calls and content_hash((bare := self._new(_without_ids(message))).json) in hashes:
-            return [bare]
-        for n in range(1, len(message.parts) if len(message.parts) <= MAX_JOINED else 0):
-            first, rest = (self._new(message.with_parts(parts)) for parts in (message.parts[:n], message.parts[n:]))
-            if (begun := self._known_form(first, hashes)) and (ended := self._known_form(rest, hashes)):
-                return [*begun, *ended]
-        return []
+
+        def stored_form(some: ChatMessage) -> ChatMessage | None:
+            forms = (some, *((_without_ids(some),) if some.tool_calls else ()))
+            return next((form for form in forms if content_hash(form.to_json()) in hashes), None)
+
+        if (whole := stored_form(message)) is not None:
+            return [self._new(whole)]
+        # Known messages that the first parts are made of, by the number of these parts: each stretch of parts is
+        # looked up once.
+        made_of: dict[int, list[ChatMessage]] = {0: []}
+        for end in range(1, len(message.parts) + 1 if len(message.parts) <= MAX_JOINED else 0):
+            for start in sorted(made_of):
+                if (piece := stored_form(message.with_parts(message.parts[start:end]))) is not None:
+                    made_of[end] = [*made_of[start], piece]
+                    break
+        return [self._new(piece) for piece in made_of.get(len(message.parts), [])]
 
     def _beside(self, tools: str) -> int:
         """Return the tokens of the definitions of tools; cached, as an agent sends the same with each prompt."""
