@@ -11,12 +11,14 @@ from span_kit import Attached, chat, sent
 
 from memory_core import Database, Memory, Services, list_sessions
 from memory_core.attach import recording
-from memory_core.attach.callers import Caller, Conversations, caller_of
+from memory_core.attach.caller_headers import NAMES, Caller, caller_of
+from memory_core.attach.callers import Conversations
 from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Answered, Exchange, read_exchange
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, TextPart, content_hash
 from memory_inspector.reading.event_rows import ledger
+from memory_inspector.server.recording_proxy import _headers
 from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
 from memory_inspector.wording.event_sentences.event_words import present_words
 from memory_inspector.wording.event_sentences.line import describe
@@ -204,9 +206,23 @@ def test_a_summary_that_was_written_beside_the_conversation_is_known_in_it():
     wire = Wire()
     for prompt, answer in BEFORE:
         wire.call(prompt, answer)
-    wire.call([("system", "You are a context summarization assistant for conversations."), ASKED], SUMMARY)
+    wire.call([("system", "You are a context summarization assistant for conversations."), ASKED], SUMMARY, tools="")
     wire.call([SYSTEM, ("user", "What did we do?"), ("assistant", SUMMARY), GO_ON], "Fine.")
     assert TALK[0][1] in wire.words("archived")
+
+
+def test_an_agent_with_tools_whose_new_system_prompt_speaks_of_compaction_stays_in_its_session():
+    wire = Wire()
+    wire.call([SYSTEM, TALK[0]], "Understood.")
+    planning = ("system", "You are in the planning mode of a test. The conversation may be compacted to a summary.")
+    wire.call([planning, *TALK[:3]], "Done.", tools='[{"name": "look"}]')
+    assert wire.names() == {"agent"}
+
+
+def test_of_headers_only_those_that_name_a_conversation_are_held():
+    headers = [(b"X-Session-Token", b"secret"), (b"authorization", b"Bearer x"), (b"Session-Id", b"noon")]
+    assert _headers(headers) == {"session-id": "noon"}
+    assert all(name == name.lower() for name in NAMES)
 
 
 @settings(max_examples=50)

@@ -1,61 +1,32 @@
 """Choose the session of a call by its conversation, agent and kind, under one name of the recording proxy.
 
-A client's headers name its conversation and the agent in it (seen 2026-11-29: Claude Code 2.1.332, Codex 0.171.0,
-OpenCode 1.18.33; Mistral Vibe 3.0.2 by its description). The first conversation has the name itself, `my-agent`; a
-later one `my-agent 5ba1c0de`, a subagent `my-agent agent-5ba1c0de`. Calls without headers (pi, Gemini CLI, Qwen Code,
-Copilot CLI, Cline) are told apart by the beginning of the system prompt: titles, summaries and extractions of memory
-are `my-agent title` and so on, another agent with nothing in common `my-agent agent-1f2e3d`.
+A client's headers name its conversation and the agent in it (`caller_headers`). The first conversation has the name
+itself, `my-agent`; a later one `my-agent 5ba1c0de`, a subagent `my-agent agent-5ba1c0de`. Calls without headers (pi,
+Gemini CLI, Qwen Code, Copilot CLI, Cline) are told apart by the beginning of the system prompt: titles, summaries and
+extractions of memory are `my-agent title` and so on, another agent with nothing in common `my-agent agent-1f2e3d`.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from memory_core.attach.caller_headers import Caller
 from memory_core.attach.compactions import MAX_SUMMARIES, SUMMARISE, is_about_summary
 from memory_core.attach.recording import attach, attachment_of, record_exchange, split_reasoning
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
-from memory_core.formats.json_values import read_json
 from memory_core.messages import ChatMessage, MessageRole, content_hash
 from memory_core.store.message_rows import hashes_by_seq
 
-MAX_ID, SHOWN = 80, 8
-"""Characters of an id in a header that are kept, and of its end that are shown in a name."""
+SHOWN = 8
+"""Characters of the end of an id that are shown in a name."""
 LEAST_BEGINNING, BEGINNING = 40, 200
 """Characters of a system prompt that tell agents apart; a shorter one tells nothing."""
 MAX_CONVERSATIONS = 200
 """Number of conversations whose latest summaries are kept; the oldest is forgotten."""
 
-_CONVERSATIONS = ("x-parent-session-id", "x-claude-code-session-id", "session-id", "x-session-id", "x-affinity")
-_AGENTS = ("x-claude-code-agent-id", "thread-id", "x-session-id")
-"""Headers, the first that is present counts; an agent with the id of its conversation is its main agent."""
-_KINDS = {"compact": SUMMARISE, "compaction": SUMMARISE, "title": "title", "memory_consolidation": "memory"}
-"""Purpose of a call by its kind in Codex' headers."""
 _TITLE = re.compile(r"generat\w*\b.*\btitles?\b|\btitles? generat", re.IGNORECASE | re.DOTALL)
 _MEMORY = re.compile(r"memor(y|ies)\b.*\b(extract|consolidat)|(extract|consolidat).*\bmemor(y|ies)\b", re.I | re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Conversation, agent and purpose that the headers of a call name; empty where they name none."""
-
-    conversation: str = ""
-    agent: str = ""
-    purpose: str = ""
-
-
-def caller_of(headers: Mapping[str, str]) -> Caller:
-    """Read the headers of a request, by their lower-case names. Never raises: they may hold anything."""
-
-    def first(names: Sequence[str]) -> str:
-        ids = (re.sub(r"[^\w-]", "", headers[name], flags=re.ASCII)[-MAX_ID:] for name in names if name in headers)
-        return next(filter(None, ids), "")
-
-    conversation, agent = first(_CONVERSATIONS), first(_AGENTS)
-    turn = read_json(headers.get("x-codex-turn-metadata", "").encode())
-    kind = turn.get("request_kind") if isinstance(turn, dict) else None
-    purpose = _KINDS.get(headers.get("x-openai-subagent", "")) or _KINDS.get(str(kind), "")
-    return Caller(conversation, agent if agent != conversation else "", purpose)
 
 
 class Conversations:
@@ -119,7 +90,9 @@ def _kind(exchange: Exchange) -> str:
         return exchange.purpose if exchange.purpose == SUMMARISE else ""
     first = exchange.messages[0]
     words = (first.content or "")[:BEGINNING] if first.role is MessageRole.SYSTEM else ""
-    kinds = {"title": _TITLE.search(words), "memory": _MEMORY.search(words), SUMMARISE: is_about_summary(words)}
+    # An agent with tools may be told that its conversation will be compacted.
+    summarises = not exchange.tools and is_about_summary(words)
+    kinds = {"title": _TITLE.search(words), "memory": _MEMORY.search(words), SUMMARISE: summarises}
     return next((kind for kind, fits in kinds.items() if fits), "")
 
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import httpx
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from memory_core.attach.callers import Caller, Conversations
+    from memory_core.attach.caller_headers import Caller
+    from memory_core.attach.callers import Conversations
     from memory_core.attach.wire import Answered
     from memory_core.engine.session import Session
 
@@ -254,7 +255,8 @@ class RecordingProxy:
         return None
 
     def _record_kept(self, opened: "Callable[[str], Session]", session_id: str, path: str, call: "_Call") -> None:
-        from memory_core.attach.callers import Conversations, caller_of
+        from memory_core.attach.caller_headers import caller_of
+        from memory_core.attach.callers import Conversations
 
         try:
             if (request := call.request) is None:
@@ -439,10 +441,11 @@ def _upstream(path: str, headers: "Iterable[tuple[bytes, bytes]]") -> tuple[str,
 
 
 def _headers(headers: "Iterable[tuple[bytes, bytes]]") -> dict[str, str]:
-    """Return the headers of a client's own that may name a conversation, by their lower-case names; none has a key."""
-    names = (b"session", b"thread", b"subagent", b"agent-id", b"affinity", b"turn-metadata")
-    pairs = ((name.lower(), value.decode("latin-1")) for name, value in headers)
-    return {name.decode("latin-1"): value for name, value in pairs if any(part in name for part in names)}
+    """Return the headers that may name a conversation, by their lower-case names."""
+    from memory_core.attach.caller_headers import NAMES
+
+    pairs = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+    return {name: value for name, value in pairs if name in NAMES}
 
 
 def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
