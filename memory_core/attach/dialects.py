@@ -163,7 +163,7 @@ VERCEL = Dialect(
         "model": ("gen_ai.request.model", "ai.model.id", "gen_ai.response.model"),
         "input_tokens": ("gen_ai.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
         "output_tokens": ("gen_ai.usage.output_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
-        "cached_tokens": ("ai.usage.cachedInputTokens",),
+        "cached_tokens": ("ai.usage.inputTokenDetails.cacheReadTokens", "ai.usage.cachedInputTokens"),
         "input": ("ai.prompt.messages", "ai.prompt"),
         "output": ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"),
         "calls": ("ai.response.toolCalls", "ai.result.toolCalls"),
