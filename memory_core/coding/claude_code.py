@@ -11,12 +11,13 @@ requests themselves (`api-request`) name messages by the SHA-256 of their JSON, 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from memory_core.coding.record_file import RecordFile, SourceOpener
+from memory_core.coding.plain_reader import PlainReader, content_of
 from memory_core.coding.transcript import (
     ENCRYPTED,
     Boundary,
@@ -25,11 +26,14 @@ from memory_core.coding.transcript import (
     Request,
     Spent,
     Usage,
+    as_amount,
     as_count,
     as_mapping,
     as_text,
     as_time,
+    as_usage,
     item,
+    objects,
     reasons_by_name,
 )
 
@@ -75,28 +79,20 @@ _FOR_LIST = re.compile(
 _REQUEST = b'{"type":"api-request', b'{"type": "api-request'
 """Beginnings of lines with requests and their messages."""
 
+_NAMES = "input_tokens cache_read_input_tokens cache_creation_input_tokens output_tokens"
+
 _REMINDER = re.compile(r"<system-reminder>\s*(.*?)\s*</system-reminder>", re.DOTALL)
 
-_PATHS = ("file_path", "notebook_path", "path")
-"""Arguments that name the file a tool works on."""
 
-
-class ClaudeCodeReader:
+class ClaudeCodeReader(PlainReader):
     """Reads the records of one file."""
 
     program = "Claude Code"
-    unseen: ClassVar[str] = ""
-    source: ClassVar[SourceOpener] = RecordFile
 
     def __init__(self) -> None:
-        self._tools: dict[str, tuple[str, str]] = {}  # by id: name, path
+        super().__init__()
         self._answer: tuple[str, list[Any]] = "", []  # id and parts of the answer that is being written
         self._system_prompt = ""
-
-    @staticmethod
-    def knows(record: Mapping[str, Any]) -> bool:
-        """Return whether something can be read of a record."""
-        return any(one.items or one.usage or one.boundary for one in ClaudeCodeReader().read(record, 1))
 
     @staticmethod
     def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
@@ -217,27 +213,15 @@ class ClaudeCodeReader:
                 case "redacted_thinking":
                     yield item("thinking", ENCRYPTED, **place)
                 case "tool_use":
-                    yield self._call(part, place)
+                    yield self.called(
+                        as_text(part.get("name")), as_text(part.get("id")), as_mapping(part.get("input")), place
+                    )
                 case "tool_result":
-                    yield self._result(part, place)
+                    yield self.returned(as_text(part.get("tool_use_id")), part.get("content"), place)
                 case "image" | "document" as kind:
                     yield item(_speaker(record, speaker, ""), f"({kind})", images=1, **place)
                 case other:
                     yield item("injected", f"(part of an unknown type: {other})", **place)
-
-    def _call(self, part: Mapping[str, Any], place: Mapping[str, Any]) -> Item:
-        name, arguments = as_text(part.get("name")), as_mapping(part.get("input"))
-        path = next((path for key in _PATHS if (path := as_text(arguments.get(key)))), "")
-        tool_id = as_text(part.get("id"))
-        self._tools[tool_id] = name, path  # results name only the id
-        text = json.dumps(arguments, ensure_ascii=False)
-        return item("tool_call", text, tool=name, tool_id=tool_id, path=path, **place)
-
-    def _result(self, part: Mapping[str, Any], place: Mapping[str, Any]) -> Item:
-        tool_id = as_text(part.get("tool_use_id"))
-        name, path = self._tools.get(tool_id, ("", ""))
-        text, images = _content(part.get("content"))
-        return item("tool_result", text, tool=name, tool_id=tool_id, path=path, images=images, **place)
 
     def _attached(
         self, record: Mapping[str, Any], attachment: Mapping[str, Any], line: int, at: float | None
@@ -257,11 +241,12 @@ class ClaudeCodeReader:
         if name == "queued_command" and plain and not _INJECTED.match(plain):
             yield item("user", plain, line=line, at=at)
             return
-        sent = [text for one in _mappings(record.get("rendered")) if (text := _content(one.get("content"))[0].strip())]
+        rendered = (content_of(one.get("content"))[0].strip() for _, one in objects(record.get("rendered")))
+        sent = list(filter(None, rendered))
         if record.get("renderedRole") == "system":  # sent without the marks around it
             sent = [_REMINDER.sub(r"\1", text) for text in sent]
-        memory_files = _mappings(attachment.get("files"))
-        files = [(as_text(one.get("path")), as_text(one.get("content")).strip()) for one in memory_files]
+        memory_files = objects(attachment.get("files"))
+        files = [(as_text(one.get("path")), as_text(one.get("content")).strip()) for _, one in memory_files]
         path = as_text(attachment.get("path")) or as_text(attachment.get("filename"))
         parts = [part for text in sent for part in _by_file(text, files)] or [("", plain), *files]
         for number, (file, text) in enumerate((file, text) for file, text in parts if text):
@@ -273,15 +258,6 @@ def _speaker(record: Mapping[str, Any], speaker: str, text: str) -> Any:
         return "summary"
     injected = record.get("isMeta") or record.get("isApiErrorMessage") or _INJECTED.match(text)
     return "injected" if injected else speaker
-
-
-def _content(value: Any) -> tuple[str, int]:
-    """Return the text of a tool's result, and its number of images."""
-    if isinstance(value, str):
-        return value, 0
-    parts = _mappings(value)
-    texts = [as_text(part.get("text")) or f"({part.get('type')})" for part in parts]
-    return "\n".join(texts), sum(part.get("type") == "image" for part in parts)
 
 
 _TEXTS = (
@@ -301,10 +277,6 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(field)
 
 
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [as_mapping(one) for one in value] if isinstance(value, list) else []
-
-
 def _by_file(text: str, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield each part of a text that holds several files, with its path: a part ends where its file ends."""
     places = [(text.index(content), path, content) for path, content in files if content and content in text]
@@ -317,11 +289,11 @@ def _by_file(text: str, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str,
 
 def _described(shape: Mapping[str, Any], line: int, at: float | None) -> Iterator[Item]:
     """Yield what is sent before all messages: the system prompt's parts, and the definition of each tool."""
-    system = _mappings(shape.get("system"))
+    system, tools = ([one for _, one in objects(shape.get(name))] for name in ("system", "tools"))
     for number, part in enumerate(system):
         if text := as_text(part.get("text")).strip():
             yield item("injected", text, part=number, line=line, at=at, in_each_call=True)
-    for number, tool in enumerate(_mappings(shape.get("tools")), len(system)):
+    for number, tool in enumerate(tools, len(system)):
         name = as_text(tool.get("name")) or as_text(tool.get("type")) or "tool"
         schema = json.dumps(tool.get("input_schema"), ensure_ascii=False)
         text = "\n".join([name, as_text(tool.get("description")), schema])
@@ -339,15 +311,14 @@ def _request(record: Mapping[str, Any]) -> Request:
 
 
 def _spent(record: Mapping[str, Any]) -> Spent | None:
-    dollars, by_model = record.get("totalCostUSD"), as_mapping(record.get("modelUsage"))
+    by_model = as_mapping(record.get("modelUsage"))
     names = (
         *("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens"),
         "cacheCreationEphemeral1hInputTokens",
     )
     counts = {model: [as_count(as_mapping(used).get(name)) for name in names] for model, used in by_model.items()}
     usage = {model: Usage(*numbers) for model, numbers in counts.items()}
-    if not isinstance(dollars, int | float) or not 0 < dollars < 1e9 or record.get("hasUnknownModelCost"):
-        dollars = None
+    dollars = None if record.get("hasUnknownModelCost") else as_amount(record.get("totalCostUSD")) or None
     return Spent(usage, dollars) if by_model or dollars else None
 
 
@@ -383,14 +354,9 @@ def _ids(value: Any) -> tuple[str, ...]:
 
 
 def _usage(about: Mapping[str, Any]) -> Usage | None:
-    usage = Usage(
-        as_count(about.get("input_tokens")),
-        as_count(about.get("cache_read_input_tokens")),
-        as_count(about.get("cache_creation_input_tokens")),
-        as_count(about.get("output_tokens")),
-        as_count(as_mapping(about.get("cache_creation")).get("ephemeral_1h_input_tokens")),
-    )
-    return usage if usage.prompt else None
+    usage = as_usage(about, _NAMES, whole=False)
+    hour = as_count(as_mapping(about.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+    return replace(usage, cache_write_hour=hour) if usage else None
 
 
 def _about(record: Mapping[str, Any]) -> dict[str, str]:

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic_core import from_json
 
-from memory_core.coding.record_file import RecordFile, SourceOpener
+from memory_core.coding.plain_reader import PlainReader
 from memory_core.coding.transcript import (
     ENCRYPTED,
     Boundary,
@@ -29,6 +28,7 @@ from memory_core.coding.transcript import (
     as_mapping,
     as_text,
     as_time,
+    as_usage,
     item,
     reasons_by_name,
 )
@@ -81,28 +81,26 @@ _ITEMS = reasons_by_name(
 )
 """Reason why items are not shown."""
 
+_NAMES = "input_tokens cached_input_tokens cache_write_input_tokens output_tokens"
+
 _TURNS = frozenset({"task_started", "turn_started", "turn_aborted", "user_message"})
 """Events between two answers. A stopped answer has no count of tokens, with which it would end."""
 
-_FOR_LIST = re.compile(
-    rb'"token_count"|"token_usage_record"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"'
-    rb'|"thread_name_updated"'
-)
 
-
-class CodexReader:
+class CodexReader(PlainReader):
     """Reads the records of one file."""
 
     program = "Codex"
-    unseen: ClassVar[str] = ""
-    source: ClassVar[SourceOpener] = RecordFile
+    listed = re.compile(
+        rb'"token_count"|"token_usage_record"|"compacted"|"session_meta"|"turn_context"|"role": ?"user"'
+        rb'|"thread_name_updated"'
+    )
 
     def __init__(self) -> None:
+        super().__init__()
         self._model = ""
         self._answer = 0  # number of the answer that is being written
         self._begun = False  # an item of it was written
-        self._last: str | None = None
-        self._tools: dict[str, tuple[str, str]] = {}
         self._total: object = None
         self._counted: Usage | None = None
         self._described = False
@@ -119,21 +117,6 @@ class CodexReader:
         after._prompts, after._file, after._begun = list(self._prompts), file, False
         return after
 
-    @staticmethod
-    def knows(record: Mapping[str, Any]) -> bool:
-        """Return whether something can be read of a record."""
-        return any(one.items or one.usage or one.boundary for one in CodexReader().read(record, 1))
-
-    @staticmethod
-    def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
-        """Return none: its subagents are sessions of their own."""
-        return {}
-
-    @staticmethod
-    def is_for_list(line: bytes) -> bool:
-        """Return whether a line has the session's folder, a prompt, tokens or a compaction."""
-        return _FOR_LIST.search(line) is not None
-
     def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
         """Return the values of one record. Records of unknown types are left out under their type."""
         kind, payload = as_text(record.get("type")), as_mapping(record.get("payload"))
@@ -141,7 +124,7 @@ class CodexReader:
         name = as_text(payload.get("type"))
         # Several files of a lane have the same lines.
         prefix = f"{self._file}: " if self._file else ""
-        id, before = f"{prefix}line {line}", self._last
+        id, before = f"{prefix}line {line}", self.last
         about: dict[str, str] = {}
         items: list[Item] = []
         left_out, answer = "", ""
@@ -184,7 +167,7 @@ class CodexReader:
                 items = [item("injected", text, line=line, file=self._file, at=at)] if text else []
                 left_out = "" if items else "message without text"
             case "token_usage_record":
-                usage = self._unless_repeated(_usage(as_mapping(payload.get("usage"))))
+                usage = self._unless_repeated(as_usage(payload.get("usage"), _NAMES, whole=True))
                 left_out = "" if usage else "repeated count of tokens"
             case "event_msg" if name == "token_count":
                 usage = self._usage(as_mapping(payload.get("info")))
@@ -211,7 +194,7 @@ class CodexReader:
             answer = f"{prefix}answer {self._answer}"
             self._answer, self._begun = self._answer + 1, False
         # Each record follows the last one that has content.
-        self._last = id if items or usage is not None or boundary is not None else before
+        self.last = id if items or usage is not None or boundary is not None else before
         return [
             Record(
                 line,
@@ -233,7 +216,7 @@ class CodexReader:
     def _rolled_back(self, turns: int) -> str | None:
         """Return the record that what follows is written after, once the last turns of the user were taken back."""
         if not turns:
-            return self._last
+            return self.last
         before = self._prompts[-turns][0] if turns <= len(self._prompts) else self._compaction
         del self._prompts[-turns:]
         return before
@@ -297,7 +280,7 @@ class CodexReader:
 
     def _usage(self, info: Mapping[str, Any]) -> Usage | None:
         """Return the tokens of the last call; None if they were reported before, or estimated after a compaction."""
-        total, usage = info.get("total_token_usage"), _usage(as_mapping(info.get("last_token_usage")))
+        total, usage = info.get("total_token_usage"), as_usage(info.get("last_token_usage"), _NAMES, whole=True)
         # The program repeats the last count whenever its limits change.
         if usage is None or (total and total == self._total):
             return None
@@ -323,14 +306,6 @@ class CodexReader:
         self._agents.update(dict.fromkeys(ids, call))
         self._agents.pop("", None)
         return {f"lane {id}": call for id in ids if id}
-
-
-def _usage(counts: Mapping[str, Any]) -> Usage | None:
-    prompt = as_count(counts.get("input_tokens"))
-    cached = min(as_count(counts.get("cached_input_tokens")), prompt)
-    written = min(as_count(counts.get("cache_write_input_tokens")), prompt - cached)
-    usage = Usage(prompt - cached - written, cached, written, as_count(counts.get("output_tokens")))
-    return usage if prompt else None
 
 
 def _speaker(payload: Mapping[str, Any], text: str) -> Any:

@@ -82,8 +82,6 @@ class Call:
     """Items of the window that were sent: those before this place."""
     exact: bool = False
     """True if the prompt was read as it was sent, with system prompt and tools; else it was put together."""
-    listed: bool = False
-    """True if its answer names a list of the messages that were sent."""
 
     @property
     def prompt(self) -> list[Item]:
@@ -93,7 +91,7 @@ class Call:
     @property
     def lacks_messages(self) -> bool:
         """Return whether its file should have all that was sent, and has not."""
-        return self.listed and not self.exact
+        return bool(self.step.request) and not self.exact
 
     def sends(self, place: int) -> bool:
         """Return whether the item at a place of the window was sent."""
@@ -113,11 +111,6 @@ class Window:
     calls: list[Call] = field(default_factory=list)
     cleared: dict[int, int] = field(default_factory=dict)
     """Places of items that were taken out of the prompt, such as cleared results, with the place from which on."""
-
-    @property
-    def carried(self) -> int:
-        """Return the number of items that stayed from the window before."""
-        return sum(item.carried for item in self.items)
 
     def cleared_at(self, place: int) -> float:
         """Return the place from which on the item at another is not sent any more; infinite if it always is."""
@@ -366,8 +359,7 @@ class Lane:
                 start = window.calls[-1].sent if window.calls else 0
                 request = self._stored.requests.get(step.request)
                 sent = request and reading.put_in_order(request, window.items, start, window.cleared)
-                call = Call(calls, step, step.usage, window, sent or len(window.items), sent is not None)
-                window.calls.append(replace(call, listed=bool(step.request)))
+                window.calls.append(Call(calls, step, step.usage, window, sent or len(window.items), sent is not None))
             window.items += step.items
             if any(item.kind == "summary" for item in step.items):
                 window.items += waiting

@@ -21,7 +21,6 @@ from memory_core.coding.codex import CodexReader
 from memory_core.coding.copilot_cli import CopilotReader
 from memory_core.coding.gemini_cli import GeminiReader
 from memory_core.coding.opencode import OpenCodeReader
-from memory_core.coding.opencode_rows import sessions_in
 from memory_core.coding.pi import PiReader
 from memory_core.coding.prices import all_spent
 from memory_core.coding.qwen_code import QwenReader
@@ -128,7 +127,7 @@ def home_of_file(path: Path) -> Home:
             raise FormatError(f"{file.name} is of {program}, whose sessions are not read: {missing}.")
     only = file.absolute().parent, (glob.escape(file.name),), 0
     if beginning.startswith(SQLITE_MAGIC):
-        list(sessions_in(file))  # tells if it is another program's
+        list(OpenCodeReader.sessions(file))  # tells if it is another program's
         return Home(OpenCodeReader, *only)
     source = ClineReader.source(file) if file.suffix == ".json" else RecordFile(file)
     source.starts_again()
@@ -419,17 +418,11 @@ class Listing:
                     continue
                 path = Path(folder, name)
                 try:
-                    if home.reader is OpenCodeReader:
-                        yield from sessions_in(path)
-                        continue
-                    status = path.stat()
+                    yield from home.reader.sessions(path)
                 except OSError as error:
                     denied(error)
-                    continue
                 except FormatError as error:
                     self.problems.append(str(error))
-                    continue
-                yield path, status.st_size, status.st_mtime
 
 
 def _sessions(files: Collection[Overview]) -> list[Overview]:

@@ -5,11 +5,11 @@ the database's with the session's id. A compaction is a message of the user with
 answer to it. A fork is a copy with new ids. The system prompt, with memory files in it, and tools are not in the file.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from memory_core.coding.opencode_rows import OpenCodeRows
+from memory_core.coding.opencode_rows import OpenCodeRows, sessions_in
 from memory_core.coding.plain_reader import PlainReader, stated
 from memory_core.coding.record_file import SourceOpener
 from memory_core.coding.transcript import (
@@ -46,6 +46,11 @@ class OpenCodeReader(PlainReader):
         super().__init__()
         self._ids: list[str] = []
         self._compactions: dict[str, Row] = {}  # by the message that asks for it
+
+    @staticmethod
+    def sessions(path: Path) -> Iterable[tuple[Path, int, float]]:
+        """Return the sessions of a database, each with the number of its parts."""
+        return sessions_in(path)
 
     @staticmethod
     def knows(record: Row) -> bool:

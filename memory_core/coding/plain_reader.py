@@ -6,12 +6,12 @@ Qwen Code). Results name only the id of their call, so a reader keeps the name a
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from memory_core.coding.record_file import RecordFile, SourceOpener
-from memory_core.coding.transcript import Item, ItemKind, as_mapping, as_text, item, objects
+from memory_core.coding.transcript import Item, ItemKind, Record, as_mapping, as_text, item, objects
 
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 """Arguments that name the file a tool works on."""
@@ -33,10 +33,25 @@ class PlainReader:
         """Id of the record before, where records do not name it."""
         self._tools: dict[str, tuple[str, str]] = {}  # by id: name, path
 
+    @classmethod
+    def knows(cls, record: Mapping[str, Any]) -> bool:
+        """Return whether something can be read of a record."""
+        return any(one.items or one.usage or one.boundary for one in cls().read(record, 1))
+
+    @staticmethod
+    def sessions(path: Path) -> Iterable[tuple[Path, int, float]]:
+        """Return the one session of a file, with its bytes and the time of the last write."""
+        status = path.stat()
+        return [(path, status.st_size, status.st_mtime)]
+
     @staticmethod
     def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
-        """Return none."""
+        """Return none: there are none, or their files are found in another way."""
         return {}
+
+    def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
+        """Return the values of one record; see `RecordReader`."""
+        raise NotImplementedError
 
     @classmethod
     def is_for_list(cls, line: bytes) -> bool:

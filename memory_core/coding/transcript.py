@@ -1,6 +1,6 @@
 """Values of a coding agent's session: the records of its file, their items, and what they say of calls. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import add
@@ -221,6 +221,15 @@ class RecordReader(Protocol):
     @staticmethod
     def knows(record: Mapping[str, Any]) -> bool:
         """Return whether a record has the program's form, which no other program's has."""
+        ...
+
+    @staticmethod
+    def sessions(path: Path) -> Iterable[tuple[Path, int, float]]:
+        """Yield the path, the size and the time of the last write of each session that a file holds.
+
+        Raises:
+            OSError, FormatError: the file cannot be read.
+        """
         ...
 
     @staticmethod

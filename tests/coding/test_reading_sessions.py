@@ -45,7 +45,7 @@ def lane(tmp_path, data: bytes, reader=ClaudeCodeReader) -> Lane:
 def contents(lane):
     """All that was read."""
     counts = lane.shown, dict(lane.left_out), lane.bad_lines, lane.orphans, lane.first_at, lane.last_at, lane.about
-    windows = [[(w.items, w.carried, w.cleared, [c.sent for c in w.calls]) for w in b.windows] for b in lane.branches]
+    windows = [[(w.items, w.cleared, [c.sent for c in w.calls]) for w in b.windows] for b in lane.branches]
     return counts, {id: asdict(step) for id, step in lane.steps.items()}, windows
 
 

@@ -69,7 +69,7 @@ def _parts(parts: CallParts) -> None:
         f":small[:gray[Cache: {tokens(usage.cache_read)} read, {tokens(usage.cache_write)} written, "
         f"{tokens(usage.input)} neither. Answer: {tokens(usage.output)} tokens.]]"
     )
-    if parts.call.step.request and not parts.call.exact:
+    if parts.call.lacks_messages:
         st.markdown(":small[:gray[Put together from its records: the file does not have the whole request.]]")
 
 
