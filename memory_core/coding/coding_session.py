@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from math import inf
 from pathlib import Path
 from typing import cast
@@ -318,13 +319,21 @@ class Lane:
     def _last_line(step: Step) -> tuple[int, int]:
         return max(((item.file, item.line) for item in step.items), default=(step.file, step.line))
 
-    def _way_to(self, end: Step) -> list[Step]:
-        way: dict[str, Step] = {}
+    def _back_from(self, end: Step) -> Iterator[Step]:
+        seen: set[str] = set()
         step: Step | None = end
-        while step is not None and step.id not in way:  # a file may have a circle
-            way[step.id] = step
+        while step is not None and step.id not in seen:  # a file may have a circle
+            seen.add(step.id)
+            yield step
             step = self.steps.get(step.parent) if step.parent is not None else None
-        return list(way.values())[::-1]
+
+    def _way_to(self, end: Step) -> list[Step]:
+        return list(self._back_from(end))[::-1]
+
+    def _comes_after(self, end: Step, start: Step) -> bool:
+        # A step is made after the one before it, so nothing earlier than the start leads back to it.
+        way = takewhile(lambda step: step.file != start.file or step.line >= start.line, self._back_from(end))
+        return any(step is start for step in way)
 
     def _branch(self, number: int, way: Sequence[Step]) -> Branch:
         # A step is sent with the calls after it, so a call gets the items that are there when its answer begins.
@@ -446,7 +455,8 @@ class Lane:
             # Where a part of the conversation was chosen, its end is that of what stays, or of what is summarised.
             ends = [*map(self._step_of.get, boundary.keeps[-1:]), *([self._last] if boundary.replaces_end else ())]
             steps = [self.steps[id] for id in ends if id in self.steps and id != before]
-            return next((end.id for end in steps if any(step.id == before for step in self._way_to(end))), before)
+            start = self.steps.get(before) if before is not None else None
+            return next((end.id for end in steps if start is not None and self._comes_after(end, start)), before)
         if record.parent is None or record.parent in self._step_of:
             return self._step_of[record.parent] if record.parent is not None else None
         self.orphans += 1

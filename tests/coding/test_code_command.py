@@ -237,6 +237,7 @@ def test_the_list_is_a_table_newest_first_without_signs_that_act_on_a_terminal(h
     assert asked(capsys, "code", "--list", "--claude", str(tmp_path / "nothing"))[0] == 2
 
 
+@pytest.mark.slow
 @given(st.sets(st.text("ab-", min_size=9, max_size=36), max_size=20))
 def test_what_the_list_calls_a_session_is_the_beginning_of_no_other(names):
     beginnings = _beginnings(names)

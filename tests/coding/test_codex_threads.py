@@ -285,6 +285,7 @@ METAS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(METAS, min_size=3, max_size=3))
 def test_each_file_is_of_one_session_and_read_once_for_it(metas):

@@ -135,6 +135,7 @@ OBJECTS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(OBJECTS, max_size=6))
 def test_no_object_makes_a_reader_fail(records):
@@ -145,6 +146,7 @@ def test_no_object_makes_a_reader_fail(records):
             assert read.items or read.usage or read.boundary or read.left_out
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(OBJECTS.map(lambda record: json.dumps(record).encode()) | st.binary(max_size=40), max_size=8))
 def test_no_bytes_make_a_session_fail(tmp_path_factory, parts):

@@ -1,13 +1,14 @@
 """Branches and windows of a coding agent's session: what each call was sent, after rewinds and compactions."""
 
 import pytest
-from coding_kit import ClaudeCode, Codex, call, kinds, message, texts, work
+from coding_kit import ClaudeCode, Codex, call, kinds, message, rollout, texts, work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import shared
 
 from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.coding_session import CodingSession
+from memory_core.coding.codex import CodexReader
+from memory_core.coding.coding_session import CodingSession, Lane
 from memory_core.coding.transcript import ENCRYPTED
 
 
@@ -400,3 +401,15 @@ def test_nothing_is_taken_back_beyond_a_compaction(turns, main):
     lines.user("Instead.")
     latest = main(lines).branches[0]
     assert (len(latest.windows), said(latest)[1][-1], "Two." in said(latest)[1]) == (2, "Instead.", False)
+
+
+def test_a_compaction_is_placed_without_going_back_to_the_first_record(tmp_path, monkeypatch):
+    looks = []
+    back_from = Lane._back_from
+    monkeypatch.setattr(
+        Lane, "_back_from", lambda lane, end: (looks.append(step) or step for step in back_from(lane, end))
+    )
+    path = tmp_path / "rollout-d.jsonl"
+    path.write_bytes(rollout().data * 50)
+    records = CodingSession(path, CodexReader).follow()
+    assert 0 < len(looks) < records
