@@ -97,6 +97,7 @@ def test_a_change_has_its_person_on_record(memory):
     assert (record.kind, record.actor, record.person) == ("configuration_changed", "user", "Ana <ana@acme.test>")
 
 
+@pytest.mark.slow
 def test_what_follows_from_a_persons_message_in_other_threads_has_them_on_record(memory):
     before = memory.events()[-1].position
     with acting_as(BEN):
@@ -107,6 +108,7 @@ def test_what_follows_from_a_persons_message_in_other_threads_has_them_on_record
     assert {record.person for record in since} == {BEN.label}
 
 
+@pytest.mark.slow
 def test_a_viewer_is_refused_in_one_sentence_and_nothing_is_stored(memory):
     before = dump(memory)
     with acting_as(VERA):
@@ -160,6 +162,7 @@ def test_code_outside_acts_as_the_person_that_the_app_looks_up(memory):
         look_up_people(lambda: None)
 
 
+@pytest.mark.slow
 def test_a_branch_keeps_the_people_of_its_log_and_a_bundle_does_not(memory):
     with acting_as(BEN):
         memory.put(note(50))
@@ -210,6 +213,7 @@ OWNERS_ALONE = {
 }
 
 
+@pytest.mark.slow
 def test_what_only_an_owner_does_is_refused_to_a_curator(memory):
     with acting_as(BEN):
         for name in OPERATIONS.keys() - OWNERS_ALONE:

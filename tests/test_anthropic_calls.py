@@ -303,6 +303,7 @@ def test_the_counts_of_an_endpoint_that_reports_them_at_the_end_are_those_at_the
 # -- streams in any pieces -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_a_stream_cut_anywhere_arrives_unchanged_and_is_recorded_alike(running, data):

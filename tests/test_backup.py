@@ -55,6 +55,7 @@ def years(uri):
     return memory.session.database
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["memory.zip", "copy.db"])
 def test_a_restored_backup_is_the_same_database(tmp_path, name):
     database = years(on_file(tmp_path))
@@ -172,6 +173,7 @@ def test_a_damaged_backup_is_refused_in_one_sentence_and_nothing_is_stored(tmp_p
         assert {name for name, rows in dump(database).items() if rows} <= {schema_table.name}
 
 
+@pytest.mark.slow
 def test_a_database_that_is_not_empty_is_left_alone(tmp_path):
     database = years(on_file(tmp_path))
     write_backup(database, tmp_path / "a.zip")
@@ -181,6 +183,7 @@ def test_a_database_that_is_not_empty_is_left_alone(tmp_path):
     assert dump(database) == before
 
 
+@pytest.mark.slow
 def test_rows_that_a_database_stores_differently_are_noticed(tmp_path, monkeypatch):
     write_backup(years(on_file(tmp_path)), tmp_path / "a.zip")
     lines = backup._lines
@@ -189,6 +192,7 @@ def test_rows_that_a_database_stores_differently_are_noticed(tmp_path, monkeypat
         restore_backup(tmp_path / "a.zip", on_file(tmp_path / "new"))
 
 
+@pytest.mark.slow
 def test_a_backup_of_an_earlier_version_is_restored_into_the_present_tables(tmp_path):
     database = years(on_file(tmp_path))
     write_backup(database, tmp_path / "now.zip")
@@ -214,6 +218,7 @@ def test_a_backup_of_an_earlier_version_is_restored_into_the_present_tables(tmp_
         assert dump(other) == dump(database)
 
 
+@pytest.mark.slow
 def test_no_file_is_overwritten_and_a_failed_backup_leaves_none(tmp_path, monkeypatch):
     database = years(on_file(tmp_path))
     (tmp_path / "a.zip").write_text("mine")
@@ -239,6 +244,7 @@ def test_no_file_is_overwritten_and_a_failed_backup_leaves_none(tmp_path, monkey
     assert set(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_backup_and_restore_as_commands(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path / "home"))
     before = dump(years(on_file(tmp_path)))

@@ -77,6 +77,7 @@ def test_a_branch_and_the_shorter_session_go_on_alike():
     assert totals(branch)[0] == totals(branch)[1]
 
 
+@pytest.mark.slow
 def test_the_original_is_not_touched():
     memory = played(12)
     before, words = plain(rows_of(memory)), words_of(rows_of(memory))
@@ -131,6 +132,7 @@ def test_words_said_later_are_not_in_the_branch():
     assert not any("note 5" in text or "password" in text for text in words_of(rows_of(branch)).values())
 
 
+@pytest.mark.slow
 def test_facts_stand_as_they_stood():
     memory = played(14)
     desk = memory.facts.desk("facts")
@@ -158,6 +160,7 @@ def test_facts_stand_as_they_stood():
     assert not branch.facts.read("facts")[1].pinned
 
 
+@pytest.mark.slow
 def test_sources_that_a_merge_gave_and_its_undo_took_are_those_of_then():
     memory = played(14)
     desk = memory.facts.desk("facts")
@@ -189,6 +192,7 @@ def test_blocks_that_learn_every_turn_go_on_from_where_they_were():
     assert block(branch, "counter").heard == block(short, "counter").heard
 
 
+@pytest.mark.slow
 def test_of_a_change_set_that_changed_two_things_both_are_there():
     memory = played(14)
     desk = memory.facts.desk("facts")
@@ -223,6 +227,7 @@ def test_the_blocks_of_the_original_keep_their_settings():
     assert (block(branch, "facts").priority, block(memory, "facts").priority) == (0, 3)
 
 
+@pytest.mark.slow
 def test_a_text_erased_since_stays_erased():
     memory = played(14)
     memory.put(note(14))
@@ -235,6 +240,7 @@ def test_a_text_erased_since_stays_erased():
     assert read_bundle(write_bundle(branch.session.database, branch.session_id), "b.zip").turns == 13
 
 
+@pytest.mark.slow
 def test_a_fact_erased_since_stays_erased():
     memory = played(14)
     desk = memory.facts.desk("facts")
@@ -248,6 +254,7 @@ def test_a_fact_erased_since_stays_erased():
     assert [f.text for f in now.facts] == [f.text for f in branch.facts.read("facts", states=None)]
 
 
+@pytest.mark.slow
 def test_messages_forgotten_since_stay_forgotten():
     memory = played(14)
     kept = {message.seq for message in memory.session.messages("active")}
@@ -278,6 +285,7 @@ def test_turns_count_from_the_last_full_reset():
         memory.branch(5)
 
 
+@pytest.mark.slow
 def test_a_stored_turn_deleted_since_is_missing():
     memory = played(14)
     before, number = len(memory.retrieval.stored_turns("turns")), memory.retrieval.stored_turns("turns")[0].number
@@ -340,6 +348,7 @@ def test_before_a_recording_came_there_is_none():
     assert (memory.branch(3).session.recording(), memory.branch(4).session.recording().played) == (None, 0)
 
 
+@pytest.mark.slow
 def test_the_past_of_a_branch_is_that_of_the_original():
     memory = played(16)
     branch = memory.branch(11)
@@ -377,6 +386,7 @@ def test_messages_are_as_large_as_they_were_counted_then():
     assert branch.session.status().queue_tokens == short.session.status().queue_tokens
 
 
+@pytest.mark.slow
 def test_the_demo_branched_anywhere_is_the_demo_played_so_far():
     def demo(turns, session_id):
         memory = Memory.from_defaults(
@@ -426,6 +436,7 @@ def test_facts_of_the_user_are_shared_not_copied():
     assert [f.text for f in memory.facts.read("facts")] == [f.text for f in before[1:]]
 
 
+@pytest.mark.slow
 def test_a_branch_of_a_branch():
     memory = played(12)
     assert then(memory.branch(10).branch(4)) == then(memory.branch(4))

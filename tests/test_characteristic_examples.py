@@ -25,6 +25,7 @@ def answered(memory, question):
     return memory.get_all()[-1].content
 
 
+@pytest.mark.slow
 def test_a_name_said_once_is_known_in_the_next_session_of_that_user_only(tmp_path):
     place = {"database_uri": on_file(tmp_path)}
     played("user_memories", "monday", user_id="chandra", **place)
@@ -34,6 +35,7 @@ def test_a_name_said_once_is_known_in_the_next_session_of_that_user_only(tmp_pat
     assert "Chandra" not in answered(stranger, "What is my name?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["user_memories", "consolidating"])
 def test_dark_mode_is_updated_and_not_doubled(recipe):
     memory = played(recipe)
@@ -89,6 +91,7 @@ def test_what_left_the_queue_is_in_the_summary():
     assert state.covers_turn
 
 
+@pytest.mark.slow
 def test_the_agents_notes_hold_nothing_that_was_taken_back():
     memory = played("self_editing")
     human = next(attached for attached in memory.blocks if attached.name == "Human")

@@ -60,6 +60,7 @@ BLOCKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[] if kind in ("static", "facts") else slow) for kind in BLOCKS]
 )
@@ -69,6 +70,7 @@ def test_our_blocks_keep_their_promises(kind):
     assert len(result.passed) == len(promises(BlockPromises))
 
 
+@pytest.mark.slow
 def test_the_exact_scan_keeps_its_promises():
     assert len(check_vector_index(ExactIndex).passed) == len(promises(IndexPromises))
 
@@ -472,6 +474,7 @@ def broken(check, fault, **options):
     return raised.value.args[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "fault", "expected"),
     [
@@ -504,6 +507,7 @@ def test_a_block_without_a_fault_keeps_its_promises(make):
     assert check_block(make).failures == ()
 
 
+@pytest.mark.slow
 def test_an_index_is_held_to_the_recall_that_it_states():
     assert check_vector_index(Approximate, recall=0.8).failures == ()
     result = broken(check_vector_index, Approximate, recall=0.95)

@@ -53,6 +53,7 @@ def test_a_long_run_without_spaces_is_one_stem():
     assert stems("running" * 100) == ["running" * 100]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["hello there, world 12 ", "1,000,", "1.1", "a'", "x", ",000", "不", "1 ,"])
 def test_a_megabyte_is_read_whole(piece):
     # Not timed here: a quadratic pattern would take hours, not fractions of a second.

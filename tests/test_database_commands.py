@@ -15,6 +15,7 @@ from memory_core.store.tables import SCHEMA_VERSION
 from memory_inspector.__main__ import main as command
 
 
+@pytest.mark.slow
 def test_an_upgrade_is_announced_before_it_is_done(tmp_path, capsys):
     uri, file = on_file(tmp_path), str(tmp_path / "memory.db")
     played(uri).session.database.close()

@@ -156,6 +156,7 @@ def test_what_failed_is_tried_again_with_the_next_before_it_and_out_of_turn_at_n
     assert states(memory)[0] == ("facts", "done", 2)
 
 
+@pytest.mark.slow
 def test_a_model_out_of_reach_is_asked_twice_a_put_however_much_waits():
     extractor = ShakyExtractor(lambda call: True)
     memory = open_memory(memory_blocks=[facts_block(extractor)], clock=Clock())
@@ -700,6 +701,7 @@ def test_condensing_says_what_was_kept_merged_left_out_and_made_up():
     assert memory.facts.read("facts")[0].text == "note 0 was taken"
 
 
+@pytest.mark.slow
 def test_after_condensing_at_most_four_fifths_of_the_maximum_are_left():
     memory = open_memory(memory_blocks=[facts_block(NoteExtractor(), max_facts=10)])
     counts = []

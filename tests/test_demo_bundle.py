@@ -76,6 +76,7 @@ def database(tmp_path):
     opened.close()
 
 
+@pytest.mark.slow
 def test_the_shipped_demo_is_what_todays_engine_makes_of_the_script(services):
     today, kept = read_bundle(make_bundle(services), "today"), shipped()
     remedy = "the script or the engine has changed: run `python -m memory_inspector.server.demo_bundle`"
@@ -96,6 +97,7 @@ def test_a_bundle_that_differs_is_noticed():
     assert [row] != roughly(made["messages"][:1])
 
 
+@pytest.mark.slow
 def test_the_stored_demo_is_the_bundle_and_just_now(database):
     before = time.time()
     assert restore_bundle(database, shipped(), DEMO_SESSION)
@@ -115,6 +117,7 @@ def _listed(value):
     return value if isinstance(value, tuple) else (value,)
 
 
+@pytest.mark.slow
 def test_the_stored_demo_plays_on_like_one_that_was_played_here(database, services):
     restore_bundle(database, shipped(), DEMO_SESSION)
     here = Database.open()

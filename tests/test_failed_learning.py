@@ -190,6 +190,7 @@ def test_add_does_not_raise_for_a_message_that_was_put_before():
     assert [change.text for change in memory.add("My boat is blue.")] == ["My boat is blue."]
 
 
+@pytest.mark.slow
 def test_two_hundred_parked_deliveries_hold_up_nothing():
     extractor = Extractor(unreadable=[f"Gibberish {number}" for number in range(200)])
     memory = user_memories(extractor, Clock(), delivery_attempts=1)

@@ -132,6 +132,7 @@ def test_what_takes_the_whole_room_for_its_words_alone_leaves_it_to_others():
     assert (event.candidates[0][4], event.gates["granted"] > 3) == ("no_room", True)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     st.lists(
@@ -166,6 +167,7 @@ def test_what_is_never_cut_and_too_large_leaves_the_memory_out():
 # -- what comes back ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_in_the_queue_is_not_repeated():
     block = VectorMemoryBlock(name=BLOCK, deliver_on="turn")
     memory = Memory.from_defaults("s", token_limit=600, memory_blocks=[block], services=services(), accounting="billed")
@@ -176,6 +178,7 @@ def test_what_is_in_the_queue_is_not_repeated():
         assert sum(str(message.content).count(line) for message in context.messages) <= 1
 
 
+@pytest.mark.slow
 def test_every_candidate_has_one_of_the_outcomes():
     memory = told(from_recipe(400), talk(80))
     memory.build_context("Who has boats?")
@@ -185,6 +188,7 @@ def test_every_candidate_has_one_of_the_outcomes():
     assert sum(event.gates.values()) == len(memory.retrieval.stored_turns(BLOCK))
 
 
+@pytest.mark.slow
 def test_a_search_fills_the_room_that_a_prompt_has():
     memory = told(from_recipe(400), talk(80))
     found = memory.retrieval.search("Who has boats?")
@@ -245,6 +249,7 @@ def two(first, second, **settings):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["largest_first", "smallest_first"])
 def test_two_blocks_that_fill_share_the_limit_and_the_one_that_is_cut_last_fills_first(order):
     memory = told(two({"priority": 1}, {"priority": 2}, truncation_order=order), talk(80))
@@ -257,6 +262,7 @@ def test_two_blocks_that_fill_share_the_limit_and_the_one_that_is_cut_last_fills
     assert granted[last] > granted[first]
 
 
+@pytest.mark.slow
 def test_a_block_that_fills_leaves_one_with_a_number_of_results_its_tokens():
     memory = told(two({"priority": 2, "similarity_top_k": 3}, {"priority": 1}), talk(80))
     context = memory.build_context("Who has boats?")
@@ -267,6 +273,7 @@ def test_a_block_that_fills_leaves_one_with_a_number_of_results_its_tokens():
     assert 0.9 * 600 <= context.billed_tokens <= 600
 
 
+@pytest.mark.slow
 def test_a_number_of_results_is_kept_however_much_room_there_is():
     memory = told(from_recipe(2_000, chat_history_token_ratio=0.1, token_flush_size=1), talk(60))
     memory.blocks.configure(BLOCK, similarity_top_k=4)

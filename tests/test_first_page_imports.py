@@ -56,6 +56,7 @@ assert not app.exception and app.title[0].value == "Chat"
     assert loaded_by(program, LATER, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_server_answers_before_the_engine_is_loaded(tmp_path):
     assert loaded_by("import serve", (*BEFORE_IT_ANSWERS, *LATER), tmp_path) == []
 
@@ -73,6 +74,7 @@ assert program.main({given!r}) == 0
     assert loaded_by(program, (*BEFORE_IT_ANSWERS, *LATER), tmp_path) == []
 
 
+@pytest.mark.slow
 def test_what_streamlit_does_for_others_at_its_start_is_left_out(tmp_path):
     program = """
 import importlib.metadata
@@ -98,6 +100,7 @@ def test_no_page_offers_to_install_streamlits_own_files(monkeypatch):
     assert skills.nudge_suppression_reason(str(ROOT)) == "welcome_hidden"
 
 
+@pytest.mark.slow
 def test_the_package_loads_a_name_when_it_is_used(tmp_path):
     names = ("memory_core", "memory_core.errors", "memory_core.memory", "numpy", "no_such")
     assert loaded_by("import memory_core", names, tmp_path) == ["memory_core"]
@@ -105,6 +108,7 @@ def test_the_package_loads_a_name_when_it_is_used(tmp_path):
     assert loaded_by("from memory_core import Memory", names, tmp_path) == [*names[:-1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["code", "--list"], ["why", "never push", "--session", "session.jsonl"]])
 def test_a_coding_agents_session_is_read_without_the_engine(arguments, tmp_path):
     session = ClaudeCode()

@@ -84,6 +84,7 @@ def test_the_next_flush_and_prompt_are_as_foretold(sizes, limit, ratio, flush_si
     assert foretold.context.messages == context.messages
 
 
+@pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(sizes=SIZES, flush_size=st.integers(1, 300))
 def test_flushing_now_moves_what_was_planned(sizes, flush_size):
@@ -93,6 +94,7 @@ def test_flushing_now_moves_what_was_planned(sizes, flush_size):
     assert (flushed or ()) == (planned or ())
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sizes=SIZES, limit=st.integers(60, 400), words_of_it=st.integers(1, 60), coming=st.integers(1, 80))
 def test_a_change_of_facts_does_to_the_next_prompt_what_was_foretold(sizes, limit, words_of_it, coming):
@@ -177,6 +179,7 @@ def test_what_blocks_learn_from_the_flush_is_in_the_prompt_that_is_foretold(key,
     assert bool(learned) == (key not in ("buffer", "window"))
 
 
+@pytest.mark.slow
 def test_vectors_that_follow_are_there_when_the_foretold_prompt_is_built(real_conversation, monkeypatch):
     monkeypatch.setattr("memory_core.blocks.vector_parts.storing.AT_ONCE_TOKENS", 0)
     for patience in ("LOOKING_SECONDS", "PATIENCE_SECONDS"):  # however slow the machine is

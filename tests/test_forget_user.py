@@ -59,6 +59,7 @@ def test_all_sessions_and_shared_facts_of_a_user_go_and_no_byte_of_their_words_s
         forget_user(database, "ana-costa")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_failure_in_the_middle_erases_nothing_and_a_second_call_erases_all(tmp_path, monkeypatch, failing):
     database = Database.open(f"sqlite:///{tmp_path / 'memory.db'}")
@@ -116,6 +117,7 @@ def test_users_of_whom_only_facts_are_left_are_listed():
     assert outliving_users(database) == ["ana%"]
 
 
+@pytest.mark.slow
 def test_a_session_begun_while_a_user_is_being_forgotten_goes_too(tmp_path, monkeypatch):
     database = Database.open(f"sqlite:///{tmp_path / 'memory.db'}")
     talked(database, "one", "ana", ANA[0])

@@ -68,6 +68,7 @@ def three(database):
     return first, second, session(database, "third", DENTIST, user="ben")
 
 
+@pytest.mark.slow
 def test_the_impact_names_the_messages_of_the_users_other_sessions_and_changes_nothing(three):
     first, second, _ = three
     impact = first.session.forget(shared_fact(first), preview=True)
@@ -81,6 +82,7 @@ def test_the_impact_names_the_messages_of_the_users_other_sessions_and_changes_n
     assert DENTIST in said(second)
 
 
+@pytest.mark.slow
 def test_what_is_ticked_goes_from_all_sessions_of_the_user_with_what_came_of_it(three, tmp_path, database):
     first, second, third = three
     gone = first.session.forget(shared_fact(first))
@@ -97,6 +99,7 @@ def test_what_is_ticked_goes_from_all_sessions_of_the_user_with_what_came_of_it(
     assert first.session.forget("Vantongeren", preview=True).rows == ()
 
 
+@pytest.mark.slow
 def test_what_is_unticked_in_another_session_stays_there(three):
     first, second, _ = three
     impact = first.session.forget(shared_fact(first), preview=True)
@@ -104,6 +107,7 @@ def test_what_is_unticked_in_another_session_stays_there(three):
     assert (said(first), said(second)) == (["I like jazz."], ["I have a cat.", DENTIST])
 
 
+@pytest.mark.slow
 def test_a_failure_in_another_session_erases_nothing(three, monkeypatch):
     first, second, _ = three
 
@@ -122,6 +126,7 @@ def test_a_failure_in_another_session_erases_nothing(three, monkeypatch):
     assert shared_fact(first)
 
 
+@pytest.mark.slow
 def test_a_phrase_a_quarantine_and_a_sessions_own_fact_leave_other_sessions_alone(three, database):
     first, second, _ = three
     assert first.session.forget("Vantongeren", preview=True).others == ()

@@ -171,6 +171,7 @@ def test_a_turn_and_a_sentence_that_only_a_fact_learned_from_are_marked_by_the_g
     assert "former" not in line(memory, "user: I live in Lisbon now.")
 
 
+@pytest.mark.slow
 def test_what_was_said_again_after_the_change_is_not_marked():
     texts = ("I live in Porto.", "I live in Lisbon now.", "Well, I live in Porto.")
     memory = memory_of(*texts, facts=OnlyOf(RuleExtractor(), "Porto"), relations=OnlyOf(RuleRelations(), "I live"))
@@ -179,6 +180,7 @@ def test_what_was_said_again_after_the_change_is_not_marked():
     assert "now: The user lives in Porto" in line(memory, "<relation>The user lives in Lisbon")
 
 
+@pytest.mark.slow
 def test_marks_take_no_item_out_of_a_prompt(monkeypatch):
     texts = ("I live in Porto.", "I like figs.", "I live in Lisbon now.")
     sent = [one.split(" <former>")[0] for one in lines(memory_of(*texts, facts=OnlyOf(RuleExtractor(), "Porto")))]

@@ -189,6 +189,7 @@ def test_rebuilding_stops_between_two_collections_when_asked(database):
     assert 0 < done < rebuild_index(database, parts)
 
 
+@pytest.mark.slow
 def test_an_embedded_chroma_is_built_anew_with_the_same_answers(database, tmp_path):
     index = ChromaIndex(path=tmp_path / "chroma")
     parts = services(index=index)

@@ -135,6 +135,7 @@ def bare_words(node):
         yield from bare_words(child)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "places"),
     [
@@ -212,6 +213,7 @@ MACHINE_PATHS = re.compile(r"(?<![\w.])(/(home|Users|root|work)" + r"/\w|[A-Z]:\
 REGISTRIES = re.compile("|".join((r"pypi\." + "org", "python" + "hosted", "npm" + "js", r"deb\.deb" + "ian")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRIES], ids=["developer's machine", "package registry"])
 def test_no_file_names_a_place_only_its_author_has(pattern):
     assert [f"{path}: {found.group()}" for path, text in texts() for found in pattern.finditer(text)] == []

@@ -68,6 +68,7 @@ def hung(tmp_path):
         thread.join(60)
 
 
+@pytest.mark.slow
 def test_another_session_puts_learns_and_reads_while_sixteen_models_and_eight_reads_hang(hung, tmp_path):
     memory = open_memory(
         "free",
@@ -80,6 +81,7 @@ def test_another_session_puts_learns_and_reads_while_sixteen_models_and_eight_re
     assert "note 0 was taken" in memory.get()[0].content
 
 
+@pytest.mark.slow
 def test_of_the_sessions_of_a_user_one_worker_each_waits_for_the_one_that_is_served(tmp_path, monkeypatch):
     held, at_work, serve = HeldExtractor(), [], delivery._serve_block
 

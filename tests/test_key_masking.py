@@ -236,6 +236,7 @@ SIGNS = """password token api_key secret = : is " ' \\ :// @ , ) [key] [ ] < > {
 PIECES = st.sampled_from([*SIGNS.split(), " ", " ", "\n", URLSAFE, HEX, "PRIVATE KEY-----"]) | st.text(max_size=6)
 
 
+@pytest.mark.slow
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_what_is_masked_once_stays_as_it_is_and_nothing_else_changes(text):
     masked = mask_keys(text)

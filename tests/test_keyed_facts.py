@@ -232,6 +232,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), json_values, max_size=3))
 def test_every_json_object_is_stored_as_it_is(metadata):
     assert json.loads(metadata_text(metadata)) == metadata

@@ -85,6 +85,7 @@ def test_the_plan_of_maintain_has_no_command(tmp_path, capsys):
     assert acting(shown) == []
 
 
+@pytest.mark.slow
 def test_names_and_failures_of_the_plugin_have_no_command(probes, pytester):
     result = pytester.runpytest_inprocess("--memory", str(probes), "-v", "-p", "no:cacheprovider", "-p", "no:randomly")
     shown = str(result.stdout)

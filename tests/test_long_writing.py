@@ -105,6 +105,7 @@ def in_between(does, then):
     return step
 
 
+@pytest.mark.slow
 def test_others_write_between_the_pieces_of_an_import(tmp_path):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory, other = a_session(uri), open_memory("other", database_uri=uri)
@@ -116,6 +117,7 @@ def test_others_write_between_the_pieces_of_an_import(tmp_path):
     assert plain(rows_of(again), events=IMPORTED) == plain(rows_of(memory))
 
 
+@pytest.mark.slow
 def test_nobody_sees_a_session_before_it_is_whole(tmp_path):
     database = Database.open(f"sqlite:///{tmp_path}/m.db")
     bundle, seen = bundle_of(a_session()), []
@@ -156,6 +158,7 @@ def _bundle(scope):
     return _BUNDLES[scope]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["session", "user"])
 def test_the_users_facts_come_with_the_whole_and_once(scope):
     bundle, database = _bundle(scope), Database.open()
@@ -168,6 +171,7 @@ def test_the_users_facts_come_with_the_whole_and_once(scope):
     assert same == (scope == "user")
 
 
+@pytest.mark.slow
 def test_what_a_dead_process_left_of_an_import_goes_with_a_later_one():
     bundle, database = bundle_of(a_session()), Database.open()
     dying = split_writes.Pieces(database, stopping_after(20))
@@ -182,6 +186,7 @@ def test_what_a_dead_process_left_of_an_import_goes_with_a_later_one():
     assert rows_in(database)["mi_message"] == 2 * bundle.messages
 
 
+@pytest.mark.slow
 def test_others_write_while_a_session_is_deleted(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory, other = a_session(uri), open_memory("other", database_uri=uri)
@@ -212,6 +217,7 @@ def test_a_deletion_that_was_broken_off_hides_at_once_and_ends_later(monkeypatch
     assert left == {"mi_schema", "mi_session", "mi_collection"}
 
 
+@pytest.mark.slow
 def test_others_write_between_the_pieces_of_a_branch(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/m.db"
     memory, other = a_session(uri), open_memory("other", database_uri=uri)

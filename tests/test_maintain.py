@@ -89,6 +89,7 @@ def left_after(database, **limits):
 # -- retention -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sessions_that_were_not_used_for_long_leave_and_nothing_of_them_stays(tmp_path):
     uri = on_file(tmp_path)
     old, new = learning(uri, "old", age=200), learning(uri, "new", age=10)
@@ -107,6 +108,7 @@ def test_sessions_that_were_not_used_for_long_leave_and_nothing_of_them_stays(tm
     assert find_damage(database, ExactIndex()) == []
 
 
+@pytest.mark.slow
 def test_the_oldest_leave_until_the_rest_has_the_size_that_was_asked_for(tmp_path):
     uri = on_file(tmp_path)
     for name, age in (("b", 3), ("c", 2), ("a", 4)):
@@ -123,6 +125,7 @@ def test_the_oldest_leave_until_the_rest_has_the_size_that_was_asked_for(tmp_pat
     assert left_after(database, max_bytes=0) == set()
 
 
+@pytest.mark.slow
 def test_facts_of_a_user_stay_and_are_counted_by_what_they_lose(tmp_path):
     uri = on_file(tmp_path)
     old = learning(uri, "old", age=200, scope="user")
@@ -159,6 +162,7 @@ def related(memory):
     memory.blocks.graph("graph").add("Ana", "sister of", "Bo", ("person", "person"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_hand", [pinned, written_fact, edited_fact, edited_text, related])
 def test_a_session_in_which_a_person_wrote_or_pinned_something_stays(tmp_path, by_hand):
     memory = learning(on_file(tmp_path), "old", age=200)
@@ -254,6 +258,7 @@ def test_retention_never_removes_a_pinned_fact_or_a_text_that_a_person_wrote(liv
 # -- archives ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_archived_session_can_be_imported_again_with_the_same_prompts(tmp_path):
     uri, folder = on_file(tmp_path), tmp_path / "archive"
     memory = learning(uri, "a/b ü", age=200)
@@ -385,6 +390,7 @@ main(["maintain", "--database", sys.argv[1], "--older-than", "180d", "--archive"
 """
 
 
+@pytest.mark.slow
 def test_maintenance_that_is_killed_between_archive_and_deletion_is_done_by_the_next(tmp_path):
     database, folder = learning(on_file(tmp_path), "old", age=200, now=time.time()).session.database, tmp_path / "a"
     arguments = [str(tmp_path / "memory.db"), str(folder)]
@@ -610,6 +616,7 @@ class ListedIndex(ExactIndex):
         return set(self.copies)
 
 
+@pytest.mark.slow
 def test_copies_in_the_index_that_differ_are_named_and_rebuilt(tmp_path):
     memory, index = learning(on_file(tmp_path)), ListedIndex()
     database = memory.session.database
@@ -652,6 +659,7 @@ def run(capsys, *arguments):
     return status, output.out + output.err
 
 
+@pytest.mark.slow
 def test_nothing_leaves_without_yes_and_the_preview_says_what_would(database_file, capsys):
     for more in ((), ("--dry-run",), ("--dry-run", "--yes")):
         status, output = run(capsys, "maintain", "--database", database_file, "--older-than", "180d", *more)
@@ -661,6 +669,7 @@ def test_nothing_leaves_without_yes_and_the_preview_says_what_would(database_fil
         assert remaining(database_file) == {"old", "new"}
 
 
+@pytest.mark.slow
 def test_with_yes_old_sessions_leave_and_are_in_the_archive(database_file, capsys, tmp_path):
     folder = tmp_path / "archive"
     arguments = ("--older-than", "180d", "--archive", str(folder), "--yes", "--verify", "--vacuum")
@@ -673,6 +682,7 @@ def test_with_yes_old_sessions_leave_and_are_in_the_archive(database_file, capsy
     assert [file.suffix for file in folder.iterdir()] == [".zip"]
 
 
+@pytest.mark.slow
 def test_verify_ends_with_1_while_damage_remains(database_file, capsys):
     with closing(Database.open(f"sqlite:///{database_file}")) as database, database.write() as connection:
         connection.execute(text("UPDATE mi_session SET queue_messages = 77 WHERE id = 'new'"))
@@ -687,6 +697,7 @@ def test_verify_ends_with_1_while_damage_remains(database_file, capsys):
     assert run(capsys, *verify) == (0, "No damage.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -671,6 +671,7 @@ def test_explain_reads_like_a_table():
     )
 
 
+@pytest.mark.slow
 def test_a_recorded_context_is_small_however_long_the_queue():
     memory = make(
         token_limit=1_000_000,
@@ -1118,6 +1119,7 @@ def test_the_async_methods_do_the_same_inside_a_running_loop():
 # -- an engine of the caller's own ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_engine_on_one_shared_connection_is_used_in_turns():
     arguments = {"check_same_thread": False}
     engine = create_engine("sqlite://", poolclass=StaticPool, connect_args=arguments)

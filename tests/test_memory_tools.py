@@ -426,6 +426,7 @@ arguments = st.text(max_size=12) | st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.tuples(names, arguments), min_size=1, max_size=4))
 def test_whatever_a_model_writes_is_done_or_refused_and_no_limit_is_passed(calls):

@@ -67,6 +67,7 @@ def scraped(address, tenant="", **headers):
     }
 
 
+@pytest.mark.slow
 def test_what_other_processes_do_is_counted_from_the_first_request_on(tmp_path, serve):
     url = on_file(tmp_path)
     memory = open_memory(database_uri=url, memory_blocks=blocks())
@@ -168,6 +169,7 @@ def status(address, **headers):
     return httpx.get(address, headers=headers).status_code
 
 
+@pytest.mark.slow
 def test_while_people_sign_in_a_token_gets_its_own_tenants_figures(tmp_path, serve):
     url = on_file(tmp_path)
     for tenant in ("", "acme", "globex"):

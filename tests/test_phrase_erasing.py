@@ -301,6 +301,7 @@ def words_of(text):
     return re.sub(r"[\W_]+", " ", normalize("NFKC", text).casefold()).strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phrase", ["O'Brien's lock-file", "Zoé at the tree-house"])
 def test_however_a_phrase_was_written_forgetting_lists_what_a_trace_finds_and_leaves_none(tmp_path, phrase):
     memory = filled(tmp_path, *(f"Number {n}: {write(phrase)}, so." for n, write in enumerate(REWRITINGS.values())))
@@ -315,6 +316,7 @@ def test_however_a_phrase_was_written_forgetting_lists_what_a_trace_finds_and_le
     clean(tmp_path, phrase, *(write(phrase) for write in REWRITINGS.values()))
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["O'Brien's lock-file", "tree-house of Zoé", "allergic to nuts"]),
     st.lists(

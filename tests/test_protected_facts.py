@@ -76,6 +76,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["note", "note", "note", *CHANGES]), st.integers(0, 99)), max_size=30),

@@ -25,6 +25,7 @@ def write(folder, *, enabled=True, more=()):
     return folder
 
 
+@pytest.mark.slow
 def test_a_worse_configuration_is_explained_beside_the_one_before(tmp_path, capsys):
     before, now = write(tmp_path / "before"), write(tmp_path / "now", enabled=False)
     comment, report = tmp_path / "comment.md", tmp_path / "report.html"
@@ -44,6 +45,7 @@ def test_a_worse_configuration_is_explained_beside_the_one_before(tmp_path, caps
     assert report.read_text(encoding="utf-8").count("<iframe") == 2
 
 
+@pytest.mark.slow
 def test_probe_files_of_subfolders_are_compared_with_those_of_the_same_path(tmp_path):
     write(tmp_path / "before" / "a")
     write(tmp_path / "now" / "a", enabled=False)
@@ -57,6 +59,7 @@ def test_probe_files_of_subfolders_are_compared_with_those_of_the_same_path(tmp_
     )
 
 
+@pytest.mark.slow
 def test_without_an_earlier_configuration_the_first_bad_turn_is_named(tmp_path):
     now = write(tmp_path / "now", enabled=False)
     comment = tmp_path / "comment.md"
@@ -85,6 +88,7 @@ def test_what_holds_says_so_and_has_no_report_to_link(tmp_path):
     assert "No failed probe" in report.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_words_of_a_conversation_stay_words_in_the_comment(tmp_path):
     trick = {"expect": "in_prompt", "phrase": TRICK, "from_turn": 1}
     now = write(tmp_path / "now", more=[trick])

@@ -25,6 +25,7 @@ def run(pytester, *arguments):
     return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:randomly", *arguments)
 
 
+@pytest.mark.slow
 def test_one_setting_makes_probes_red_with_the_sentence_and_back_green(pytester, folder):
     write_configuration(folder, enabled=False)
     red = run(pytester, "--memory", "probes")
@@ -43,11 +44,13 @@ def test_only_the_option_collects_probe_files(pytester, folder):
     run(pytester, "--memory", "probes", "test_only_the_option_collects_probe_files.py").assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_another_configuration_is_tried_by_an_option(pytester, folder):
     write_configuration(pytester.mkdir("other"), enabled=False)
     run(pytester, "--memory", "probes", "--memory-config", "other/config.json").assert_outcomes(failed=1, passed=1)
 
 
+@pytest.mark.slow
 def test_the_report_has_the_page_of_each_failure_and_runs_nothing_else(pytester, folder):
     write_configuration(folder, enabled=False)
     pytester.makepyfile(
@@ -79,6 +82,7 @@ def test_processes_of_xdist_run_the_probes_and_write_one_report(pytester, folder
     assert pytester.path.joinpath("report.html").read_text(encoding="utf-8").count("<iframe") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -105,17 +109,20 @@ def test_a_block_that_is_not_installed_is_named_even_where_all_probes_hold(pytes
     assert "moods" in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_list_of_probes_is_told_what_it_lacks(pytester, folder):
     folder.joinpath("dinner.probes.json").write_text(json.dumps(PROBES), encoding="utf-8")
     assert '"conversation": "session.zip"' in run(pytester, "--memory", "probes").stdout.str()
 
 
+@pytest.mark.slow
 def test_a_missing_path_is_a_usage_error(pytester):
     result = run(pytester, "--memory", "nowhere")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "there is no file or folder nowhere" in result.stderr.str()
 
 
+@pytest.mark.slow
 def test_the_fixture_is_a_new_closed_offline_memory_each_time(pytester, monkeypatch, tmp_path):
     monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path / "home"))
     pytester.makepyfile(

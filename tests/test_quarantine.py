@@ -259,6 +259,7 @@ def test_a_past_prompt_stays_as_it_was_and_one_in_quarantine_is_rebuilt_exactly(
     assert "Be brief.\\nNo emoji." in str(again.messages)
 
 
+@pytest.mark.slow
 def test_a_branch_and_a_bundle_take_it_with_them():
     memory = filled(*SAID)
     memory.session.quarantine("Tucson")

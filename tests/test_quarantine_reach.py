@@ -367,6 +367,7 @@ def test_no_prompt_after_quarantine_says_the_phrase_and_a_release_restores_the_p
     assert prompt(memory) == prompt(twin)
 
 
+@pytest.mark.slow
 @given(st.lists(TEXT, max_size=3), WORDS, st.lists(TEXT, max_size=3))
 @settings(max_examples=15, deadline=None)
 def test_whatever_is_mirrored_no_prompt_says_the_phrase(before, phrase, after):

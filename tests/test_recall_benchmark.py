@@ -268,6 +268,7 @@ def test_an_ablation_changes_one_setting_and_takes_it_back(read, tmp_path):
 # -- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_prints_both_golds_and_a_stopped_run_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     data, kept = written(tmp_path, [locomo()]), tmp_path / "kept.json"
     correction = {"question": "Who keeps bees?", "cited_evidence": ["D1:4"], "correct_evidence": ["D1:4", "D1:6"]}

@@ -266,6 +266,7 @@ operations = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(operations, max_size=8), st.data())
 def test_stores_are_the_same_in_whichever_order_and_how_often_spans_come(done, data):

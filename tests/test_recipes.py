@@ -38,6 +38,7 @@ def talk(memory, turns=FLOWERS):
         memory.put(assistant(f"Noted: {flower}. I will think of {flower} when spring comes and the shop has them."))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 def test_every_recipe_is_one_line_and_keeps_its_limit(key, services):
     memory = made(key, services)
@@ -282,6 +283,7 @@ def test_every_recipe_runs_on_a_real_conversation(key, real_conversation, servic
     assert not [event for kind, event in log if kind in ("delivery_failed", "block_failed", "unknown_event")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 def test_every_recipe_plays_the_demo_and_its_own_example(key, services):
     for messages, limit in ((MESSAGES, 1_200), (EXAMPLES[key].messages, EXAMPLES[key].token_limit)):
@@ -356,6 +358,7 @@ def test_a_block_that_stays_is_given_no_message_twice_when_it_learns_at_another_
     assert set(given) >= {message.seq for message in memory.session.messages("archived")}
 
 
+@pytest.mark.slow
 def test_in_a_full_prompt_facts_leave_room_for_earlier_turns(services):
     memory = Memory.from_recipe("blocks", "s", services=services, token_limit=400, accounting="billed")
     for number in range(40):

@@ -296,6 +296,7 @@ def test_reasoning_that_is_sent_back_and_the_answer_behind_it_stand_once(
 words = st.sampled_from(["yes", "no", "more", "why"])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_every_prompt_is_kept_as_it_was_whatever_the_agent_sends(data):

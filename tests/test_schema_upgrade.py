@@ -144,6 +144,7 @@ def as_it_was(memory):
     return memory.get("note 3"), facts, memory.facts.history(facts[0]), memory.branch(6).get_all()
 
 
+@pytest.mark.slow
 def test_a_database_of_version_1_opens_and_works(tmp_path):
     uri = on_file(tmp_path)
     memory = played(uri)
@@ -154,6 +155,7 @@ def test_a_database_of_version_1_opens_and_works(tmp_path):
     check_upgraded(uri, before, services)
 
 
+@pytest.mark.slow
 def test_an_upgraded_database_has_the_columns_of_a_new_one(tmp_path):
     uri, fresh = on_file(tmp_path), tmp_path / "fresh"
     fresh.mkdir()
@@ -176,6 +178,7 @@ def test_an_upgraded_database_has_the_columns_of_a_new_one(tmp_path):
     assert columns[0] == columns[1]
 
 
+@pytest.mark.slow
 def test_many_may_be_the_first_to_open_an_old_database(tmp_path):
     uri = on_file(tmp_path)
     played(uri).session.database.close()
@@ -224,6 +227,7 @@ def test_an_old_file_is_copied_before_its_upgrade(tmp_path):
     assert list(tmp_path.glob("memory.db.before-*")) == [copy]
 
 
+@pytest.mark.slow
 def test_a_process_of_the_version_before_goes_on_writing_beside_a_new_one(tmp_path):
     uri = on_file(tmp_path)
     played(uri).session.database.close()
@@ -240,6 +244,7 @@ def test_a_process_of_the_version_before_goes_on_writing_beside_a_new_one(tmp_pa
         new.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compatible_from", [COMPATIBLE_FROM, SCHEMA_VERSION, SCHEMA_VERSION + 1])
 def test_a_newer_database_opens_only_if_its_version_allows_it(tmp_path, compatible_from):
     uri = on_file(tmp_path)

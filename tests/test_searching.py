@@ -131,6 +131,7 @@ def test_what_is_still_in_the_queue_is_held_back():
     assert search.asked == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", ["Where is the spare key?", "  where is THE\nspare key? "])
 def test_a_question_asked_before_takes_no_place_and_its_answer_does(written):
     memory = made(0, limit=400, unit="message", similarity_top_k=2)
@@ -168,6 +169,7 @@ def test_texts_that_differ_in_one_ending_are_two():
     assert sorted(one.words for one in granted) == ["I liked this boat.", "i like  this boat."]
 
 
+@pytest.mark.slow
 def test_one_word_said_a_hundred_thousand_times_is_a_question_like_others():
     memory = made(3)
     memory.put(user("boats " * 100_000))
@@ -195,6 +197,7 @@ def test_turns_that_neither_search_names_are_there_with_their_scores(monkeypatch
     assert min(found.rank for found in missed) > search.candidates
 
 
+@pytest.mark.slow
 def test_the_smallest_change_that_would_ask_for_a_turn_does_ask_for_it():
     memory = made(similarity_threshold=0.6, similarity_top_k=1)
     search = memory.retrieval.search("concern about cheese")
@@ -338,6 +341,7 @@ def test_the_first_block_that_stores_turns_is_searched_and_another_kind_cannot_b
 # -- neighbours and the map ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_neighbours_are_the_nearest_other_turns():
     memory = made(24)
     turns = {turn.number: turn for turn in memory.retrieval.stored_turns("turns")}

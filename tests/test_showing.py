@@ -220,6 +220,7 @@ def test_hostile_words_stay_words(text):
     assert html.encode("utf-8")
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(), max_size=60) | st.sampled_from(HOSTILE), max_size=8))
 def test_whatever_is_said_the_file_is_read_as_it_was_written(texts):
     plain = page_html({"texts": []})

@@ -107,6 +107,7 @@ def test_fields_that_otlp_does_not_know_are_counted_as_well():
         read_export(b"\xa0\x06\x01" * (FIELDS_PER_ITEM * otlp.MAX_ITEMS + 1), PROTOBUF)
 
 
+@pytest.mark.slow
 def test_keys_in_json_are_counted_as_well():
     with pytest.raises(MessageError, match="250,000 items"):
         read_export(b"{" + b'"a":0,' * (MAX_VALUES + 1) + b'"b":0}', JSON)
@@ -191,6 +192,7 @@ async def together(app, body, number, **headers):
     return statuses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [True, False])
 def test_no_more_is_held_at_once_than_there_is_room_for_and_all_of_it_is_given_back(packed):
     body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"' + b"z" * 1_000_000 + b'"}]}]}]}'

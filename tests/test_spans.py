@@ -416,6 +416,7 @@ values = st.recursive(
 names = sorted({name for each in DIALECTS_READ for fields in each.fields.values() for name in fields})
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from([(each.named_by, value) for each in DIALECTS_READ for value in each.operations]),

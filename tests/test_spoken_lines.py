@@ -278,6 +278,7 @@ def past(database, session_id, position):
         return rebuild(read_events(connection, session_id), words.get, position, session_id=session_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["lines", "messages"])
 @pytest.mark.parametrize("unit", ["message", "turn"])
 def test_a_past_prompt_is_rebuilt_as_it_was_sent(tmp_path, layout, unit):
@@ -351,6 +352,7 @@ def test_a_branch_lays_its_own_prompts_out_and_keeps_those_from_before(tmp_path)
     assert list(past(branch.session.database, branch.session_id, None).context) == again
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     st.lists(

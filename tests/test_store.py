@@ -162,6 +162,7 @@ def prepared():
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_the_prompt_is_built_and_says_that_it_is_not_in_the_log(prepared, caplog):
     expected = prepared().build_context("What was note 1?").messages
     memory = prepared()

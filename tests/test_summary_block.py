@@ -115,6 +115,7 @@ def test_a_block_whose_turns_are_delivered_at_once_takes_them_in_at_once():
     assert memory.blocks.summary().state().covers_turn == 3
 
 
+@pytest.mark.slow
 def test_a_long_delivery_is_read_in_pieces():
     scribe = Scribe()
     memory = remembering(token_limit=100_000, token_flush_size=20_000)

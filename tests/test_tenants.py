@@ -73,6 +73,7 @@ def served(tmp_path, monkeypatch):
     engine_of.clear()
 
 
+@pytest.mark.slow
 def test_a_tenant_made_again_shows_its_new_words_and_no_deleted_ones(served):
     url, engine_of = served
     deleted_and_made_again(url, "The badger.")
@@ -85,6 +86,7 @@ def test_a_tenant_made_again_shows_its_new_words_and_no_deleted_ones(served):
     assert engine_of("globex") is engine_of("globex")
 
 
+@pytest.mark.slow
 def test_a_deleted_tenant_shows_nothing_until_an_agent_begins_it_again(served):
     from ui.server.serving import open_receiver, session_of
 

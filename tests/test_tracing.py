@@ -308,6 +308,7 @@ def test_said_three_times_and_by_the_assistant_only():
     assert {said.role for said in memory.trace("peanuts legumes").said} == {"assistant"}
 
 
+@pytest.mark.slow
 def test_of_very_many_carriers_the_furthest_are_told_and_the_others_counted():
     memory = memory_of(facts(max_facts=10_000), token_limit=100_000)
     said_and_flushed(memory, ". ".join(f"I saw a zebra and {number} zebra foals" for number in range(260)))
@@ -459,6 +460,7 @@ def never_extracted():
     return asked(said_and_flushed(memory_of(facts()), "Nobody here is allergic to nuts"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [lost_below_the_threshold, lost_as_retired, lost_beyond_the_results, never_extracted])
 def test_every_fix_that_is_offered_brings_it_into_the_next_prompt_and_is_taken_back(made):
     offered = made().trace.fixes(made().trace("allergic to nuts")).offered

@@ -178,6 +178,7 @@ def test_the_messages_of_the_last_runs_come_back_in_order():
     assert len(memories.get_messages_from_last_n_runs()) == len(memories.get_messages_from_last_n_runs(99)) == 8
 
 
+@pytest.mark.slow
 def test_runs_that_left_the_queue_still_count():
     memories = made(token_limit=60, token_flush_size=10)
     for n in range(1, 13):

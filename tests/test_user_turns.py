@@ -146,6 +146,7 @@ def test_a_trace_of_words_from_another_session_reaches_the_prompt_that_has_them(
     assert [cell.state for cell in second.trace.presence("lanterns in the attic").turns] == ["none", "prompt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chroma", [False, True])
 def test_sessions_that_begin_or_cease_to_share_are_searched_by_meaning_from_the_next_question_on(tmp_path, chroma):
     """The vectors of all are one collection to an index, which notices when it is made of others."""

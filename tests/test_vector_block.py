@@ -75,6 +75,7 @@ def test_a_user_message_and_its_replies_are_stored_together_where_the_unit_is_th
     assert [number for number, _, _ in stored] == [turn.number for turn in made.retrieval.stored_turns("turns")]
 
 
+@pytest.mark.slow
 def test_a_whole_flush_can_be_one_unit():
     made = memory(VectorMemoryBlock(name="turns", unit="batch"), limit=200)
     for message in talk(30):
@@ -111,6 +112,7 @@ def test_the_latest_user_input_weighs_most():
     assert "violins" in recalled(made, "violins violins violins")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("off", "kept"), [("vector_weight", 2), ("keyword_weight", 1)])
 def test_either_search_can_be_switched_off(off, kept):
     made = filled(block=VectorMemoryBlock(name="turns", **{off: 0}))
@@ -120,6 +122,7 @@ def test_either_search_can_be_switched_off(off, kept):
     assert all(candidate[3 - kept] is None and candidate[kept] is not None for candidate in candidates)
 
 
+@pytest.mark.slow
 def test_a_block_never_answers_with_another_session_s_turns(tmp_path):
     services = Services(index=ExactIndex(), embedder=FakeEmbedder())
     uri = f"sqlite:///{tmp_path / 'memory.db'}"
@@ -285,6 +288,7 @@ def test_events_name_turns_and_never_copy_their_words():
             assert "violins" not in record.event.to_json()
 
 
+@pytest.mark.slow
 def test_a_branch_and_an_import_keep_what_their_units_say_as_if_heard_anew():
     made = filled(turns=20)
     bundle = read_bundle(write_bundle(made.session.database, made.session_id), "s.zip")

@@ -294,6 +294,7 @@ def test_the_open_turn_is_embedded_only_when_it_is_asked_about_and_again_only_wh
     assert embedder.times("anything") == 6
 
 
+@pytest.mark.slow
 def test_a_long_talk_costs_one_embedding_a_turn():
     embedder = CountingEmbedder()
     memory = made(embedder)

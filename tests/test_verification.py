@@ -31,6 +31,7 @@ def found_in(folder, text=SECRET):
     return {(part.file, part.part) for part in receipt_of(folder, wanted([text])).searched if part.hits}
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400), st.binary(max_size=400), st.text(st.characters(codec="utf-8"), min_size=4, max_size=40))
 def test_every_form_of_a_text_is_found_between_any_bytes(before, after, text):
     text = " ".join(text.split())
@@ -99,6 +100,7 @@ def test_a_receipt_of_version_1_searches_again_for_the_forms_that_it_has(tmp_pat
     assert receipt_of(tmp_path, read_receipt(json.dumps(old), "old.json").wanted).hits == 1
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=30), max_size=8), st.integers(0, 30))
 def test_how_bytes_are_cut_into_chunks_changes_nothing(pieces, place):
     data = b"".join(pieces)[:place] + SECRET.encode() + b"".join(pieces)[place:]
@@ -276,6 +278,7 @@ def test_what_is_no_receipt_is_refused_by_its_name(text):
         read_receipt(text, "other.json")
 
 
+@pytest.mark.slow
 def test_erased_facts_and_sessions_leave_no_byte_behind(tmp_path):
     uri = f"sqlite:///{tmp_path / 'memory.db'}"
     memory = Memory.from_recipe("blocks", "s", database_uri=uri)

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 APP = ("app.py", "serve.py", "ui", "pages", "static", ".streamlit/config.toml")
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_engine_and_app_and_no_secret(tmp_path):
     pytest.importorskip("hatchling")
     program = f"from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"

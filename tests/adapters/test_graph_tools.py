@@ -30,6 +30,7 @@ def test_the_tools_are_announced_as_the_reference_does():
         }
 
 
+@pytest.mark.slow
 def test_every_call_is_answered_as_the_reference_answered_it(tools):
     for number, call in enumerate(RECORDED["calls"]):
         if "error" not in call:

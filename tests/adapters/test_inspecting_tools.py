@@ -31,6 +31,7 @@ def database(tmp_path):
     return database
 
 
+@pytest.mark.slow
 def test_why_trace_prompt_and_facts_are_answered_and_nothing_is_written(database):
     tools = InspectingTools(database, Services())
     memory = Memory.open("agent", database, services=Services())

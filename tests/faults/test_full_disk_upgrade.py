@@ -144,6 +144,7 @@ def test_whatever_fails_on_a_full_disk_old_tables_of_postgresql_stay_as_they_wer
     check_upgraded(url, messages)
 
 
+@pytest.mark.slow
 def test_a_file_that_has_no_page_left_is_upgraded_once_it_has(tmp_path):
     uri, file = on_file(tmp_path), tmp_path / "memory.db"
     messages = old(uri, back_to_version_1)

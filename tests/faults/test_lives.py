@@ -215,6 +215,7 @@ def test_a_planted_fault_is_found_and_its_seed_is_named(monkeypatch, plant):
     assert f"Memory.sim({seed}, …)" in notes[0]
 
 
+@pytest.mark.slow
 def test_a_crash_cannot_be_survived_by_catching_it():
     calls = []
 

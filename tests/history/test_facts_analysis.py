@@ -134,6 +134,7 @@ texts = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(texts, st.sampled_from([NEAR_DUPLICATE, 0.8, 0.9]))
 def test_the_fast_way_finds_every_pair(texts, least):
     slow = {(i, j) for i, j in combinations(range(len(texts)), 2) if similarity(texts[i], texts[j]) >= least}

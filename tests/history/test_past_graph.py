@@ -194,6 +194,7 @@ def test_a_stranger_event_changes_nothing():
     assert graph_at([], None, lambda key: None) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [2, 6, 11])
 def test_a_branch_learns_on_from_its_graph(turn):
     memory, short = related(), None

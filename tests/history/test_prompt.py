@@ -153,6 +153,7 @@ def test_turns_of_the_queue_that_were_left_out_can_be_read():
     assert sum(e.tokens for e in cut.entries) == cut.tokens > 0
 
 
+@pytest.mark.slow
 def test_a_prompt_reads_the_same_after_everything_it_held_was_changed(tmp_path):
     memory = make(on_file(tmp_path))
     walk = steps(memory)
@@ -235,6 +236,7 @@ def test_tool_calls_and_pictures_are_part_of_a_prompt():
     }
 
 
+@pytest.mark.slow
 def test_an_agents_conversation_with_tools_reads_as_it_was_sent(data_file):
     conversation = read_conversation(
         data_file("tau-bench/one_conversation.json").read_bytes(), filename="one_conversation.json"

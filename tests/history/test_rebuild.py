@@ -286,6 +286,7 @@ def test_every_turn_can_be_rebuilt_from_events_and_words_alone(tmp_path, elsewhe
         assert past.missing == ()
 
 
+@pytest.mark.slow
 def test_the_outcome_of_every_message_is_known(tmp_path, elsewhere):
     memory = make(on_file(tmp_path))
     for step in steps(memory):
@@ -343,6 +344,7 @@ def test_what_failed_is_part_of_a_messages_outcome(tmp_path, elsewhere):
     ]
 
 
+@pytest.mark.slow
 def test_the_users_facts_come_from_all_sessions_of_the_user(tmp_path, elsewhere):
     first, second = make(on_file(tmp_path), "s"), make(on_file(tmp_path), "t")
     for number in range(9):
@@ -355,6 +357,7 @@ def test_the_users_facts_come_from_all_sessions_of_the_user(tmp_path, elsewhere)
     assert as_rebuilt(remains.at(turn["position"], "t", "s")) == turn
 
 
+@pytest.mark.slow
 def test_the_users_facts_can_be_rebuilt_after_the_session_they_come_from_was_deleted(tmp_path, elsewhere):
     first, second = make(on_file(tmp_path), "s"), make(on_file(tmp_path), "t")
     for number in range(9):

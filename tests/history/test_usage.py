@@ -1,5 +1,6 @@
 """Usage, counted from the log: compared with what contexts and tables say, and with counting by hand."""
 
+import pytest
 from engine_fakes import Clock, Counter, HashEmbedder, NoteExtractor, note, open_memory
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +70,7 @@ def test_stored_turns_are_counted_as_retrieved_and_granted():
     assert {number: (use.asked, use.carried) for number, use in turns.items()} == {2: (2, 1), 4: (2, 2)}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60))), max_size=12))
 def test_counting_lists_of_refs_is_counting_refs(prompts):
     log = records(*(
@@ -138,6 +140,7 @@ def a_memory(**settings):
     return open_memory(memory_blocks=blocks, clock=Clock(), **settings)
 
 
+@pytest.mark.slow
 def test_it_agrees_with_the_contexts_and_the_tables():
     memory = a_memory()
     contexts = []

@@ -137,6 +137,7 @@ def notes():
 # -- there and back ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_bundle_opens_again_as_the_same_session():
     memory = played()
     again = opened(memory)
@@ -159,6 +160,7 @@ def renumbered(event, again, memory):
     return tuple((numbers[row[0]], *row[1:]) for row in event.candidates)
 
 
+@pytest.mark.slow
 def test_a_bundle_opens_beside_sessions_whose_numbers_it_would_take():
     database = Database.open()
     other = Memory.from_defaults("other", engine=database.engine, memory_blocks=blocks(), tokenizer_fn=str.split)
@@ -175,6 +177,7 @@ def test_a_bundle_opens_beside_sessions_whose_numbers_it_would_take():
     )
 
 
+@pytest.mark.slow
 def test_the_past_of_an_opened_bundle_can_be_seen_word_for_word():
     memory = played()
     again = opened(memory)
@@ -192,6 +195,7 @@ def test_the_past_of_an_opened_bundle_can_be_seen_word_for_word():
     assert again.branch(9).get_all() == memory.branch(9).get_all()
 
 
+@pytest.mark.slow
 def test_an_opened_bundle_goes_on():
     memory = played()
     again = opened(memory)
@@ -215,6 +219,7 @@ def test_what_is_due_is_due_there_too():
     assert [fact.text for fact in again.facts.read("facts")] == ["note 0 was taken", "note 1 was taken"]
 
 
+@pytest.mark.slow
 def test_a_bundle_of_an_earlier_turn_holds_nothing_that_came_later():
     memory = played()
     data = write_bundle(memory.session.database, memory.session_id, upto=memory.log.history().position_at(6))
@@ -225,6 +230,7 @@ def test_a_bundle_of_an_earlier_turn_holds_nothing_that_came_later():
     assert not any("noted 6" in text or "Be brief" in text for text in words)
 
 
+@pytest.mark.slow
 def test_the_same_session_gives_the_same_bytes():
     memory = played()
     assert write_bundle(memory.session.database, memory.session_id) == write_bundle(
@@ -232,6 +238,7 @@ def test_the_same_session_gives_the_same_bytes():
     )
 
 
+@pytest.mark.slow
 def test_a_preview_says_what_the_bundle_holds(notes):
     bundle = read_bundle(notes, "folder/notes.zip")
     assert (bundle.title, bundle.user_id, bundle.turns, bundle.messages) == ("Notes", None, 14, 28)
@@ -271,6 +278,7 @@ def test_a_session_that_is_gone_has_no_bundle():
         write_bundle(Database.open(), "nobody")
 
 
+@pytest.mark.slow
 def test_events_of_a_newer_version_travel_unchanged():
     memory = played(8)
     newer = {"kind": "dream_dreamt", "data": {"fact": 3, "of": ["f1", {"seq": 9}], "long": 0.1}}
@@ -286,6 +294,7 @@ def test_events_of_a_newer_version_travel_unchanged():
     assert event == UnknownEvent("dream_dreamt", {"fact": 3, "of": ("f1", {"seq": 9}), "long": 0.1})
 
 
+@pytest.mark.slow
 def test_a_bundle_opens_on_a_file_too(tmp_path):
     memory = played(8)
     again = opened(memory, Database.open(on_file(tmp_path)))
@@ -343,6 +352,7 @@ def told(memory):
     ], [(each.name, each.aliases, each.state, each.type) for _, each in sorted(graph.entities.items())]
 
 
+@pytest.mark.slow
 def test_a_graph_opens_again_beside_another_one_and_goes_on():
     memory = related()
     again = opened(memory, memory.session.database)
@@ -359,6 +369,7 @@ def test_a_graph_opens_again_beside_another_one_and_goes_on():
             session.put(note(number))
 
 
+@pytest.mark.slow
 def test_a_graph_of_an_earlier_turn_holds_nothing_that_came_later():
     memory = related()
     data = write_bundle(memory.session.database, memory.session_id, upto=memory.log.history().position_at(6))
@@ -532,6 +543,7 @@ def test_facts_of_the_user_learned_later_are_not_in_a_bundle_of_an_earlier_turn(
     assert len(memory.facts.read("facts")) > read_bundle(data, "n.zip").user_facts > 0
 
 
+@pytest.mark.slow
 def test_what_was_held_back_from_the_user_comes_along():
     memory = of_sam()
     desk = memory.facts.desk("facts")
@@ -797,6 +809,7 @@ def test_of_each_message_little_is_in_memory_while_a_bundle_is_opened(monkeypatc
     assert (more - fewer) / 800 < 250, "bytes for each message: numbers, not its events"
 
 
+@pytest.mark.slow
 def test_a_session_that_no_bundle_can_hold_is_refused_when_it_is_exported(monkeypatch):
     memory = played()
     monkeypatch.setattr(bundle, "MAX_BYTES", 1_000)
@@ -981,6 +994,7 @@ def test_a_bundle_that_cannot_be_stored_leaves_nothing_behind(notes, monkeypatch
             assert connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
 
 
+@pytest.mark.slow
 def test_vectors_come_as_they_were():
     memory = played()
     mine, theirs = rows_of(memory).vectors, rows_of(opened(memory)).vectors

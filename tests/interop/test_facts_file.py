@@ -116,6 +116,7 @@ rows = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(rows)
 def test_what_was_exported_is_read_as_it_was(rows):
     facts = [fact(id, text, state=state, pinned=pinned) for id, (text, state, pinned) in enumerate(rows)]

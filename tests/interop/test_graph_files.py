@@ -179,6 +179,7 @@ def test_words_never_leave_their_string_in_cypher(some):
         assert not re.search(r"(?<!\\)(?:\\\\)+[uU]", line)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(some=graphs())
 def test_graphml_is_what_any_program_reads(some):

@@ -156,6 +156,7 @@ def test_a_store_that_is_written_all_the_time_is_read_whole_and_its_writer_never
         assert not follower.problems
 
 
+@pytest.mark.slow
 def test_a_store_that_was_left_in_the_middle_of_a_write_is_one_sentence(tmp_path, database, services, data_file):
     path = copied(tmp_path, "oa_session.db", data_file)
     Path(f"{path}-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\x00" * 504)

@@ -507,6 +507,7 @@ def encoded(message):
     return {**data, **({"tool_calls": calls} if calls else {}), **message.additional_kwargs}
 
 
+@pytest.mark.slow
 @given(st.lists(MESSAGES, min_size=1, max_size=6), st.booleans())
 def test_what_is_written_is_read_back_equal(messages, ascii_only):
     values = [encoded(message) for message in messages]

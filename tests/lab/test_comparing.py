@@ -1,5 +1,6 @@
 """Configurations beside each other: their numbers, and the first turn in which they differ, with its cause."""
 
+import pytest
 from engine_fakes import assistant, user
 from fakes import FakeEmbedder
 
@@ -38,6 +39,7 @@ def test_the_numbers_are_those_of_the_log():
     assert outcome.average == round(sum(turn.sent for turn in outcome.turns) / 9)
 
 
+@pytest.mark.slow
 def test_the_same_configuration_never_diverges():
     assert divergence(played(), played()) is None
     assert divergence(played(), played(delivery_attempts=3)) is None

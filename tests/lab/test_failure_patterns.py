@@ -38,6 +38,7 @@ def test_the_planted_cause_comes_first(seed):
     assert first.difference > 0.2
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.sampled_from("cd")), max_size=40))
 def test_every_count_adds_up_to_the_cases(rows):
     cases = [Case(failed, {"x": x, "y": y}) for failed, x, y in rows]

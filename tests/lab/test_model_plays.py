@@ -149,6 +149,7 @@ def test_what_was_played_once_is_played_again_without_a_call_and_comes_to_the_sa
     assert [each.new for each in count(memory)] == [0]
 
 
+@pytest.mark.slow
 def test_what_a_session_learned_in_its_life_is_not_asked_again():
     model = Model()
     memory = lived(10, model=model)
@@ -183,6 +184,7 @@ def test_a_configuration_with_the_same_flushes_costs_nothing_and_another_only_wh
     assert paid.cost == 0.5 * len(paid.made)
 
 
+@pytest.mark.slow
 def test_what_one_configuration_would_ask_is_counted_once_for_all():
     memory = lived(12)
     own = variant_of(memory)

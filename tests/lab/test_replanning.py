@@ -178,6 +178,7 @@ def test_other_ways_of_counting_and_other_hands_leave_nothing_known(knobs):
     assert planned.turns() == [None] * 9
 
 
+@pytest.mark.slow
 def test_a_vector_block_is_known_again_when_the_same_messages_have_left_in_other_batches():
     memory = lived("vector", 150, [("turn", number) for number in range(14)])
     variant = variant_of(memory).changed("B", token_flush_size=45)

@@ -108,6 +108,7 @@ def texts(memory, states=("active",)):
     return [(fact.text, fact.pinned, [seq for _, seq in fact.sources]) for fact in facts]
 
 
+@pytest.mark.slow
 def test_what_a_person_changed_among_facts_is_made_again_and_not_where_it_is_struck():
     services = Services(embedder=FakeEmbedder())
     blocks = [FactExtractionMemoryBlock(name="facts", deliver_on="turn")]
@@ -150,6 +151,7 @@ def test_what_a_person_changed_among_facts_is_made_again_and_not_where_it_is_str
     assert other.unknown == ("1 change of facts could not be repeated: the replay has no fact with the same text.",)
 
 
+@pytest.mark.slow
 def test_what_was_undone_or_deleted_by_hand_is_no_step_that_could_go_wrong(memory):
     desk = memory.facts.desk("facts")
     desk.apply(plans.add("A passing thought"))

@@ -34,6 +34,7 @@ def swept(memory, x, y, **more):
     return sweep(Replanner(sizes_of(memory)), variant_of(memory), x, y, watched=[carriers], probes=probes, **more)
 
 
+@pytest.mark.slow
 def test_every_cell_is_what_a_play_of_it_comes_to(memory):
     found = swept(memory, Axis("token_limit", (60, 120, 200)), Axis("chat_history_token_ratio", (0.5, 1.0)))
     assert len(found.cells) == 6
@@ -100,6 +101,7 @@ def test_cells_that_a_plan_cannot_know_are_played_and_what_was_played_stays_when
     assert not list(play_cells(player(), script, base, unknown, cancelled=lambda: next(asked)))
 
 
+@pytest.mark.slow
 def test_evidence_of_questions_is_found_as_probes_and_prompts_say_and_what_a_plan_cannot_know_is_a_range():
     learning = lived("blocks", 260, [("turn", pick) for pick in (0, 1, 2, 3, 4, 8, 5, 6, 7)])
     probe = EvidenceInPrompt(turn=9, messages=(1, 17))

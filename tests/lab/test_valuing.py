@@ -54,6 +54,7 @@ def memory(services):
     return made(services)
 
 
+@pytest.mark.slow
 def test_each_question_is_asked_with_the_memory_without_it_and_with_each_block_alone(memory, services):
     value = value_of(Player(services), script_of(memory), variant_of(memory), QUESTIONS)
     scores = {arm.name: arm.scores for arm in value.arms}
@@ -101,6 +102,7 @@ def test_measuring_changes_nothing_and_can_be_cancelled(memory, services):
     assert memory.session.status().position == position
 
 
+@pytest.mark.slow
 def test_a_model_answers_every_question_once_for_each_arm_in_rotation(memory, services):
     variant = variant_of(memory)
     told = []
@@ -157,6 +159,7 @@ def test_a_block_that_changes_in_front_of_the_queue_pays_for_all_behind_it(servi
     assert cache_price(memory, upto=1).uncached == 0
 
 
+@pytest.mark.slow
 def test_a_move_that_is_proposed_saves_what_it_says(services):
     """Measured by tokens of the prompts as sent, markup included, when the conversation is played with the move."""
     facts = FactExtractionMemoryBlock(name="facts", deliver_on="turn")

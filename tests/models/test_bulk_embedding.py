@@ -53,6 +53,7 @@ def texts_of(batches):
     return [[ids for _, ids in batch] for batch in batches]
 
 
+@pytest.mark.slow
 def test_a_question_is_embedded_by_who_asks_and_waits_for_no_other(monkeypatch):
     seen = []
     run = embedding._MiniLM.run

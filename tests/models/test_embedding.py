@@ -57,6 +57,7 @@ def test_published_similarities_of_the_original_model_are_met(local):
     assert (a @ b, a @ c) == (pytest.approx(0.6660, abs=0.02), pytest.approx(0.1046, abs=0.02))
 
 
+@pytest.mark.slow
 def test_a_vector_does_not_depend_on_the_other_texts_of_the_batch(local):
     texts = [f"Message {'very ' * (i % 40)}long number {i}" for i in range(70)]
     together = local.embed(texts)
@@ -64,6 +65,7 @@ def test_a_vector_does_not_depend_on_the_other_texts_of_the_batch(local):
     assert together[::10] == pytest.approx(alone, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_long_text_is_its_pieces_together_the_first_counting_most(local):
     words = [f"word{i}" for i in range(300)]
     model = embedding._loaded_model()

@@ -119,6 +119,7 @@ def test_empty_and_repeated_facts_are_dropped():
     assert [found.text for found in facts] == ["Sam likes tea"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text("ab ", min_size=1, max_size=700).filter(str.strip), min_size=1, max_size=6))
 def test_a_long_fact_is_split_at_its_sentences_and_loses_no_word(parts):
     told = " ".join(f"Sam {' '.join(part.split())}." for part in parts)

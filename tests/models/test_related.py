@@ -1,5 +1,6 @@
 """Relations joined to sentences of several steps."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def test_a_circle_is_gone_round_once():
     assert joined(["A knows B", "B knows A"]) == ["A knows B; B knows A", "B knows A; A knows B"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=5).map(" ".join), max_size=12))
 def test_only_what_was_given_is_joined(relations):
     found = joined(relations)

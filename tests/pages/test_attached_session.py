@@ -1,5 +1,6 @@
 """An attached agent's session on the pages: what was seen of it, and nothing to change."""
 
+import pytest
 from pages_driver import opened
 from span_kit import as_protobuf, chat, memory
 
@@ -10,6 +11,8 @@ from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from ui.tab import services
+
+pytestmark = pytest.mark.slow
 
 
 def test_an_attached_agent_is_shown_and_not_changed(home):

@@ -15,6 +15,8 @@ from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.formatting import plain
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"

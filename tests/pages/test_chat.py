@@ -44,6 +44,8 @@ from memory_inspector.server.new_session import new_memory, recorded_session
 from memory_inspector.wording.formatting import plain
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ <b>b</b> [l](http://evil.test)"
 """Markup of every sort that must come out as it was typed."""
 

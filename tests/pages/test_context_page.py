@@ -22,6 +22,8 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.wording.prompt_text import number_rows
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 
 def page(**query):
     app = opened(page="context", **query)

@@ -1,10 +1,13 @@
 """Results of plays are few: what was evicted is played again when it is asked for."""
 
+import pytest
+
 from memory_core.lab.variants import variant_of
 from ui.lab import playing
 from ui.tab.services import engine
 
 
+@pytest.mark.slow
 def test_an_evicted_play_is_played_again(demo_home, monkeypatch):
     memory = engine().open("demo")
     position, variant = memory.session.status().position, variant_of(memory)

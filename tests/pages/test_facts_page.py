@@ -26,6 +26,8 @@ from ui.facts import fact_changes, fact_snapshot, review
 from ui.facts.fact_snapshot import Desk
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
 
 

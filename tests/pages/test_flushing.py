@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from pages_driver import button, dialog, joined, press, said
 
 from memory_core.models.offline.extractor import RuleExtractor
@@ -12,6 +13,7 @@ def demo():
     return services.engine().open("demo")
 
 
+@pytest.mark.slow
 def test_what_would_leave_is_shown_and_is_what_leaves(app):
     drawn = button(app, "Flush now").click().run()
     plan, before = demo().preview.flush(), demo().session.status()
@@ -32,6 +34,7 @@ def test_what_would_leave_is_shown_and_is_what_leaves(app):
     )
 
 
+@pytest.mark.slow
 def test_a_flush_is_reported_only_when_it_has_ended_and_once(app, monkeypatch):
     go_on, extract = threading.Event(), RuleExtractor.extract
     monkeypatch.setattr(RuleExtractor, "extract", lambda *given, **named: go_on.wait(60) and extract(*given, **named))
@@ -45,6 +48,7 @@ def test_a_flush_is_reported_only_when_it_has_ended_and_once(app, monkeypatch):
     assert said(app.run()) == []
 
 
+@pytest.mark.slow
 def test_a_flush_that_a_block_cannot_learn_from_is_no_success(app, monkeypatch):
     def fail(*given, **named):
         raise RuntimeError("out of *order*")

@@ -64,6 +64,7 @@ def test_a_turn_in_the_address_is_shown_and_nothing_on_it_can_be_changed(demo_ho
     assert keyed(app, "frame__settings").disabled
 
 
+@pytest.mark.slow
 def test_what_turn_5_shows_is_what_the_page_showed_then(demo_home):
     """The budget's rows of a turn, live when it was the newest and looked back at later."""
     memory = recorded_session(services.engine(), MESSAGES, title="Twice")
@@ -87,6 +88,7 @@ def test_a_turn_that_is_not_there_is_said_and_the_latest_shown(demo_home, asked)
     assert "turn" not in app.query_params
 
 
+@pytest.mark.slow
 def test_one_steps_back_and_on_and_returns_to_the_latest(app):
     app = keyed(app, "frame__before").click().run()
     assert app.query_params["turn"] == "10"
@@ -136,6 +138,7 @@ def test_a_link_sets_the_turn_also_back_to_the_latest(app):
     assert banner(app) is None
 
 
+@pytest.mark.slow
 def test_another_session_begins_at_its_latest_turn(app):
     other = new_memory(services.engine(), title="Other")
     app = keyed(app, "frame__before").click().run()
@@ -154,6 +157,7 @@ def test_the_session_picker_does_not_depend_on_a_message_that_an_interrupted_run
     assert seen.options[seen.default] == "Other"
 
 
+@pytest.mark.slow
 def test_a_run_for_new_events_stays_in_its_session_whatever_its_address_says(app):
     other = new_memory(services.engine(), title="Other")
     app.run()
@@ -165,6 +169,7 @@ def test_a_run_for_new_events_stays_in_its_session_whatever_its_address_says(app
     assert app.query_params["session"] == other.session_id
 
 
+@pytest.mark.slow
 def test_a_session_deleted_elsewhere_is_said_with_a_way_on(app):
     other = new_memory(services.engine(), title="Other")
     app.run()
@@ -175,6 +180,7 @@ def test_a_session_deleted_elsewhere_is_said_with_a_way_on(app):
     assert any("deleted elsewhere" in each for each in warnings(app))
 
 
+@pytest.mark.slow
 def test_the_sessions_page_has_no_clock(demo_home):
     app = opened(page="sessions", session="demo", turn="8")
     assert titles(app) == ["Sessions"]

@@ -80,6 +80,7 @@ def test_an_empty_field_offers_the_pages(memory):
     ]
 
 
+@pytest.mark.slow
 def test_an_address_of_another_session_opens_it_in_a_tab_that_showed_one(memory):
     other = new_memory(services.engine(), title="Other")
     app = opened(session=memory.session_id)
@@ -99,11 +100,13 @@ def shortcuts():
                 yield node.value.value
 
 
+@pytest.mark.slow
 def test_every_key_that_does_something_is_told():
     told = {key for keys in KEYS.values() for shown, _ in keys for key in shown.split(", ")}
     assert set(shortcuts()) - told == set()
 
 
+@pytest.mark.slow
 def test_the_slash_finds_a_field_on_every_page_that_has_a_search(demo_home):
     for page, key in SEARCH.items():
         fields = [each.key for each in opened(page=page, session="demo").text_input if each.key]

@@ -16,6 +16,8 @@ from ui.sessions.exporting import exports
 from ui.tab import services
 from ui.tab.view import View
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
 
 FAMILY = (

@@ -44,6 +44,7 @@ def test_each_kind_of_probe_is_kept_from_the_page_where_one_is_and_taken_back(me
     assert kept_probes(memory)[-1] == InPrompt(phrase=fact.text, from_turn=11)
 
 
+@pytest.mark.slow
 def test_a_block_is_to_keep_what_it_has_in_a_prompt(memory):
     part = content_hash("facts/Facts")[:10]
     app = offered(opened(page="context", session="demo"), f"context__part_{part}")

@@ -13,6 +13,8 @@ from memory_inspector.server.chat_turns import play
 from ui.retrieval.search_state import Asked
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "What can Rui eat?"
 
 

@@ -33,6 +33,8 @@ from ui.sessions import health, user_dialog
 from ui.sessions.exporting import exports
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
 
 

@@ -9,6 +9,8 @@ from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
 
 

@@ -82,6 +82,7 @@ def test_what_cannot_be_replaced_is_said_in_one_sentence_and_there_is_no_file(de
     assert downloads(app) == []
 
 
+@pytest.mark.slow
 def test_the_page_where_did_it_go_and_sessions_lead_to_it(demo_home):
     app = opened(page="trace", session="demo", words=PHRASE)
     button(app, "Save as page").click().run()

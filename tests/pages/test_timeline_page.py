@@ -20,6 +20,8 @@ from memory_inspector.wording.formatting import plain, short
 from ui.tab import services
 from ui.timeline import opened as drawer_state
 
+pytestmark = pytest.mark.slow
+
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$"
 """Markup of every sort that must come out as it was typed."""
 

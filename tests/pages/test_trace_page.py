@@ -14,6 +14,8 @@ from ui.context.pointing import followed
 from ui.retrieval.search_state import Asked
 from ui.tab import services
 
+pytestmark = pytest.mark.slow
+
 LOST = "Rui stays off meat"
 NASTY = "<img src=x> **bold** :material/home: $x$"
 

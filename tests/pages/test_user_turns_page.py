@@ -1,9 +1,12 @@
 """What other sessions of the user answer, on the pages: with its session, its turn, and what became of it."""
 
+import pytest
 from pages_driver import as_read, opened
 
 from memory_core import ChatMessage, Memory, VectorMemoryBlock
 from ui.tab import services
+
+pytestmark = pytest.mark.slow
 
 
 def session(session_id, title, *turns):

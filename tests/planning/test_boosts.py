@@ -200,6 +200,7 @@ def test_terms_that_weigh_nothing_change_no_score_and_no_order(units, matches, a
     assert weighed.gates == plain.gates
 
 
+@pytest.mark.slow
 @given(units_said, matches_found, questions)
 def test_every_candidate_gets_every_term_and_only_length_takes_away(units, matches, asked):
     traits = {one.number: one for one in units}
@@ -214,6 +215,7 @@ def test_every_candidate_gets_every_term_and_only_length_takes_away(units, match
         assert all(value <= most.get(term, getattr(weights, term)) + 1e-9 for term, value in by_term.items())
 
 
+@pytest.mark.slow
 @given(units_said, matches_found, questions)
 def test_the_score_is_the_match_and_what_the_terms_add(units, matches, asked):
     traits = {one.number: one for one in units}

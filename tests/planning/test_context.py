@@ -220,6 +220,7 @@ orders = st.sampled_from(["largest_first", "smallest_first"])
 policies = st.sampled_from(["shrink_queue", "return", "raise"])
 
 
+@pytest.mark.slow
 @given(all_parts(), queues(), st.integers(1, 400), st.integers(0, 40), st.integers(0, 9), orders, policies)
 def test_every_plan_keeps_the_promises_of_the_docstring(parts, queue, limit, pinned, frame, order, policy):
     def again():
@@ -282,6 +283,7 @@ def test_every_plan_keeps_the_promises_of_the_docstring(parts, queue, limit, pin
     assert first_pass == sorted(first_pass, key=in_order.index)
 
 
+@pytest.mark.slow
 @given(all_parts(), orders)
 def test_the_cut_order_is_by_priority_and_then_by_place(parts, order):
     found = cut_first(parts, order)
@@ -340,6 +342,7 @@ def test_runs_of_refs_are_written_as_their_ends():
     assert compact(["f1", "v2", "v3", "s4", "s5"]) == ("f1", "v2-v3", "s4", "s5")
 
 
+@pytest.mark.slow
 @given(all_parts(), queues(), st.integers(1, 400), st.integers(0, 500), st.integers(0, 9), orders, policies)
 def test_reserved_tokens_are_counted_and_leave_the_plan_of_a_limit_without_them(
     parts, queue, limit, reserved, frame, order, policy

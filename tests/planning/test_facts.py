@@ -181,6 +181,7 @@ def test_condensing_leaves_room(max_facts, target):
 letters = st.sampled_from(["a", "b", "c", "d", "a and b", "c and d", "z"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(letters, max_size=6),
     st.lists(st.builds(CondensedFact, letters, st.just("other"), st.lists(st.integers(-1, 8)).map(tuple)), max_size=8),

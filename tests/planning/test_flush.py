@@ -252,6 +252,7 @@ budgets = st.integers(1, 200).map(float) | st.floats(0.5, 200)
 sizes = st.integers(1, 150)
 
 
+@pytest.mark.slow
 @given(conversations(), budgets, sizes, st.booleans())
 @example(conversation("u5 a5:x t20<x a5:y t20<y a5"), 40.0, 1, True)
 def test_every_plan_keeps_the_promises_of_the_docstring(messages, budget, size, split):
@@ -285,6 +286,7 @@ def test_every_plan_keeps_the_promises_of_the_docstring(messages, budget, size, 
         assert {message.answers for message in side if message.answers} <= calls
 
 
+@pytest.mark.slow
 @given(conversations(paired=False), budgets, sizes)
 def test_whole_turns_leave_until_the_rest_fits_and_at_least_a_flush_size_of_them(messages, budget, size):
     assume(any(message.role is MessageRole.USER for message in messages))

@@ -304,6 +304,7 @@ def after_both(graph, batch):
     )
 
 
+@pytest.mark.slow
 @given(st.lists(batches(), max_size=4))
 def test_whatever_is_found_the_graph_stays_in_order(several):
     graph = Graph()
@@ -323,6 +324,7 @@ def test_whatever_is_found_the_graph_stays_in_order(several):
     assert len(keys) == len(set(keys))
 
 
+@pytest.mark.slow
 @given(batches())
 def test_of_a_single_valued_predicate_one_holds(batch):
     batch = [each for each in batch if clean_predicate(each.predicate) != "same as"]  # a merge may join two that hold

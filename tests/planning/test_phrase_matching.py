@@ -110,6 +110,7 @@ def test_every_text_with_letters_or_signs_says_itself(text):
     assert Phrase.of(text).verbatim_in(text) or not " ".join(text.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("phrase", "text", "grade"),
     [

@@ -55,6 +55,7 @@ def learn_relations(messages):
     return sentences["active"], sentences["ended"]
 
 
+@pytest.mark.slow
 @given(CITIES)
 @pytest.mark.parametrize("learn", [learn_facts, learn_relations])
 def test_the_last_home_is_current_and_the_former_ones_stay_in_the_past(learn, cities):
@@ -63,6 +64,7 @@ def test_the_last_home_is_current_and_the_former_ones_stay_in_the_past(learn, ci
     assert (now, former) == (homes[-1:], homes[:-1])
 
 
+@pytest.mark.slow
 @given(CITIES, st.sampled_from(TENTATIVE), st.data())
 @pytest.mark.parametrize("learn", [learn_facts, learn_relations])
 def test_a_tentative_statement_replaces_nothing(learn, cities, form, data):

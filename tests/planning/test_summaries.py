@@ -56,6 +56,7 @@ def test_nothing_is_lost_of_a_text_that_stays(text, more):
     assert losses(text, f"{text} {more}") == ()
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_a_text_that_goes_loses_all_it_names(text):
     gone = " ".join(losses(text, ""))
@@ -129,6 +130,7 @@ def test_what_fits_stays_as_it_is(text, most):
         assert (fit(text, most, words).text, fit(text, most, words).shortened) == (text.strip(), 0)
 
 
+@pytest.mark.slow
 @given(TEXTS, st.integers(1, 40))
 def test_fitting_twice_changes_nothing_more(text, most):
     once = fit(text, most, words).text

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def made_at_once(named, rest):
     return [replace(one, rank=rank, turn=one.number, words=words_of(one.number)) for rank, one in enumerate(ordered, 1)]
 
 
+@pytest.mark.slow
 @given(searches(), st.integers(0, 20), st.integers(0, 20))
 def test_what_is_made_when_it_is_looked_at_is_what_would_have_been_made_at_once(search, start, stop):
     found, whole = ranked(*search), made_at_once(*search)

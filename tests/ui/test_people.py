@@ -211,6 +211,7 @@ class Server:
         httpx.put(f"{self.url}/users/ana@acme.test", json=claims).raise_for_status()
 
 
+@pytest.mark.slow
 @loopback
 def test_a_role_that_changes_at_the_sign_in_server_applies_after_some_minutes(server):
     assert server.ask(NOW).role == "owner"
@@ -229,6 +230,7 @@ def test_a_token_that_was_revoked_ends_the_sign_in(server):
         server.ask(NOW + 300)
 
 
+@pytest.mark.slow
 @loopback
 def test_the_last_answer_applies_while_the_server_does_not_answer(server):
     server.change(org="acme", role="viewer")

@@ -221,6 +221,7 @@ class FailingIndex(ExactIndex):
         return set(self.held)
 
 
+@pytest.mark.slow
 def test_a_deleted_sessions_copies_go_from_the_index_and_others_stay(tmp_path):
     memory, other = filled(on_file(tmp_path)), filled(on_file(tmp_path), "other")
     database, index = memory.session.database, FailingIndex()
@@ -287,6 +288,7 @@ def check_deleted_tenant(uri):
     assert index.held == {}
 
 
+@pytest.mark.slow
 def test_a_deleted_tenants_tokens_and_copies_go(tmp_path):
     check_deleted_tenant(on_file(tmp_path))
 
@@ -316,6 +318,7 @@ def test_copies_in_a_folder_of_chroma_go(tmp_path):
         assert [path for path in (tmp_path / "chroma").iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.slow
 def test_the_session_of_a_reused_id_is_searched_in_a_copy_of_its_own(tmp_path):
     memory = filled(on_file(tmp_path))
     index, source = FailingIndex(), own(memory)

@@ -108,6 +108,7 @@ def by_the_formula(texts, query):
     return {number: score / reachable for number, score in scores.items() if score}
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from(["add", "add_stemmed"]), st.dictionaries(numbers, texts))
