@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rewritings import REWRITINGS
 
 from memory_core.planning.impact import Target
-from memory_core.planning.phrase_matching import Phrase
+from memory_core.planning.phrase_matching import _SPELLED, Phrase, _row, _spelled
 
 VERBATIM = [
     ("O'Brien Street", "I live at O’Brien Street 12."),
@@ -139,3 +139,10 @@ def test_forgetting_also_finds_what_a_search_of_files_finds_within_a_longer_word
     assert Target(("nut allerg",)).match_in("my nut-allergy") == "part"
     assert Target(("Porto",), whole_words=True).match_in("Portobello") is None
     assert Target(("Ana",)).match_in("banana") is None  # too short to say anything within a word
+
+
+@given(st.text() | st.text(st.sampled_from("aZ9 _-'’‘—–“”…éİıßЖ字🙂\u0307\u200b")))
+def test_signs_and_spellings_are_taken_out_of_a_text_as_character_by_character(text):
+    folded = text.casefold()
+    assert _row(text) == "".join(filter(str.isalnum, folded))
+    assert _spelled(text) == text.translate(str.maketrans(_SPELLED))
