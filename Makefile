@@ -31,8 +31,7 @@ docs: $(VENV)/.dev       ## the documents as a site in site/, strictly: a link w
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 adapters: | $(BIN)/python  ## the adapters on the real frameworks, offline, in an environment of their own
-	$(BIN)/python -m venv $(VENV)/adapters
-	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --upgrade pip  # older ones give up on so many packages
+	$(BIN)/python -m venv --upgrade-deps $(VENV)/adapters  # an older pip gives up on so many packages
 	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check -e '.[app,adapters]' 'pytest>=9' 'hypothesis>=6.150'
 	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --no-deps llama-index-llms-openai-like llama-index-llms-openai  # they ask for openai below 3, the Agents SDK for 3: they run on both
 	MEMORY_INSPECTOR_ADAPTERS=1 $(VENV)/adapters/$(notdir $(BIN))/python -m pytest -p no:cacheprovider -o addopts=-q --strict-markers tests/adapters
@@ -73,7 +72,7 @@ clean:
 
 $(VENV)/bin/python $(VENV)/Scripts/python.exe:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make run PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --upgrade-deps $(VENV)  # the pip that comes with Python takes twice as long
 
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app]'

@@ -14,12 +14,14 @@ SWITCHES = frozenset(
         "LAB_CASES",
         "LIVES",
         "MUTATIONS",
+        "ORDER",
         "PRESSES",
         "PUTS",
         "REAL_AGENTS",
         "SHARED",
         "TENANT_OPERATIONS",
         "TRACED_LIVES",
+        "UNTIL",
     )
 )
 """The suite's own: how much it tries, and where the real conversations are."""

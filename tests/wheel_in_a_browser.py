@@ -48,7 +48,7 @@ assert answer.choices[0].message.content == "You live in Faro."
 
 def installed(folder, *wanted):
     """The Python of a clean environment with what pip is told."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=True, upgrade_deps=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True)
     return python
