@@ -2,7 +2,8 @@
 
 Sources: OpenTelemetry's conventions for generative AI, status Development (semantic-conventions-genai, gen-ai-spans.md
 and its JSON schemas); OpenInference's semantic conventions; the emitters named at each table. A name that ends in `.*`
-is a flattened list: `llm.input_messages.0.message.role`. `event:attribute` is an attribute of a span event.
+is a flattened list: `llm.input_messages.0.message.role`. `event:attribute` is an attribute of a span event, and what
+follows a `/` is a key of the JSON object in an attribute.
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,14 @@ Operation = Literal["reply", "embed"] | MemoryKind
 """Operation of a span: a model call, as in `ModelCalled.purpose`, or a memory operation."""
 
 Field = Literal[
-    "model", "input_tokens", "output_tokens", "cached_tokens", "input", "output", "calls", "system",
+    "model", "input_tokens", "output_tokens", "cached_tokens", "input", "output", "calls", "system", "response",
     "store", "record", "records", "ids", "texts", "query", "count", "best",
 ]  # fmt: skip
 """Values read from a span. `records` have ids and text together, `ids` and `texts` are parallel lists; `best` is the
-highest score; `calls` are tool calls stored apart from the answer's text."""
+highest score; `calls` are tool calls stored apart from the answer's text; `response` is the id of the answer."""
+
+
+SPAN_NAME = "(name of the span)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Dialect:
     """A convention for span attributes."""
 
     named_by: str
-    """Attribute that names the operation."""
+    """Attribute that names the operation; `SPAN_NAME`: the span's own name does."""
     operations: Mapping[str, Operation]
     """Operation by attribute value. Other values are ignored."""
     fields: Mapping[Field, tuple[str, ...]]
@@ -38,12 +42,13 @@ _CALLS: Mapping[Field, tuple[str, ...]] = {
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
     "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
-    "input": ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.prompt.*", "events"),
-    "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*", "events"),
+    "input": ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.prompt.*", "events", "request_data"),
+    "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*", "events", "response_data"),
     "system": ("gen_ai.system_instructions",),
+    "response": ("gen_ai.response.id",),
 }
 """Message attributes of the conventions since 1.37, then of earlier ones, nested or flattened; `events` is Pydantic
-AI's."""
+AI's and Logfire's, `request_data` that of Logfire 4."""
 
 # OpenTelemetry's own; also written by Google ADK and Latitude
 GENAI = Dialect(
@@ -130,12 +135,15 @@ OPENINFERENCE = Dialect(
     "openinference.span.kind",
     {"LLM": "reply", "EMBEDDING": "embed", "RETRIEVER": "search"},
     {
-        "model": ("llm.model_name", "embedding.model_name"),
+        # a refused call has its model only among its parameters
+        "model": ("llm.model_name", "embedding.model_name", "llm.invocation_parameters/model"),
         "input_tokens": ("llm.token_count.prompt",),
         "output_tokens": ("llm.token_count.completion",),
         "cached_tokens": ("llm.token_count.prompt_details.cache_read",),
         "input": ("llm.input_messages.*",),
-        "output": ("llm.output_messages.*",),
+        # a streamed answer of the Agents SDK is in the value alone
+        "output": ("llm.output_messages.*", "output.value"),
+        "response": ("output.value/id",),
         "records": ("retrieval.documents.*",),
         "query": ("input.value",),
     },
@@ -167,22 +175,59 @@ VERCEL = Dialect(
         "input": ("ai.prompt.messages", "ai.prompt"),
         "output": ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"),
         "calls": ("ai.response.toolCalls", "ai.result.toolCalls"),
+        "response": ("ai.response.id", "gen_ai.response.id"),
     },
 )
+
+STREAMED = "streaming response from"
+"""Start of Logfire's span of a streamed answer, which it writes beside that of the request."""
 
 # pydantic/logfire, its integrations of model clients before they wrote `gen_ai.operation.name`
 LOGFIRE = Dialect(
     "logfire.msg_template",
     {
+        f"{STREAMED} {{request_data[model]!r}} took {{duration:.2f}}s": "reply",
         "Chat Completion with {request_data[model]!r}": "reply",
         "Message with {request_data[model]!r}": "reply",
         "Completion with {request_data[model]!r}": "reply",
         "Embedding Creation with {request_data[model]!r}": "embed",
     },
-    {**_CALLS, "input": ("events", "request_data"), "output": ("events", "response_data")},
+    _CALLS,
 )
 
-DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY, VERCEL, LOGFIRE)
+# langfuse/langfuse-python 5.0.4, langfuse/_client/attributes.py and langfuse/openai.py
+_USAGE = "langfuse.observation.usage_details"
+LANGFUSE = Dialect(
+    "langfuse.observation.type",
+    {"generation": "reply", "embedding": "embed"},
+    {
+        "model": ("langfuse.observation.model.name",),
+        "input_tokens": tuple(f"{_USAGE}/{name}" for name in ("prompt_tokens", "input_tokens", "input")),
+        "output_tokens": tuple(f"{_USAGE}/{name}" for name in ("completion_tokens", "output_tokens", "output")),
+        "cached_tokens": tuple(
+            f"{_USAGE}/{name}/cached_tokens" for name in ("prompt_tokens_details", "input_tokens_details")
+        ),
+        "input": ("langfuse.observation.input",),
+        "output": ("langfuse.observation.output",),
+    },
+)
+
+# google/adk-python 1.14.1, google/adk/telemetry.py, before it named its operations
+ADK = Dialect(
+    SPAN_NAME,
+    {"call_llm": "reply"},
+    {
+        "model": ("gen_ai.request.model",),
+        "input_tokens": ("gen_ai.usage.input_tokens",),
+        "output_tokens": ("gen_ai.usage.output_tokens",),
+        "cached_tokens": ("gcp.vertex.agent.llm_response/usage_metadata/cached_content_token_count",),
+        "input": ("gcp.vertex.agent.llm_request/contents",),
+        "output": ("gcp.vertex.agent.llm_response/content",),
+        "system": ("gcp.vertex.agent.llm_request/config/system_instruction",),
+    },
+)
+
+DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY, VERCEL, LOGFIRE, LANGFUSE, ADK)
 """Dialects in order of precedence; the first that knows a span's operation reads it."""
 
 COMPACTED = "gen_ai.conversation.compacted"
@@ -200,4 +245,7 @@ SESSION = (
         for name in ("session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId", "chatId")
     ),
 )
-"""Attributes that name the conversation, on the span or else its resource."""
+"""Attributes that name the conversation, on the span, on one around it, or else on its resource."""
+
+SCRUBBED = "[Scrubbed due to "
+"""Start of what Logfire writes in place of a value that it takes for a secret, such as `session.id` of others."""

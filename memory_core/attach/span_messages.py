@@ -5,12 +5,13 @@ Unknown parts, such as kinds added later, are kept as JSON text, as the model re
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.formats.any_message import read_messages
-from memory_core.messages import ChatMessage, MessageRole
+from memory_core.formats.any_message import langchain_fields, read_messages
+from memory_core.formats.prompt_messages import read_items
+from memory_core.messages import ChatMessage, MessageRole, Part, TextPart
 
 EVENTS = {
     "gen_ai.system.message": "system",
@@ -28,8 +29,14 @@ _CUT_OFF = re.compile(r"""\s*(\[\s*[\[{"]|\{\s*")""")
 """Matches the start of JSON, but not of texts such as `[INST]`, `{{name}}` and `[laughs]`."""
 _SAYS = ("role", "message", "parts", "contents", "content", "tool_calls")
 """Fields of a message; an object with none of them is taken as message content."""
-_LISTS = ("messages", "message")
-"""Keys under which an attribute's object holds messages."""
+_LISTS = ("messages", "message", "input", "contents", "generations", "choices", "output")
+"""Keys under which an attribute's object holds messages: a list of them, or a text."""
+_INSTRUCTIONS = ("instructions", "system")
+"""Keys of a system prompt beside the messages."""
+_ROLES = {"tool-response": "tool", "tool-call": "assistant"}
+"""Role of a message by a name that only smolagents has: an observation is nobody's words."""
+_ITEM = re.compile(r"reasoning|(?!tool_)\w+_call(_output)?")
+"""Types of items of the Responses API that have no role."""
 
 
 def decoded(value: Any) -> Any:
@@ -64,8 +71,64 @@ def messages_of(value: Any, role: str) -> list[ChatMessage]:
     if any(isinstance(entry, Mapping) and entry.get("event.name") in EVENTS for entry in entries):
         # Logfire puts all events of the older conventions into one attribute.
         events = [(str(entry.get("event.name")), entry) for entry in entries if isinstance(entry, Mapping)]
-        return messages_of_events(events, said=role == MessageRole.ASSISTANT)
+        return messages_of_events(_with_choice(events), said=role == MessageRole.ASSISTANT)
+    if any(_is_item(entry) for entry in entries):
+        return read_items(entries)
     return [message for entry in entries for message in _messages(entry, role)]
+
+
+def answers_of(value: Any) -> list[ChatMessage]:
+    """Parse the answers in an attribute's value; the pieces of a streamed answer, one entry each, are one message.
+
+    Raises:
+        MessageError: It holds no messages.
+    """
+    answers = messages_of(value, MessageRole.ASSISTANT)
+    entries = _entries(value, "messages")
+    *pieces, last = [entry.get("finish_reason") if isinstance(entry, Mapping) else None for entry in entries] or [None]
+    if len(answers) < 2 or len(answers) != len(entries) or any(reason != "" for reason in pieces) or last is None:
+        return answers
+    # Some clients give the whole answer once more behind its pieces.
+    *streamed, whole = answers
+    text = "".join(answer.content or "" for answer in streamed)
+    if text and (whole.content or "") == text:
+        return [whole]
+    return [whole.with_parts(_joined([part for answer in answers for part in answer.parts]))]
+
+
+def answers_in_value(value: Any) -> list[ChatMessage]:
+    """Return the answers in a whole response, alone or in a list; none in anything else."""
+    response = decoded(value)
+    response = response[0] if isinstance(response, list) and len(response) == 1 else response
+    if not isinstance(response, Mapping) or not any(
+        isinstance(response.get(key), list) for key in ("output", "choices")
+    ):
+        return []
+    return messages_of(response, MessageRole.ASSISTANT)
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts with texts that follow each other as one."""
+    result: list[Part] = []
+    for part in parts:
+        if isinstance(part, TextPart) and result and isinstance(before := result[-1], TextPart):
+            result[-1] = TextPart(text=before.text + part.text)
+        else:
+            result.append(part)
+    return result
+
+
+def _is_item(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "role" not in entry and bool(_ITEM.fullmatch(str(entry.get("type"))))
+
+
+def _with_choice(events: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return events in which the answer is named as one: some emitters name it as they name those of the prompt."""
+    if any(name == "gen_ai.choice" for name, _ in events):
+        return list(events)
+    ends = [place for place, (name, _) in enumerate(events, 1) if EVENTS.get(name) not in (None, "assistant")]
+    answer = max(ends, default=0)
+    return [(name if place < answer else "gen_ai.choice", entry) for place, (name, entry) in enumerate(events)]
 
 
 def instructions(value: Any) -> list[ChatMessage]:
@@ -84,14 +147,17 @@ def calls_of(value: Any) -> list[ChatMessage]:
 
 def _entries(value: Any, what: str) -> list[Any]:
     """Return the entries of an attribute's value as a list; a text or a single message is a list of one."""
-    entries = decoded(value)
+    entries, before = decoded(value), list[Any]()
     if isinstance(entries, Mapping) and "role" not in entries:
-        entries = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list)), entries)
+        before = [{"role": "system", "content": entries[name]} for name in _INSTRUCTIONS if entries.get(name)]
+        inside = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list | str)), None)
+        entries, before = (entries, []) if inside is None else (inside, before)
     if isinstance(entries, str | Mapping):
-        return [entries]
+        return [*before, entries]
     if not isinstance(entries, list):
         raise MessageError(f"holds no {what}")
-    return entries
+    # Of several prompts that were sent at once, the first.
+    return [*before, *(entries[0] if entries and isinstance(entries[0], list) else entries)]
 
 
 def messages_of_events(events: Iterable[tuple[str, Mapping[str, Any]]], *, said: bool) -> list[ChatMessage]:
@@ -108,6 +174,8 @@ def _of_event(attributes: Mapping[str, Any]) -> Any:
     """Parse an event's message; its body is flattened to attributes, with objects as JSON."""
     body = {name: _objects(value) for name, value in attributes.items()}
     inner = body.get("message")
+    if isinstance(content := body.get("content"), Mapping) and "parts" in content:  # Gemini's, with its own role
+        return content
     return inner if isinstance(inner, Mapping) else body if inner is None else {**body, "content": inner}
 
 
@@ -123,6 +191,11 @@ def _objects(value: Any) -> Any:
 
 def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     """Parse one entry; several tool results become a message each, as their ids distinguish them."""
+    inner = entry.get("message") if isinstance(entry, Mapping) else None
+    entry = inner if isinstance(inner, Mapping) else entry
+    if isinstance(entry, Mapping) and langchain_fields(entry) is not None:
+        yield from read_messages(entry, other_as_text=True)
+        return
     # An object without a message's fields is itself the content.
     if isinstance(entry, Mapping) and not any(name in entry for name in _SAYS):
         entry = json.dumps(entry, ensure_ascii=False)
@@ -130,16 +203,16 @@ def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
         entry = {"content": entry}
     if not isinstance(entry, Mapping):
         raise MessageError("holds no messages")
-    inner = entry.get("message")
-    entry = inner if isinstance(inner, Mapping) else entry
     named = str(entry.get("role") or role)
+    named = _ROLES.get(named, named)
+    content, calls = _without_calls(_content(entry), _objects(entry.get("tool_calls")))
     # On a tool result, a bare `id` is that of the call; on other messages it is ignored.
     answers = entry.get("tool_call_id") or (entry.get("id") if named in ("tool", "function") else None)
     chat = {
         "role": named,
         "name": entry.get("name") if named not in ("tool", "function") else None,
-        "content": _content(entry),
-        "tool_calls": _objects(entry.get("tool_calls")),
+        "content": content,
+        "tool_calls": calls,
         "tool_call_id": answers,
     }
     for message in read_messages(chat, other_as_text=True):
@@ -152,6 +225,15 @@ def _content(entry: Mapping[str, Any]) -> Any:
     return next(
         (_objects(entry[name]) for name in ("parts", "contents", "content") if entry.get(name) is not None), None
     )
+
+
+def _without_calls(content: Any, calls: Any) -> tuple[Any, Any]:
+    """Return a message's content without the calls that OpenInference writes in it, and its calls with them."""
+    if not isinstance(content, list) or not any(isinstance(part, Mapping) and "tool_call" in part for part in content):
+        return content, calls
+    inside = [part["tool_call"] for part in content if isinstance(part, Mapping) and "tool_call" in part]
+    rest = [part for part in content if not (isinstance(part, Mapping) and "tool_call" in part)]
+    return rest, calls or [{"tool_call": call} for call in inside]
 
 
 def flattened_list(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
