@@ -19,12 +19,13 @@ START = 1_700_000_000 * 10**9
 """Nanoseconds since the epoch."""
 
 
-def sent(name, attributes=None, *, trace=1, id=None, began=0.0, seconds=0.1, events=(), failed=False):
-    """One span as a request's JSON has it; `began` in seconds after `START`."""
+def sent(name, attributes=None, *, trace=1, id=None, parent=0, began=0.0, seconds=0.1, events=(), failed=False):
+    """One span as a request's JSON has it; `began` in seconds after `START`, `parent` an id, 0: the outermost."""
     first = START + int(began * 1e9)
     return {
         "traceId": f"{trace:032x}",
         "spanId": f"{next(_ids) if id is None else id:016x}",
+        "parentSpanId": f"{parent:016x}" if parent else "",
         "name": name,
         "startTimeUnixNano": str(first),
         "endTimeUnixNano": str(first + int(seconds * 1e9)),
@@ -88,6 +89,7 @@ def as_protobuf(*spans, service="shop", resource=None):
         span = scope.spans.add(
             trace_id=bytes.fromhex(each["traceId"]),
             span_id=bytes.fromhex(each["spanId"]),
+            parent_span_id=bytes.fromhex(each["parentSpanId"]),
             name=each["name"],
             start_time_unix_nano=int(each["startTimeUnixNano"]),
             end_time_unix_nano=int(each["endTimeUnixNano"]),

@@ -211,7 +211,7 @@ class Tenant:
         self.database = doors.databases[name]
         self.seen = dict.fromkeys(STEPS, 0)
         """By operation, how often it showed the own word."""
-        self.calls = dict.fromkeys(("agent", "c1", "shop 00000000", "kg"), 0)
+        self.calls = dict.fromkeys(("agent", "c1", "kg", *(f"shop {trace:08x}" for trace in (1, 2, 3))), 0)
         """Calls recorded, by session."""
         self.generation = self.spans_sent = 0
         self._begin()
@@ -343,7 +343,7 @@ class Tenant:
             )
             spans.append(found)
         answer = self.doors.ask("POST", "/v1/traces", as_protobuf(*spans), content_type=PROTOBUF, **bearer)
-        return answer, self._recorded(conversation or "shop 00000000")
+        return answer, self._recorded(conversation or f"shop {ids['trace']:08x}")
 
     def _recorded(self, session):
         """Return messages, Timeline and last prompt of a recorded session, which is deleted after some calls."""

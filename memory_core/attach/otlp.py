@@ -47,11 +47,18 @@ class Span:
     events: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Name and attributes of each event."""
     failed: bool = False
+    parent: str = ""
+    """Id of the span around it; empty for the outermost of its trace."""
 
     @property
     def key(self) -> str:
         """Deduplication key."""
         return f"{self.trace}:{self.id}"
+
+    @property
+    def around(self) -> str:
+        """Key of the span around it; empty for the outermost of its trace."""
+        return f"{self.trace}:{self.parent}" if self.parent else ""
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
@@ -221,17 +228,23 @@ def _too_large(size: int) -> str:
 def _problem(span: Any) -> str | None:
     if len(span.trace_id) != len(NO_TRACE) or len(span.span_id) != len(NO_SPAN):
         return "a span has no trace id of 16 bytes and span id of 8"
-    if span.trace_id == NO_TRACE or span.span_id == NO_SPAN:
+    if span.trace_id == NO_TRACE or not _is_span_id(span.span_id):
         return "the ids of a span are zero"
     if (size := span.ByteSize()) > MAX_SPAN_BYTES:
         return _too_large(size)
     return None
 
 
+def _is_span_id(id: bytes) -> bool:
+    return len(id) == len(NO_SPAN) and id != NO_SPAN
+
+
 def _span(span: Any, resource: Mapping[str, Any]) -> Span:
     return Span(
         trace=span.trace_id.hex(),
         id=span.span_id.hex(),
+        # A parent that is no id is none: it must not cost the span.
+        parent=span.parent_span_id.hex() if _is_span_id(span.parent_span_id) else "",
         name=span.name,
         began=span.start_time_unix_nano,
         ended=span.end_time_unix_nano,
@@ -258,13 +271,13 @@ def _value(value: Any) -> Any:
 
 def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "scopeSpans", item: str = "spans") -> Any:
     """Return a JSON request with ids as protobuf's JSON encodes bytes; OTLP encodes them as hex."""
+    ids = ("traceId", "spanId", "parentSpanId") if item == "spans" else ("traceId", "spanId")
     for of_resource in request.get(resources, ()):
         for of_scope in of_resource.get(scopes, ()):
             for span in of_scope.get(item, ()):
-                # Ids there are hex too, which the conversion would take for base64; neither field is read.
+                # Ids there are hex too, which the conversion would take for base64; links are not read.
                 span.pop("links", None)
-                span.pop("parentSpanId", None)
-                for name in ("traceId", "spanId"):
+                for name in ids:
                     span[name] = base64.b64encode(_decode_hex(span.get(name))).decode()
     return request
 

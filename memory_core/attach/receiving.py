@@ -1,10 +1,12 @@
 """Store exported spans: one transaction per session and batch.
 
-Spans are deduplicated by their ids, stored in the same transaction as their events. A span's session is the
-conversation named by the span or its resource; else the session of an earlier or simultaneous span of its
-trace; else one named by service and trace id.
+Spans are deduplicated by their ids, stored in the same transaction as their events, and a call that several spans
+report is recorded once (see `same_calls`). A span's session is the conversation named by the span, by one around it, or
+by its resource; else the session of an earlier or simultaneous span of its trace; else one named by service and trace
+id. If the name of such a conversation comes later, with a span around its calls, it is recorded anew under its name.
 """
 
+import logging
 import threading
 from bisect import bisect_left
 from collections import defaultdict
@@ -13,7 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from memory_core.attach.otlp import Export, LogRecord, Span
 from memory_core.attach.recording import Past, attach, recording
-from memory_core.attach.spans import Compaction, MemoryOperation, Report, read_span
+from memory_core.attach.same_calls import Addition, Adds, SameCalls, joined
+from memory_core.attach.span_tree import SpanTree
+from memory_core.attach.spans import Compaction, MemoryOperation, Report, conversation_of, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
@@ -26,13 +30,17 @@ from memory_core.events import (
 )
 from memory_core.history.cost import is_call
 from memory_core.messages import unstorable
+from memory_core.sessions.overview import delete_session
 from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
 from memory_core.store.span_rows import add_spans, recorded_spans, sessions_of_traces
-from memory_core.store.writing import Writing
+from memory_core.store.writing import Writing, read_session
 
 TRACE_DIGITS = 8
-"""Leading hex digits of the trace id in a generated session name."""
+"""Last hex digits of the trace id in a generated session name: the first are the time in some emitters' ids."""
+
+MAX_UNNAMED, MAX_UNNAMED_REPORTS, MAX_UNNAMED_CHARACTERS = 64, 200, 16_000_000
+"""Maximum sessions without a name that may still get one, of spans of each, and total characters of these."""
 
 MAX_CACHED_SESSIONS = 256
 """Maximum cached sessions; the oldest is evicted."""
@@ -43,6 +51,8 @@ MAX_LOGGED, MAX_LOGGED_CHARACTERS = 2_000, 32_000_000
 
 LATE_EVENTS = 200
 """Number of recent calls and prompts of a session to which late log records may belong."""
+
+_log = logging.getLogger(__name__)
 
 MAX_REASONS = 10
 """Maximum rejection reasons reported per request."""
@@ -103,6 +113,9 @@ class Receiver:
         self._database, self._opened = database, opened
         self._sessions: dict[str, tuple[Session, Past]] = {}
         self.logged = LoggedEvents()
+        self._tree = SpanTree()
+        self._calls = SameCalls(self._tree)
+        self._unnamed = _Unnamed()
 
     def store(self, exports: Sequence[Export]) -> list[Refusals]:
         """Store the spans of these requests; return the refusals of each.
@@ -112,11 +125,14 @@ class Receiver:
         """
         refusals = [Refusals() for _ in exports]
         reports: list[tuple[Report, Refusals]] = []
+        named: set[str] = set()
         for export, refused in zip(exports, refusals, strict=True):
             for reason in export.refused:
                 refused.add(reason)
             for span in export.spans:
                 try:
+                    self._tree.add(span.key, span.around, name := conversation_of(span.values))
+                    named.update([span.trace] if name is not None else [])
                     # Spans are read before a session is opened: most concern neither a model nor memory.
                     report = read_span(self.logged.completed(span))
                 except Exception as error:  # spans are untrusted: one that fails must not cost the rest of its batch
@@ -124,9 +140,57 @@ class Receiver:
                     continue
                 if report is not None:
                     reports.append((report, refused))
-        for session_id, of_session in self._by_session(reports).items():
+        fresh, additions = self._calls.once(reports)
+        # A call whose span has neither name nor parent is in the conversation of the other span that reports it.
+        for addition in additions:
+            key, name = addition.report.key, addition.report.session or self._tree.name(addition.report.also[-1])
+            if name is not None and self._tree.name(key) is None:
+                self._tree.add(key, "", name)
+                named.add(key.partition(":")[0])
+        fresh = [*((report, Refusals()) for report in self._renamed(named)), *fresh]
+        for session_id, of_session in self._by_session(fresh).items():
             self._record(session_id, of_session)
+            for report, _ in of_session:
+                self._calls.recorded(report.key, session_id)
+        for addition in additions:
+            self._add(addition)
         return refusals
+
+    def _renamed(self, traces: Iterable[str]) -> list[Report]:
+        """Take back the sessions without a name whose traces name one now, and return what was recorded in them."""
+        reports: list[Report] = []
+        for session_id, (of_session, written) in self._unnamed.of(traces):
+            try:
+                delete_session(self._database(), session_id, reusable=True, unused_since=written)
+            except (ConflictError, NotFoundError):  # somebody has worked with it, or deleted it: it stays as it is
+                continue
+            self._sessions.pop(session_id, None)
+            reports += of_session
+        return reports
+
+    def _add(self, addition: Addition) -> None:
+        """Record what a span adds to a call of an earlier request, and that the span was received."""
+        report = addition.report
+        if not (session_id := self._calls.session_of(report.key)):
+            return
+        try:
+            session, past = self._session(session_id)
+            if addition.adds:
+                record_late(session, past, report, addition.adds)
+            with recording(session, past) as to:
+                add_spans(to.w, report.also)
+        except StoreError:
+            raise
+        except MemoryInspectorError as error:
+            self._sessions.pop(session_id, None)
+            _log.warning("What a span says of a call that was recorded before is lost: %s.", _reason(error))
+        else:
+            self._unnamed.join(session_id, report, self._written(session_id))
+
+    def _written(self, session_id: str) -> float:
+        with self._database().read() as connection:
+            state = read_session(connection, session_id)
+        return 0.0 if state is None else state.updated_at
 
     def store_late(self, records: Iterable[LogRecord]) -> Refusals:
         """Store what these log records say of spans that were stored before without it; return the refusals.
@@ -155,7 +219,10 @@ class Receiver:
     def _record(self, session_id: str, reports: Sequence[tuple[Report, Refusals]]) -> None:
         """Store spans of one session; if the batch fails, one by one."""
         try:
-            record_reports(*self._session(session_id), [report for report, _ in reports])
+            session, past = self._session(session_id)
+            record_reports(session, past, [report for report, _ in reports])
+            if session_id == _generated(reports[0][0]):
+                self._unnamed.add(session_id, [report for report, _ in reports], self._written(session_id))
         except StoreError:
             raise
         except Exception as error:
@@ -171,16 +238,17 @@ class Receiver:
                     self._record(session_id, [pair])
 
     def _by_session(self, reports: Sequence[tuple[Report, Refusals]]) -> Mapping[str, list[tuple[Report, Refusals]]]:
-        named = {report.trace: report.session for report, _ in reports if report.session is not None}
-        unnamed = {report.trace for report, _ in reports if report.session is None} - named.keys()
+        names = {report.key: report.session or self._tree.name(report.key) or report.process for report, _ in reports}
+        named = {report.trace: name for report, _ in reports if (name := names[report.key]) is not None}
+        unnamed = {report.trace for report, _ in reports} - named.keys()
         # A trace may span several requests: its session is the one that an earlier request stored.
         if unnamed:
             with self._database().read() as connection:
                 named |= sessions_of_traces(connection, unnamed)
         by_session: dict[str, list[tuple[Report, Refusals]]] = defaultdict(list)
         for report, refused in reports:
-            session_id = report.session or named.get(report.trace)
-            session_id = session_id or f"{report.service} {report.trace[:TRACE_DIGITS]}"
+            session_id = names[report.key] or named.get(report.trace)
+            session_id = session_id or _generated(report)
             if problem := unstorable(session_id):
                 refused.add(f"the name of its conversation {problem}")
             else:
@@ -196,6 +264,51 @@ class Receiver:
             if len(self._sessions) > MAX_CACHED_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         return self._sessions[session_id]
+
+
+class _Unnamed:
+    """Reports in sessions whose name was made from a trace, as long as the trace may still name one."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, tuple[list[Report], float]] = {}
+        self._of_trace: dict[str, str] = {}
+
+    def add(self, session_id: str, reports: Sequence[Report], written: float) -> None:
+        """Remember these reports; `written`: when the session was last written to, in seconds since the epoch."""
+        # Put at the end: the session that was written to longest ago is forgotten first.
+        before = self._sessions.pop(session_id, ([], 0.0))[0]
+        self._sessions[session_id] = [*before, *reports], written
+        self._of_trace |= {report.trace: session_id for report in reports}
+        while self._sessions and (len(self._sessions) > MAX_UNNAMED or self._characters() > MAX_UNNAMED_CHARACTERS):
+            self._forget(next(iter(self._sessions)))
+        if len(before) + len(reports) > MAX_UNNAMED_REPORTS:
+            self._forget(session_id)
+
+    def join(self, session_id: str, addition: Report, written: float) -> None:
+        """Remember what was added to a report."""
+        if session_id in self._sessions:
+            reports = self._sessions[session_id][0]
+            reports = [joined(report, addition) if report.key == addition.key else report for report in reports]
+            self._sessions[session_id] = reports, written
+
+    def of(self, traces: Iterable[str]) -> list[tuple[str, tuple[list[Report], float]]]:
+        """Return, and forget, the sessions of these traces, each with its reports and when it was last written to."""
+        ids = dict.fromkeys(filter(None, map(self._of_trace.get, traces)))
+        return [(session_id, reports) for session_id in ids if (reports := self._forget(session_id)) is not None]
+
+    def _forget(self, session_id: str) -> tuple[list[Report], float] | None:
+        reports = self._sessions.pop(session_id, None)
+        for report in reports[0] if reports is not None else ():
+            self._of_trace.pop(report.trace, None)
+        return reports
+
+    def _characters(self) -> int:
+        exchanges = (report.what for reports, _ in self._sessions.values() for report in reports)
+        return sum(len(m.content or "") for what in exchanges if isinstance(what, Exchange) for m in what.messages)
+
+
+def _generated(report: Report) -> str:
+    return f"{report.service} {report.trace[-TRACE_DIGITS:]}"
 
 
 def _reason(error: Exception) -> str:
@@ -216,9 +329,9 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
     """
     with recording(session, past) as to:
         w = to.w
-        recorded = recorded_spans(w.connection, [report.key for report in reports])
+        recorded = recorded_spans(w.connection, [key for report in reports for key in (report.key, *report.also)])
         # A mapping, as one batch may hold a span twice.
-        fresh = {report.key: report for report in reports if report.key not in recorded}
+        fresh = {report.key: report for report in reports if recorded.isdisjoint((report.key, *report.also))}
         # By their ends: an answer exists, and a record is found, only when the span ends.
         ordered = sorted(fresh.values(), key=lambda report: (report.ended, report.began))
         meanwhile = _before_their_call(ordered)
@@ -226,16 +339,16 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
         for report in ordered:
             if isinstance(report.what, Exchange):
                 before = [_event(session, w, operation) for operation in meanwhile.get(report.key, ())]
-                to.exchange(report.what, before)
+                to.exchange(report.what, before, called=not report.begun)
             elif isinstance(report.what, Compaction):
                 to.compacted()
             elif report.key not in held:
                 w.record(_event(session, w, report), actor="agent")
-        add_spans(w, fresh)
+        add_spans(w, [key for report in fresh.values() for key in (report.key, *report.also)])
 
 
-def record_late(session: Session, past: Past, report: Report) -> None:
-    """Record prompt and answer of a call that was recorded without its text, or a compaction that came with it.
+def record_late(session: Session, past: Past, report: Report, adds: Adds = "words") -> None:
+    """Record what a report adds to a call that was recorded before, or a compaction that came with it.
 
     Raises:
         MessageError: A message cannot be stored; nothing was stored.
@@ -243,9 +356,13 @@ def record_late(session: Session, past: Past, report: Report) -> None:
         StoreError: The database cannot be reached; nothing was stored.
     """
     kinds, exchange = ("context_built", "model_called"), report.what
-    if not isinstance(exchange, Exchange) or not (exchange.messages or exchange.compacted):
+    after = adds in ("outcome", "answer")
+    if not isinstance(exchange, Exchange) or not (exchange.messages or exchange.compacted or after):
         return
     with recording(session, past) as to:
+        if after:
+            to.exchange(replace(exchange, messages=()), called=adds == "outcome")
+            return
         newest = read_events(to.w.connection, session.id, kinds=kinds, limit=LATE_EVENTS, newest_first=True)
         of_span = [record.event for record in newest if getattr(record.event, "span", None) == report.key]
         # A prompt is recorded once, although an exporter may send its log records twice.

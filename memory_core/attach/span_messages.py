@@ -126,6 +126,7 @@ def _with_choice(events: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[
     """Return events in which the answer is named as one: some emitters name it as they name those of the prompt."""
     if any(name == "gen_ai.choice" for name, _ in events):
         return list(events)
+    # The model answers what the user, a tool or the system said last.
     ends = [place for place, (name, _) in enumerate(events, 1) if EVENTS.get(name) not in (None, "assistant")]
     answer = max(ends, default=0)
     return [(name if place < answer else "gen_ai.choice", entry) for place, (name, entry) in enumerate(events)]
@@ -231,6 +232,7 @@ def _without_calls(content: Any, calls: Any) -> tuple[Any, Any]:
     """Return a message's content without the calls that OpenInference writes in it, and its calls with them."""
     if not isinstance(content, list) or not any(isinstance(part, Mapping) and "tool_call" in part for part in content):
         return content, calls
+    # OpenInference for Anthropic writes a call at its place in the content and once more among the calls.
     inside = [part["tool_call"] for part in content if isinstance(part, Mapping) and "tool_call" in part]
     rest = [part for part in content if not (isinstance(part, Mapping) and "tool_call" in part)]
     return rest, calls or [{"tool_call": call} for call in inside]

@@ -6,13 +6,26 @@ Without the conventions' opt-in for content, spans have ids and counts but no te
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_core.attach.dialects import COMPACTED, DIALECTS, SESSION, Dialect, Field, MemoryKind
+from memory_core.attach.dialects import (
+    COMPACTED,
+    DIALECTS,
+    LOGFIRE,
+    SCRUBBED,
+    SESSION,
+    SPAN_NAME,
+    STREAMED,
+    Dialect,
+    Field,
+    MemoryKind,
+)
 from memory_core.attach.otlp import Span
 from memory_core.attach.span_messages import (
+    answers_in_value,
+    answers_of,
     calls_of,
     decoded,
     flattened_list,
@@ -22,7 +35,7 @@ from memory_core.attach.span_messages import (
 )
 from memory_core.attach.wire import Exchange, has_compaction
 from memory_core.errors import MessageError
-from memory_core.messages import ChatMessage, MessageRole
+from memory_core.messages import ChatMessage, MessageRole, content_hash
 from memory_core.tokens import reported
 
 MAX_NAME = 200
@@ -76,9 +89,28 @@ class Report:
     """Start of the span; like `ended`, in nanoseconds since the epoch."""
     ended: int
     session: str | None
-    """Conversation named by the span or its resource."""
+    """Conversation named by the span."""
+    process: str | None
+    """Conversation named by its resource, which may name one for a whole process."""
     service: str
     what: Exchange | MemoryOperation | Compaction
+    response: str = ""
+    """Id of the answer; empty if the span has none. Two spans with the same one report the same call."""
+    stream: str = ""
+    """Text that the two spans of a streamed call have in common, as Logfire writes them; empty for others."""
+    begun: bool = False
+    """True for the first of these two: it ends when the stream begins, so all but the prompt comes with the second."""
+    also: tuple[str, ...] = ()
+    """Keys of other spans that report the same."""
+
+    @property
+    def tells(self) -> bool:
+        """Return whether it says anything of a call: words, tokens, a failure or an answer, if only its id."""
+        what = self.what
+        if not isinstance(what, Exchange) or what.purpose != "reply":
+            return True
+        outcome = (what.answer, what.input_tokens, what.output_tokens, what.error)
+        return bool(what.messages or self.response or what.compacted) or any(value is not None for value in outcome)
 
 
 def read_span(span: Span) -> Report | None:
@@ -88,7 +120,7 @@ def read_span(span: Span) -> Report | None:
         MessageError: An attribute does not follow its convention; the message names the attribute.
     """
     match = _dialect(span)
-    values = span.values
+    response = ""
     what: Exchange | MemoryOperation | Compaction
     if match is None:
         if not _is_compacted(span):
@@ -98,10 +130,30 @@ def read_span(span: Span) -> Report | None:
         dialect, operation = match
         read = _exchange if operation in ("reply", "embed") else _operation
         what = read(span, dialect, operation)
-    # The span comes before its resource, which may name one session for a whole process.
-    named = (_name(attributes.get(name)) for attributes in (values, span.resource) for name in SESSION)
+        response = _name(_get(span.values, dialect, "response")[1]) or ""
+    session, process = conversation_of(span.values), conversation_of(span.resource)
     service = _name(span.resource.get("service.name")) or "agent"
-    return Report(span.key, span.trace, span.began, span.ended, next(filter(None, named), None), service, what)
+    report = Report(span.key, span.trace, span.began, span.ended, session, process, service, what, response)
+    return _of_stream(report, span) if LOGFIRE.named_by in span.attributes else report
+
+
+def _of_stream(report: Report, span: Span) -> Report:
+    """Return a report of Logfire with what its stream is known by, if it may be one of the two spans of a stream."""
+    what = report.what
+    if not isinstance(what, Exchange) or not what.messages:
+        return report
+    # The request's span ends when the stream is handed to the program; the second is written when it has ended.
+    second = str(span.attributes[LOGFIRE.named_by]).startswith(STREAMED)
+    outcome = (what.answer, what.input_tokens, what.output_tokens, what.error)
+    begun = not (second or report.response) and all(value is None for value in outcome)
+    stream = f"{span.trace} {span.parent} {len(what.messages)} {content_hash(what.messages[-1].to_json())}"
+    return replace(report, stream=stream, begun=begun) if begun or second else report
+
+
+def conversation_of(attributes: Mapping[str, Any]) -> str | None:
+    """Return the name of the conversation in the attributes of a span, or of its resource; None if they name none."""
+    names = (_name(attributes.get(name)) for name in SESSION)
+    return next((name for name in names if name is not None and not name.startswith(SCRUBBED)), None)
 
 
 def _is_compacted(span: Span) -> bool:
@@ -112,7 +164,8 @@ def _is_compacted(span: Span) -> bool:
 
 def _dialect(span: Span) -> tuple[Dialect, Any] | None:
     for dialect in DIALECTS:
-        operation = dialect.operations.get(str(span.attributes.get(dialect.named_by)))
+        named = span.name if dialect.named_by == SPAN_NAME else span.attributes.get(dialect.named_by)
+        operation = dialect.operations.get(str(named))
         if operation is not None:
             return dialect, operation
     return None
@@ -121,10 +174,24 @@ def _dialect(span: Span) -> tuple[Dialect, Any] | None:
 def _get(values: Mapping[str, Any], dialect: Dialect, field: Field) -> tuple[str, Any]:
     """Return name and value of the first attribute present for a field; the value is None if there is none."""
     for name in dialect.fields.get(field, ()):
-        value = flattened_list(values, name.removesuffix("*")) if name.endswith(".*") else values.get(name)
+        attribute, *keys = name.split("/")
+        value = flattened_list(values, name.removesuffix("*")) if name.endswith(".*") else values.get(attribute)
+        if keys and value is not None:
+            value = _inside(value, keys)
         if value is not None:
             return name, value
     return "", None
+
+
+def _inside(value: Any, keys: Sequence[str]) -> Any:
+    """Return the value below some keys of a JSON object; None if there is none, or the JSON was cut off."""
+    try:
+        value = decoded(value)
+    except MessageError:
+        return None
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _name(value: Any) -> str | None:
@@ -133,7 +200,8 @@ def _name(value: Any) -> str | None:
 
 def _error(span: Span) -> str | None:
     """Return the error class of an operation; never its text, which may quote anything."""
-    code = str(span.attributes.get("error.type") or "")
+    # OpenTelemetry records an exception as an event, whatever the library.
+    code = str(span.attributes.get("error.type") or span.values.get("exception:exception.type") or "")
     if not code and not span.failed:
         return None
     return f"it failed with {code}" if _CODE.fullmatch(code) else "it failed"
@@ -168,10 +236,15 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     """Return a call's prompt and first answer."""
     values, events = span.values, span.events
     prompt = _read(values, dialect, "system", instructions)
-    prompt += _read(values, dialect, "input", lambda value: messages_of(value, MessageRole.USER))
+    asked = _read(values, dialect, "input", lambda value: messages_of(value, MessageRole.USER))
+    # Some emitters write the system prompt beside the messages and once more as their first.
+    if prompt and asked and asked[0].role is MessageRole.SYSTEM and asked[0].content == prompt[0].content:
+        prompt = []
+    prompt += asked
     # Emitters that write both attributes and events repeat the same messages.
     prompt = prompt or messages_of_events(events, said=False)
-    answers = _read(values, dialect, "output", lambda value: messages_of(value, MessageRole.ASSISTANT))
+    in_value = _get(values, dialect, "output")[0] == "output.value"
+    answers = _read(values, dialect, "output", answers_in_value if in_value else answers_of)
     answers = answers or messages_of_events(events, said=True)
     # Tool calls that are stored apart are joined with the first answer's text into one message.
     if calls := _read(values, dialect, "calls", calls_of):
