@@ -22,7 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from span_kit import as_json, as_protobuf, chat, memory
+from span_kit import as_json, as_protobuf, chat, memory, sent
 from starlette.applications import Starlette
 
 from memory_core import Database, Memory, Services, StoreError
@@ -33,6 +33,7 @@ from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import stores_of
 from memory_inspector.server import span_receiver
 from memory_inspector.server.attaching import Room
+from memory_inspector.server.refused_spans import RefusedSpans
 from memory_inspector.server.span_receiver import JSON, PROTOBUF, SpanReceiver
 
 HELLO = [("user", "I like tea.")]
@@ -365,3 +366,16 @@ def test_thousands_of_spans_from_several_senders_are_stored_once_each(receiving)
     held = [record.id for n in range(3) for record in stores_of(receiving.history(f"c{n}").records)["notes"].held]
     assert sorted(held) == sorted(f"r{n}" for n in range(4_000))
     assert sum(len(receiving.recorded(f"c{n}")) for n in range(3)) == 4_000
+
+
+def test_what_is_refused_is_logged_once_for_each_reason_and_sender(receiving, caplog, monkeypatch):
+    refused = RefusedSpans()
+    monkeypatch.setattr(span_receiver, "refused_spans", refused)
+    broken = sent("chat", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": '[{"role'})
+    for service in ("shop", "shop", "bakery"):
+        assert receiving.post(as_protobuf(broken, chat(HELLO), service=service)).status_code == 200
+    lines = [record.getMessage() for record in caplog.records if "not recorded" in record.getMessage()]
+    assert [("shop" in line, "cut off" in line) for line in lines] == [(True, True), (False, True)]
+    assert [(each.sender, each.requests) for each in refused.of("")] == [("bakery", 1), ("shop", 2)]
+    refused.forget("")
+    assert refused.of("") == []

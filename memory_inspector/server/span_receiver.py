@@ -19,6 +19,7 @@ import anyio
 from starlette.datastructures import Headers
 
 from memory_inspector.server.attaching import CHALLENGE, NoRoomError, Room, Tokens, admit, no_other_host, whole_body
+from memory_inspector.server.refused_spans import refused_spans
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -223,8 +224,9 @@ class SpanReceiver:
             try:
                 with measured("record", tenant):
                     stored = self._opened(tenant).store([export for _, export in together])
-                for (waiting, _), refused in zip(together, stored, strict=True):
+                for (waiting, export), refused in zip(together, stored, strict=True):
                     waiting.refused = refused
+                    refused_spans.add(tenant, _sender(export), refused.reasons)
             except Exception as error:  # likewise, for all of the tenant
                 for waiting, _ in together:
                     waiting.error = error
@@ -304,6 +306,11 @@ def _status(message: str) -> bytes:
     # Field 2 is the message of both, so that no second package is needed for `Status`.
     encoded: Any = ExportTracePartialSuccess(error_message=message).SerializeToString()
     return bytes(encoded)
+
+
+def _sender(export: "Export") -> str:
+    """Return the name of the program that sent a request."""
+    return str(next((span.resource.get("service.name") for span in export.spans), None) or "an agent")[:80]
 
 
 def _read(waiting: _Waiting) -> "Export":

@@ -29,6 +29,7 @@ from memory_core.store import split_writes
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
+from memory_inspector.server.refused_spans import refused_spans
 from ui.sessions import health, user_dialog
 from ui.sessions.exporting import exports
 from ui.tab import services
@@ -837,3 +838,16 @@ def test_a_folder_of_notes_opens_on_its_blocks_and_its_past_is_on_the_timeline(d
     timeline = opened(page="timeline", session=made)
     assert not timeline.exception
     assert any("Wrote the text of people/mira.md" in str(frame.value) for frame in timeline.dataframe)
+
+
+def test_what_agents_sent_and_could_not_be_recorded_is_told_until_somebody_has_read_it(demo_home):
+    refused_spans.add("", NASTY, ["gen_ai.prompt holds no messages"])
+    try:
+        app = page()
+        (warning,) = [each.value for each in app.warning]
+        assert "Not recorded of what agents sent" in warning
+        assert NASTY in warning.replace("\\", "").replace("\N{WORD JOINER}", "")
+        app = press(app, "Dismiss")
+        assert not app.warning
+    finally:
+        refused_spans.forget("")

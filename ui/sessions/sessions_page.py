@@ -9,11 +9,13 @@ from zlib import crc32
 import streamlit as st
 
 from memory_core import StoreError, delete_session, list_sessions
+from memory_core.access import acting_person
 from memory_core.events import SessionBranched, SessionImported, SessionRenamed, SessionReset
 from memory_core.sessions.forget_user import outliving_users
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.reading.write_access import left_to_agent
+from memory_inspector.server.refused_spans import refused_spans
 from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import count, plain, short
 from ui.parts.components import filled_rows, heading, unseen_heading
@@ -37,6 +39,9 @@ from ui.tab import live, nav, state
 from ui.tab.people import allowed
 from ui.tab.services import engine
 
+MAX_REFUSED = 5
+"""Maximum reasons shown for which agents' spans were refused."""
+
 BESIDE_PIXELS, MIN_PIXELS = 480, 240
 """Pixels around the table, and its minimum height in a low window."""
 
@@ -58,6 +63,7 @@ def draw() -> None:
             draw_health(follow=True)
         return
     st.markdown(_sentence(sessions, latest()))
+    _draw_refused()
     draw_live_links(
         {session.status.session_id: named(session) for session in sessions if session.status.session_id in agents}
     )
@@ -81,11 +87,28 @@ def draw() -> None:
         live.follow(_news, seen)
 
 
+def _draw_refused() -> None:
+    """Say what agents sent and could not be recorded, as their own programs do not."""
+    refused = refused_spans.of(tenant := _tenant())
+    if not refused:
+        return
+    lines = [f"- {plain(one.sender)}, {count(one.requests, 'request')}: {plain(one.reason)}" for one in refused]
+    with st.container(horizontal=True):
+        st.warning("Not recorded of what agents sent:\n\n" + "\n".join(lines[:MAX_REFUSED]))
+        st.button("Dismiss", on_click=refused_spans.forget, args=(tenant,), key="sessions__refused")
+
+
+def _tenant() -> str:
+    person = acting_person()
+    return person.tenant if person is not None else ""
+
+
 def _news() -> object:
     """Values on which the list depends, except health: a difference triggers a redraw."""
     database = engine().database
     listed = [(status.session_id, status.title, status.updated_at) for status in list_sessions(database)]
-    return listed, live_sessions(database), outliving_users(database)
+    refused = [(one.reason, one.requests) for one in refused_spans.of(_tenant())]
+    return listed, live_sessions(database), outliving_users(database), refused
 
 
 def _connect(session_id: str, *, folded: bool) -> None:
