@@ -5,6 +5,7 @@ harmless.
 """
 
 import io
+import re
 import struct
 import zipfile
 import zlib
@@ -29,6 +30,8 @@ MAX_LINES = 20_000_000
 MAX_FILES = 50_000
 """Maximum files of any kind in an archive."""
 MAX_MEMBERS = 64
+MAX_PARTS = 1_000
+"""Maximum members that are read as parts of one export."""
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """Timestamp of every member: the earliest in zip, so that equal content gives equal bytes."""
@@ -169,8 +172,8 @@ def unpacking(
         yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, budget)
 
 
-def one_member(data: bytes, name: str, *, filename: str) -> bytes | None:
-    """Read one whole member of an archive; None if it is missing or damaged.
+def members_named(data: bytes, name: re.Pattern[str], *, filename: str) -> list[bytes]:
+    """Read the whole members of an archive with such names, in the order of these; none if it is damaged.
 
     Raises:
         FormatError: It is too large.
@@ -178,16 +181,14 @@ def one_member(data: bytes, name: str, *, filename: str) -> bytes | None:
     check_entries(data, filename)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if name not in archive.namelist():
-                return None
+            names = sorted(filter(name.fullmatch, archive.namelist()))
+            check_size(sum(archive.getinfo(member).file_size for member in names))
             # The declared size may be false, so one byte above the limit is read for the caller's check to notice.
-            check_size(archive.getinfo(name).file_size)
-            with archive.open(name) as member:
-                return member.read(MAX_FILE_BYTES + 1)
+            return [archive.open(member).read(MAX_FILE_BYTES + 1) for member in names[:MAX_PARTS]]
     except _UNREADABLE as error:
         if isinstance(error, FormatError):
             raise
-        return None
+        return []
 
 
 def check_entries(data: bytes, filename: str) -> None:

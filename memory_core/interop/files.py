@@ -1,11 +1,13 @@
 """Open any supported file, detected by content rather than name."""
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Literal
 
-from memory_core.interop.archive import one_member
+from memory_core.interop.archive import members_named
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
 from memory_core.interop.located_json import problem, read_text, read_values
@@ -31,8 +33,8 @@ _LABELS: dict[Kind, str] = {
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
-_EXPORTED = "conversations.json"
-"""File with the conversations in ChatGPT's and Claude's export archives."""
+_EXPORTED = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
+"""Files with the conversations in ChatGPT's and Claude's export archives; ChatGPT splits long ones."""
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -77,8 +79,8 @@ def read_file(name: str, data: bytes) -> Preview:
     # Splits at both kinds of slashes, whichever system the browser ran on.
     name = PureWindowsPath(name).name or "The file"
     archive = data.startswith(_ZIP_MAGICS)
-    if archive and (exported := one_member(data, _EXPORTED, filename=name)) is not None:
-        return read_file(_EXPORTED, exported)
+    if archive and (exported := members_named(data, _EXPORTED, filename=name)):
+        return read_file("conversations.json", _one_list(exported))
     # A damaged archive ends here too, as the reader of bundles reports best what is missing.
     if archive and not is_notes_archive(data):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
@@ -147,6 +149,16 @@ def _notes(name: str, stored: StoredConversation) -> Preview:
 
 def _of_frameworks(connection: StoreConnection, name: str) -> list[StoredConversation]:
     return [*conversations_of(connection), *threads_of(connection, name)]
+
+
+def _one_list(parts: Sequence[bytes]) -> bytes:
+    """Return the lists in the parts of an export as one list."""
+    if len(parts) == 1:
+        return parts[0]
+    inside = (
+        part.removeprefix(b"\xef\xbb\xbf").strip().removeprefix(b"[").removesuffix(b"]").strip() for part in parts
+    )
+    return b"[%s]" % b",\n".join(filter(None, inside))
 
 
 def _unwrapped(text: str, name: str) -> str:
