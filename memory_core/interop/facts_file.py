@@ -45,6 +45,12 @@ _STARTS_FORMULA = rf"(?:[\s{_UNSEEN}]*[=+\-@＝＋－＠]|[\t\r\n])"
 _FORMULA = re.compile(f"'*{_STARTS_FORMULA}")
 """Matches cells that a spreadsheet would run as a formula, escaped or not; an apostrophe in front makes them text."""
 _SHIELDED = re.compile(f"'+{_STARTS_FORMULA}")
+_TEXTS = ("text", "memory", "fact")
+"""Keys under which a fact's text stands: ours, that of Mem0 and Agno, and Zep's."""
+_LISTS = ("facts", "results", "memories")
+"""Keys under which an object holds its facts: ours, and those of Mem0's answers."""
+_SEPARATOR = re.compile(r"\s*sep=([,;\t|])[ ]*\r?\n", re.IGNORECASE)
+"""First line with which a CSV tells a spreadsheet program its separator."""
 _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
 
@@ -109,9 +115,11 @@ class ImportPlan:
 def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) -> str:
     """Return facts as CSV. `turns`: turn of each source message that still exists, by session and sequence number.
 
-    An apostrophe is prefixed to texts that a spreadsheet would run as formulas.
+    An apostrophe is prefixed to texts that a spreadsheet would run as formulas. A byte order mark comes first, without
+    which Excel takes UTF-8 for the code page of its system.
     """
     out = io.StringIO()
+    out.write("\ufeff")
     writer = csv.writer(out)
     # Most facts have neither, and empty columns confuse.
     columns = (*COLUMNS, *(name for name in PROGRAMS_COLUMNS if any(getattr(fact, name) for fact in facts)))
@@ -156,7 +164,8 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     """Parse facts from CSV or JSON, detected by content.
 
     CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text or an object
-    with `text`. Stores of `PROGRAMS` and MCP's reference memory are accepted too. Invalid facts are listed as problems.
+    with `text`. Memories as Mem0, Agno and Zep give them are facts, too, and stores of `PROGRAMS` and MCP's reference
+    memory are accepted. Invalid facts are listed as problems.
 
     Raises:
         FormatError: The file as a whole is not a list of facts.
@@ -201,8 +210,8 @@ def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
         return [(value.place, value.value) for value in values]
     rows: Located | None = values[0]
     # An object with a text is a single fact, any other one a file that holds a list.
-    if isinstance(values[0].value, dict) and "text" not in values[0].value:
-        rows = values[0].member("facts")
+    if isinstance(values[0].value, dict) and not any(key in values[0].value for key in _TEXTS):
+        rows = values[0].member(next((key for key in _LISTS if key in values[0].value), _LISTS[0]))
         if rows is None or not isinstance(rows.value, list):
             raise problem(filename, 'is not a list of facts: the object has no list called "facts".')
     assert rows is not None
@@ -212,9 +221,10 @@ def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 
 def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
-    first = text.lstrip().partition("\n")[0]
+    stated = _SEPARATOR.match(text)
+    first = text[stated.end() if stated else 0 :].lstrip().partition("\n")[0]
     # Spreadsheet programs use the separator of their locale.
-    delimiter = max(",;\t", key=first.count)
+    delimiter = stated[1] if stated else max(",;\t", key=first.count)
     budget = Budget(filename)
 
     def lines() -> Iterator[str]:
@@ -232,7 +242,7 @@ def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | 
             raise problem(filename, f"this is not valid CSV ({error}).", place=line) from error
         if row is None:
             break
-        if any(cell.strip() for cell in row):
+        if any(cell.strip() for cell in row) and not (stated and line == 1):
             if header is None:
                 header = _header(row, filename)
             # An unquoted separator in a text: its cells cannot be assigned to columns.
@@ -261,7 +271,8 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
     if not isinstance(row, dict):
         return Problem(place, "this is neither a text nor an object with a text")
     # Cells that a CSV row lacks are empty strings, which mean the default like a missing field of JSON.
-    text, state, category = row.get("text") or "", row.get("state") or "active", row.get("category") or "other"
+    text = next((row[key] for key in _TEXTS if row.get(key)), "")
+    state, category = row.get("state") or "active", row.get("category") or "other"
     if not all(isinstance(value, str) for value in (text, state, category)):
         return Problem(place, "text, state and category must be texts")
     text = " ".join(storable(text)[0].split())

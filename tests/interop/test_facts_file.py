@@ -41,10 +41,33 @@ def read(text, filename="facts.csv"):
 def test_csv_has_a_heading_and_one_line_a_fact():
     written = facts_to_csv([fact(1, "likes tea, and jazz", pinned=True), fact(2, "lives here", state="retired")], TURNS)
     assert written == (
-        "text,state,pinned,category,topics,turns,created,tokens\r\n"
+        "\ufefftext,state,pinned,category,topics,turns,created,tokens\r\n"
         '"likes tea, and jazz",active,yes,other,,2 3,1970-01-01T00:00:00+00:00,3\r\n'
         "lives here,retired,no,other,,2 3,1970-01-01T00:00:00+00:00,3\r\n"
     )
+
+
+def test_what_excel_saves_of_the_csv_is_known_again():
+    facts = [fact(1, "mag Grüßkohl")]
+    opened = facts_to_csv(facts, TURNS).encode().decode("utf-8-sig")
+    with_semicolons = opened.replace(",", ";")
+    forms = opened.encode("utf-16"), with_semicolons.encode("utf-8-sig"), f"sep=;\r\n{with_semicolons}".encode()
+    for saved in forms:
+        plan = plan_import(read(saved, "f.csv"), facts)
+        assert (plan.importable, len(plan.duplicates)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"results": [{"id": "1", "memory": "grows figs", "user_id": "pia"}]},
+        [{"memory": "grows figs", "topics": ["garden"], "memory_id": "1"}],
+        {"memory": "grows figs"},
+        [{"uuid": "1", "fact": "grows figs", "valid_at": "2026-03-01T10:00:00Z"}],
+    ],
+)
+def test_memories_of_mem0_agno_and_zep_are_facts(value):
+    assert [found.text for found in read(json.dumps(value).encode(), "memories.json").facts] == ["grows figs"]
 
 
 def test_json_says_the_same():
