@@ -5,13 +5,14 @@ and calls are read in one place (`content`, `openai_message`).
 """
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.formats.llamaindex_message import message_from_llamaindex
 from memory_core.formats.message_times import seconds_of, timed
-from memory_core.formats.openai_message import messages_from_openai
+from memory_core.formats.openai_message import MESSAGE_FIELDS, messages_from_openai
 from memory_core.messages import ChatMessage, storable
 
 _LANGCHAIN = {
@@ -20,8 +21,22 @@ _LANGCHAIN = {
 }  # fmt: skip
 """Role by the `type` of a LangChain message."""
 _CLASSES = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
-TIMES = ("create_time", "created_at", "timestamp")
+TIMES = ("create_time", "created_at", "createdAt", "timestamp")
 """Fields in which exports write the time of a message, in order of preference."""
+_FILED = frozenset({"id", "uuid", "updated_at", "updatedAt", "update_time", "metadata", *TIMES})
+"""Fields under which exports file a message, in forms other than OpenAI's: nobody's words."""
+_READ_OF_LANGCHAIN = _FILED | {
+    "type", "role", "content", "name", "tool_call_id", "tool_calls", "invalid_tool_calls", "additional_kwargs",
+    "response_metadata", "usage_metadata", "example", "status",
+}  # fmt: skip
+_READ_OF_CHATGPT = _FILED | {"author", "content", "recipient", "status", "end_turn", "weight", "channel"}
+_READ_OF_CLAUDE = _FILED | {
+    "sender", "text", "content", "attachments", "parent_message_uuid", "index", "truncated",
+    # LibreChat's
+    "messageId", "parentMessageId", "conversationId", "isCreatedByUser", "children", "_id", "__v", "user", "endpoint",
+    "model", "unfinished", "error", "tokenCount", "finish_reason", "isEdited", "iconURL",
+}  # fmt: skip
+_READ = MESSAGE_FIELDS | {"blocks", "text", "additional_kwargs", *TIMES}
 
 
 def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage]:
@@ -66,6 +81,41 @@ def as_chat(data: Any) -> Any:
         case {"message": {"role": _} as inner} if "role" not in data:
             return inner
     return data
+
+
+def unread_fields(data: Any) -> list[str]:
+    """Return the fields with content of an entry that no reader reads, and that are not what it is filed under.
+
+    >>> unread_fields({"from": "human", "value": "Soup?", "translation": "Suppe?"})
+    ['translation']
+    """
+    if not isinstance(data, Mapping):
+        return []
+    if (fields := langchain_fields(data)) is not None:
+        return _unread(fields, _READ_OF_LANGCHAIN)
+    match data:
+        case {"author": {"role": str()}, "content": {"content_type": str()}}:
+            # Of the metadata, which each message has, only the names of files are something a person sees.
+            about = data.get("metadata")
+            attached = isinstance(about, Mapping) and bool(about.get("attachments"))
+            return [*_unread(data, _READ_OF_CHATGPT), *(["attachments"] if attached else [])]
+        case {"sender": str()} if "text" in data or "content" in data:
+            return _unread(data, _READ_OF_CLAUDE)
+        case {"from": str()} if "value" in data:
+            return _unread(data, _FILED | {"from", "value", "weight"})
+        case {"message": {"role": _} as inner} if "role" not in data:
+            return _unread(inner, _READ)
+    return _unread(data, _READ)
+
+
+def unread_notes(entries: Iterable[Any]) -> list[str]:
+    """Return a sentence for each field that no reader reads in some messages."""
+    fields = Counter(field for entry in entries for field in unread_fields(entry))
+    return [f'"{field}" was not imported ({n} {"message" if n == 1 else "messages"})' for field, n in fields.items()]
+
+
+def _unread(fields: Mapping[str, Any], read: Collection[str]) -> list[str]:
+    return [str(key) for key, content in fields.items() if content and key not in read]
 
 
 def langchain_fields(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -157,8 +207,10 @@ def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
         for item in (attached if isinstance(attached, list) else ())
         if isinstance(item, Mapping) and isinstance(item.get("extracted_content"), str)
     ]
+    # LibreChat names the model as the sender.
+    by_user = data.get("isCreatedByUser")
     return {
-        "role": sender,
+        "role": ("user" if by_user else "assistant") if isinstance(by_user, bool) else sender,
         "content": [*(content_given if isinstance(content_given, list) else [content_given]), *pasted],
     }
 

@@ -148,7 +148,7 @@ def read_values(text: str, *, filename: str) -> list[Located]:
             many values.
     """
     position = _after_space(text, 0)
-    if not text.startswith(("[", "{"), position):
+    if not text.startswith(("[", "{", "null"), position):
         raise problem(filename, "is not a conversation: it starts with neither [ nor {.")
     # Counted before parsing: a few megabytes of empty objects become gigabytes of Python objects.
     Budget(filename).take_json(text)

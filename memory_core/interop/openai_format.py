@@ -6,20 +6,35 @@ are other caveats (`notes`).
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PureWindowsPath
 from typing import Any
 
 from memory_core.attach.mirroring import MirroredBlock
-from memory_core.errors import MessageError
-from memory_core.formats.any_message import TIMES, as_chat, langchain_fields, read_messages
-from memory_core.formats.openai_message import MESSAGE_FIELDS, other_kinds
+from memory_core.errors import FormatError, MessageError
+from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
+from memory_core.formats.openai_message import other_kinds
 from memory_core.interop.located_json import Located, problem, read_text, read_values
+from memory_core.interop.other_files import other_kind
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
 from memory_core.text import listed, shortened
 
-_MESSAGE_LISTS = ("messages", "traj", "chat_messages", "conversations", "conversation", "items")
+_MESSAGE_LISTS = ("messages", "traj", "chat_messages", "conversations", "conversation", "items", "contents")
 """Keys under which an object holds its messages: of OpenAI, tau-bench, Claude, ShareGPT and similar formats."""
+_LINKS = (("uuid", "parent_message_uuid"), ("messageId", "parentMessageId"))
+"""Fields of a message's own id and of that before it, in Claude's export and in LibreChat's."""
+_SYSTEM = ("system", "instructions", "promptPrefix")
+"""Keys of a system prompt beside the messages, the last in LibreChat's `options`."""
+_FILED = frozenset(
+    {"id", "_id", "uuid", "title", "name", "model", "object", "created_at", "updated_at", "createdAt", "updatedAt"}
+    | {"create_time", "update_time", "current_node", "conversation_id", "conversationId", "endpoint", "exportAt"}
+    | {"branches", "recursive", "options", "account", "user", "is_starred", "is_archived", "is_temporary", "version"}
+    | {"default_model_slug", "gizmo_id", "gizmo_type", "conversation_template_id", "async_status", "voice", "owner"}
+    | {"conversation_origin", "memory_scope", "sugar_item_id", "schemaVersion", "max_tokens", "temperature", "stream"}
+    | {"moderation_results", "safe_urls", "blocked_urls", "plugin_ids", "disabled_tool_ids", "context_scopes"}
+)
+"""Keys beside the messages under which a conversation is filed, or that set up its model: nobody's words."""
 _STATES = ("values", "channel_values", "state")
 """Keys of the state object with the messages in LangGraph's API."""
 _TITLES = ("title", "name")
@@ -84,6 +99,8 @@ class Listed:
     title: str
     messages: int
     """Number of messages, including those that will be skipped."""
+    problem: str = ""
+    """Reason that it cannot be read; empty if it can."""
 
 
 def read_conversation(data: bytes | str, *, filename: str, pick: int | None = None) -> Conversation:
@@ -101,6 +118,9 @@ def read_conversation(data: bytes | str, *, filename: str, pick: int | None = No
         FormatError: The file is not a conversation; the message names the place.
     """
     sources = _sources(data, filename)
+    readable = [number for number, source in enumerate(sources) if source.problem is None]
+    if pick is None and len(readable) == 1:
+        pick = readable[0]
     if pick is None and len(sources) > 1:
         raise problem(
             filename, f"holds {len(sources)} conversations, and one can be imported at a time. Pick one of them."
@@ -108,7 +128,10 @@ def read_conversation(data: bytes | str, *, filename: str, pick: int | None = No
     chosen = pick or 0
     if not 0 <= chosen < len(sources):
         raise problem(filename, f"has no conversation {chosen + 1}: it holds {len(sources)}.")
-    return _read(sources[chosen], filename)
+    if (refused := sources[chosen].problem) is not None:
+        raise refused
+    unread = [f"conversation {n + 1} is left out: {s.problem}" for n, s in enumerate(sources) if s.problem is not None]
+    return _read(sources[chosen], filename, unread)
 
 
 def list_conversations(data: bytes | str, *, filename: str) -> tuple[Listed, ...]:
@@ -117,7 +140,10 @@ def list_conversations(data: bytes | str, *, filename: str) -> tuple[Listed, ...
     Raises:
         FormatError: The file cannot be read; single messages are not checked.
     """
-    return tuple(Listed(source.title, len(source.messages)) for source in _sources(data, filename))
+    return tuple(
+        Listed(source.title, len(source.messages), "" if source.problem is None else str(source.problem))
+        for source in _sources(data, filename)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +152,12 @@ class _Source:
 
     title: str
     messages: list[Located]
+    problem: FormatError | None = None
+    """Reason that it cannot be read."""
+    beside: tuple[str, ...] = ()
+    """Notes on what stands beside its messages."""
+    kind: str | None = None
+    """Sentence on what it is if it is of another kind, see `other_files`."""
 
 
 def _sources(data: bytes | str, filename: str) -> list[_Source]:
@@ -135,8 +167,9 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
         values = values[0].elements()
     if not values:
         raise problem(filename, "holds no messages.")
-    # The first value decides: a file of single messages is one conversation, otherwise each value is one.
-    if not _is_conversation(values[0].value):
+    # The first that is known decides: a file of single messages is one conversation, otherwise each value is one.
+    decisive = (located.value for located in values if _is_conversation(located.value) or _is_message(located.value))
+    if not _is_conversation(next(decisive, None)):
         only = values[0].value
         if (
             len(values) == 1
@@ -144,39 +177,53 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
             and not langchain_fields(only)
             and not {"role", "from"} & set(only)
         ):
-            other = _other_kind(only) or 'it has no list named "messages".'
+            other = other_kind(only) or 'it has no list named "messages".'
             raise problem(filename, f"is not a conversation: {other}")
-        return [_Source(name, values)]
-    several = len(values) > 1
-    return [
-        # The first branch is what the user saw last, and has the plain title.
-        _Source(title + (f" (branch {branch})" if branch else ""), messages)
-        for number, located in enumerate(values, 1)
-        for title in [_title(located.value) or (f"{name} {number}" if several else name)]
-        for branch, messages in enumerate(_conversations_of(located, filename))
+        kind = next(filter(None, map(other_kind, (located.value for located in values[:3]))), None)
+        return [_Source(name, values, None, (kind,) if kind is not None else (), kind)]
+    sources = []
+    for number, located in enumerate(values, 1):
+        title = _title(located.value) or (f"{name} {number}" if len(values) > 1 else name)
+        of_kind = other_kind(located.value)
+        try:
+            before, beside = _beside(located)
+            branches = list(_conversations_of(located, filename))
+            # The first branch is what the user saw last, and has the plain title.
+            titles = [title, *(f"{title} (branch {branch})" for branch in range(1, len(branches)))]
+            pairs = zip(titles, branches, strict=False)
+            sources += [_Source(branch, [*before, *messages], None, beside, of_kind) for branch, messages in pairs]
+        except FormatError as error:  # one that cannot be read costs itself alone
+            of_other = None if of_kind is None else problem(filename, f"is not a conversation: {of_kind}")
+            sources.append(_Source(title, [], of_other or error))
+    if all(source.problem is not None for source in sources):
+        raise sources[0].problem or problem(filename, "holds no messages.")
+    return sources
+
+
+def _is_message(value: Any) -> bool:
+    """Return whether a value looks like a message."""
+    return isinstance(value, dict) and not {"role", "from", "sender", "author", "type", "message"}.isdisjoint(value)
+
+
+def _beside(located: Located) -> tuple[list[Located], tuple[str, ...]]:
+    """Return the system prompt that stands beside a conversation's messages, and what to say of all else there."""
+    value = located.value
+    if not isinstance(value, dict):
+        return [], ()
+    # LibreChat has the system prompt among its options.
+    options = located.member("options") if isinstance(value.get("options"), dict) else None
+    prompts = [
+        replace(prompt, value={"role": "system", "content": prompt.value})
+        for around in filter(None, (located, options))
+        for key in _SYSTEM
+        if (prompt := around.member(key)) is not None and prompt.value
     ]
-
-
-_OTHER_KINDS = (
-    ({"resourceSpans"}, "these are spans of OpenTelemetry. Send them to the app's receiver."),
-    ({"nodes", "edges"}, "this is a graph. Import it on the page Graph."),
-    ({"nodes", "links"}, "this is a graph. Import it on the page Graph."),
-    ({"entities", "relations"}, "this is a graph. Open it with memory-inspector open."),
-    ({"type", "entityType"}, "this is a memory file of MCP's server. Open it with memory-inspector open."),
-    ({"type", "relationType"}, "this is a memory file of MCP's server. Open it with memory-inspector open."),
-    ({"results"}, "this is an answer with results. Import memories on the page Facts."),
-    ({"memory"}, "these are memories. Import them on the page Facts."),
-    ({"fact"}, "these are facts. Import them on the page Facts."),
-    ({"cells", "nbformat"}, "this is a notebook."),
-    ({"custom_id"}, "these are requests or answers of a batch. Import the messages of one of them."),
-)
-"""Fields that identify other kinds of files, with advice for each."""
-
-
-def _other_kind(value: Any) -> str | None:
-    """Return a hint for a file of a known format that is no conversation, or None."""
-    fields = set(value) if isinstance(value, dict) else set()
-    return next((sentence for wanted, sentence in _OTHER_KINDS if wanted <= fields), None)
+    read = {*_FILED, *_MESSAGE_LISTS, *_STATES, "mapping", "input", *(_SYSTEM if prompts else ())}
+    notes = [f'"{prompt.place}" became the first message' for prompt in prompts[:1]]
+    notes += [
+        f'"{one_line(key)}" beside the messages was not imported' for key in value if value[key] and key not in read
+    ]
+    return prompts[:1], tuple(notes)
 
 
 def _is_conversation(value: Any) -> bool:
@@ -185,6 +232,7 @@ def _is_conversation(value: Any) -> bool:
         return isinstance(value, list)
     return "role" not in value and (
         any(key in value for key in _MESSAGE_LISTS)
+        or isinstance(value.get("input"), list)  # a request of the Responses API
         or any(isinstance(value.get(key), dict) and _is_conversation(value[key]) for key in _STATES)
         or _is_tree(value)
     )
@@ -199,14 +247,14 @@ def _is_tree(value: dict[str, Any]) -> bool:
 def _conversations_of(located: Located, filename: str) -> Iterator[list[Located]]:
     """Yield the messages of a conversation, or those of each branch."""
     if not _is_conversation(located.value):
-        raise problem(filename, "this is not a conversation, and the file begins with one.", place=located.place)
+        raise problem(filename, "this is not a conversation.", place=located.place)
     if isinstance(located.value, list):
         yield located.elements()
         return
     if _is_tree(located.value):
         yield from _paths(located)
         return
-    key = next((key for key in _MESSAGE_LISTS if key in located.value), None)
+    key = next((key for key in (*_MESSAGE_LISTS, "input") if key in located.value), None)
     if key is None:
         state = next(key for key in _STATES if isinstance(located.value.get(key), dict))
         if (inner := located.member(state)) is not None:
@@ -215,7 +263,51 @@ def _conversations_of(located: Located, filename: str) -> Iterator[list[Located]
     messages = located.member(key)
     if messages is None or not isinstance(messages.value, list):
         raise problem(filename, f'"{key}" must be a list of messages.', place=located.place)
-    yield messages.elements()
+    yield from _branches(messages.elements())
+
+
+def _branches(messages: list[Located]) -> Iterator[list[Located]]:
+    """Yield a list of messages, or its branches, the latest first: replies are nested in them, or name the former."""
+    values = [located.value for located in messages if isinstance(located.value, dict)]
+    if any(map(_replies, values)):
+        yield from islice(_nested(messages), _MAX_BRANCHES)
+        return
+    id_field, link = next((fields for fields in _LINKS if any(fields[1] in value for value in values)), _LINKS[0])
+    by_id = {id: message for message, value in zip(messages, values, strict=False) if _is_id(id := value.get(id_field))}
+    parents = Counter(parent for value in values if _is_id(parent := value.get(link)) and parent in by_id)
+    # Where no message has two that follow it, the order of the file is the conversation's.
+    if len(by_id) < len(messages) or max(parents.values(), default=0) < 2:
+        yield messages
+        return
+    for end in islice((id for id in reversed(by_id) if id not in parents), _MAX_BRANCHES):
+        way: dict[str, Located] = {}
+        step: Any = end
+        while _is_id(step) and step in by_id and step not in way:  # a damaged file may have a circle
+            way[step] = by_id[step]
+            step = by_id[step].value.get(link)
+        yield list(way.values())[::-1]
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _replies(message: Any) -> bool:
+    nested = message.get("children")
+    return isinstance(nested, list) and any(isinstance(located, dict) for located in nested)
+
+
+def _nested(messages: list[Located]) -> Iterator[list[Located]]:
+    """Yield the ways through messages that hold their replies, the latest first."""
+    waiting: list[tuple[list[Located], Located]] = [([], located) for located in messages]
+    while waiting:
+        way, message = waiting.pop()  # the last of a list of replies, as it was written last
+        way = [*way, message]
+        replies = message.member("children") if isinstance(message.value, dict) and _replies(message.value) else None
+        if replies is None:
+            yield way
+        else:
+            waiting += [(way, located) for located in replies.elements()]
 
 
 def _paths(located: Located) -> Iterator[list[Located]]:
@@ -265,11 +357,11 @@ def one_line(text: str) -> str:
     return shortened(" ".join(str(storable(text)[0]).split()), _TITLE_CHARACTERS)
 
 
-def _read(source: _Source, filename: str) -> Conversation:
+def _read(source: _Source, filename: str, unread: list[str]) -> Conversation:
     messages: list[ChatMessage] = []
     skipped: list[Skipped] = []
     notes: list[Note] = []
-    left_out: Counter[str] = Counter()
+    values: list[Any] = []
     calls: set[str] = set()
     refused: tuple[Located, MessageError] | None = None
     for index, located in enumerate(source.messages):
@@ -286,9 +378,7 @@ def _read(source: _Source, filename: str) -> Conversation:
             skipped.append(Skipped(line, index, "no text"))
             continue
         messages += read
-        chat = as_chat(value)
-        # Fields that nothing reads are counted by name, so that the user learns of them once.
-        left_out.update(key for key, content in chat.items() if key not in _READ and content)
+        values.append(value)
         if replaced:
             notes.append(Note(line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
         for message in read:
@@ -297,19 +387,13 @@ def _read(source: _Source, filename: str) -> Conversation:
             calls |= {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
     if not messages and refused is not None:
         first, why = refused
-        if other := _other_kind(first.value):
+        if other := source.kind or other_kind(first.value):
             raise problem(filename, f"is not a conversation: {other}")
         raise problem(filename, _sentence(str(why)), place=first.place) from why
     if not messages:
         raise problem(filename, "holds no messages with text." if skipped else "holds no messages.")
-    notes += [
-        Note(None, None, f'"{key}" was not imported ({count} {"message" if count == 1 else "messages"})')
-        for key, count in left_out.items()
-    ]
+    notes += [Note(None, None, text) for text in (*unread_notes(values), *source.beside, *unread)]
     return Conversation(tuple(messages), tuple(skipped), tuple(notes), source.title)
-
-
-_READ = MESSAGE_FIELDS | set(TIMES) | {"blocks", "text", "additional_kwargs"}
 
 
 def _notes(message: ChatMessage, calls: set[str]) -> Iterator[str]:

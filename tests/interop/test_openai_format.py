@@ -54,7 +54,7 @@ def outcome(data):
         json.dumps([HELLO, HI], indent=2),
         json.dumps({"messages": [HELLO, HI]}),
         json.dumps([{"messages": [HELLO, HI]}]),
-        json.dumps({"id": 5, "traj": [HELLO, HI], "reward": float("nan")}),
+        json.dumps({"id": 5, "traj": [HELLO, HI], "created_at": float("nan")}),
         lines(HELLO, HI),
         "\n\n" + lines(HELLO, HI).replace("\n", "\r\n\r\n") + "\r\n",
         lines({"messages": [HELLO, HI]}),
@@ -139,11 +139,13 @@ def test_a_pick_outside_the_file_is_refused(pick):
     )
 
 
-def test_a_list_that_mixes_conversations_and_messages_is_refused():
+def test_a_message_among_conversations_costs_itself_alone():
     data = lines({"messages": [HELLO]}, HI)
-    assert error_of(data, "a.jsonl") == (
-        "a.jsonl, line 2: this is not a conversation, and the file begins with one. Nothing was imported."
-    )
+    conversation = read_conversation(data, filename="a.jsonl")
+    assert [message.content for message in conversation.messages] == [HELLO["content"]]
+    (note,) = conversation.notes
+    assert "a.jsonl, line 2: this is not a conversation" in note.text
+    assert [bool(listed.problem) for listed in list_conversations(data, filename="a.jsonl")] == [False, True]
 
 
 # What is skipped or noted
@@ -559,3 +561,91 @@ def test_a_real_conversation_with_calls_of_its_own_form_comes_with_its_texts_and
     found = read_conversation(shared("tooltalk/data/easy/AddAlarm-easy.json").read_bytes(), filename="AddAlarm.json")
     assert [str(message.role) for message in found.messages] == ["user", "assistant", "user"]
     assert any("apis" in note.text for note in found.notes)
+
+
+# Conversations of an export, each by itself
+
+ASKED, TOLD = {"sender": "human", "text": "Soup?"}, {"sender": "assistant", "text": "Leek."}
+
+
+def texts(value, pick=None):
+    conversation = read_conversation(json.dumps(value), filename="export.json", pick=pick)
+    return [message.content for message in conversation.messages]
+
+
+@pytest.mark.parametrize("broken", [None, {"uuid": "b"}, {"chat_messages": None}, {"title": "b", "mapping": {}}, 5])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_conversation_that_cannot_be_read_costs_itself_alone(broken, place):
+    entries = [{"name": name, "chat_messages": [ASKED, TOLD]} for name in ("A", "C")]
+    entries.insert(place, broken)
+    listed = list_conversations(json.dumps(entries), filename="export.json")
+    assert [(each.messages, bool(each.problem)) for each in listed if each.problem] == [(0, True)]
+    assert [each.title for each in listed if not each.problem] == ["A", "C"]
+    with pytest.raises(FormatError):
+        texts(entries, place)
+    good = read_conversation(json.dumps(entries), filename="export.json", pick=(place + 1) % 3)
+    assert f"conversation {place + 1} is left out" in good.notes[-1].text
+
+
+def claude(*links):
+    return {"chat_messages": [{**ASKED, "text": id, "uuid": id, "parent_message_uuid": before} for id, before in links]}
+
+
+def test_of_edited_questions_the_last_is_the_conversation_and_the_others_are_branches():
+    export = [claude(("a", "root"), ("b", "a"), ("c", "a"), ("d", "c"))]
+    assert [each.title for each in list_conversations(json.dumps(export), filename="export.json")] == [
+        "export",
+        "export (branch 1)",
+    ]
+    assert texts(export, 0) == ["a", "c", "d"]
+    assert texts(export, 1) == ["a", "b"]
+
+
+def test_messages_whose_links_form_a_circle_or_lead_nowhere_are_read_in_a_row():
+    assert texts([claude(("a", "b"), ("b", "a"))]) == ["a", "b"]
+    assert texts([claude(("a", "x"), ("b", "y"), ("c", "z"))]) == ["a", "b", "c"]
+
+
+def replied(id, *children):
+    return {"messageId": id, "text": id, "sender": "Cook", "isCreatedByUser": len(id) == 1, "children": list(children)}
+
+
+def test_replies_inside_of_messages_are_read_and_each_last_one_first():
+    value = {"title": "Bread", "messages": [replied("a", replied("aa", replied("b")), replied("bb", replied("c")))]}
+    assert texts(value, 0) == ["a", "bb", "c"]
+    assert texts(value, 1) == ["a", "aa", "b"]
+    roles = read_conversation(json.dumps(value), filename="bread.json", pick=0).messages
+    assert [str(message.role) for message in roles] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("key", ["system", "instructions"])
+@pytest.mark.parametrize("prompt", ["Be calm.", [{"type": "text", "text": "Be calm."}], [{"text": "Be calm."}]])
+def test_a_system_prompt_beside_the_messages_is_the_first_of_them(key, prompt):
+    conversation = read_conversation(json.dumps({key: prompt, "messages": [HELLO]}), filename="a.json")
+    first = conversation.messages[0]
+    assert (str(first.role), first.content) == ("system", "Be calm.")
+    assert [note.text for note in conversation.notes] == [f'"{key}" became the first message']
+
+
+FIELDS = st.sampled_from(["comment", "replies", "translation"])
+WORDS = st.text(st.characters(codec="utf-8", categories=("L", "Nd")), min_size=1)
+MESSAGES_OF = {
+    "Claude": (ASKED, "chat_messages"),
+    "ShareGPT": ({"from": "human", "value": "Soup?"}, "conversations"),
+    "LangChain": ({"type": "human", "data": {"content": "Soup?"}}, "messages"),
+    "OpenAI": (HELLO, "messages"),
+}
+
+
+@pytest.mark.parametrize("form", MESSAGES_OF)
+@given(FIELDS, WORDS | st.lists(st.integers(), min_size=1))
+def test_a_field_that_no_reader_reads_is_a_note_in_every_form(form, field, content):
+    message, key = MESSAGES_OF[form]
+    inner = (
+        {**message, "data": {**message["data"], field: content}} if "data" in message else {**message, field: content}
+    )
+    conversation = read_conversation(json.dumps({key: [inner], field: content}), filename="a.json")
+    assert [note.text for note in conversation.notes] == [
+        f'"{field}" was not imported (1 message)',
+        f'"{field}" beside the messages was not imported',
+    ]

@@ -179,7 +179,11 @@ def _conversation(file_id: str, preview: Preview) -> None:
         pick = st.selectbox(
             f"The file holds {count(len(listed), 'conversation')}",
             range(len(listed)),
-            format_func=lambda i: f"{i + 1}: {short(listed[i].title, 60)}, {count(listed[i].messages, 'message')}",
+            index=next((i for i, entry in enumerate(listed) if not entry.problem), 0),
+            format_func=lambda i: (
+                f"{i + 1}: {short(listed[i].title, 60)}, "
+                + ("cannot be read" if listed[i].problem else count(listed[i].messages, "message"))
+            ),
             # The file is part of the key: another file starts at its first conversation.
             key=f"import__pick_{file_id}",
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.formats.any_message import langchain_fields, read_messages
+from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
 from memory_core.formats.openai_items import messages_from_items
 from memory_core.interop.stored import StoredConversation
 from memory_core.interop.stores.sqlite_file import decoded, quoted, tables_with
@@ -53,7 +53,7 @@ def conversation_in(value: Any) -> StoredConversation | None:
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return None
     if all(langchain_fields(entry) is not None for entry in value):
-        return StoredConversation("Conversation", tuple(_langchain(value)))
+        return StoredConversation("Conversation", tuple(_langchain(value)), notes=tuple(unread_notes(value)))
     # Messages of the Responses API look like any others; one typed item identifies the format.
     if any("role" not in entry and _is_item(str(entry.get("type"))) for entry in value):
         return StoredConversation("Conversation", tuple(_items(value)))
