@@ -121,6 +121,41 @@ def test_agno_2_keeps_the_runs_of_a_session_in_one_column(runs, tmp_path):
     assert len(conversation.skipped) == 1
 
 
+def agno_run(words, answer, parent=None):
+    messages = [{"role": "user", "content": words}, {"role": "assistant", "content": answer}]
+    return {"run_id": words, "parent_run_id": parent, "agent_id": "rower" if parent else None, "messages": messages}
+
+
+def test_what_a_team_of_agno_asks_a_member_is_a_conversation_of_its_own(tmp_path):
+    path = tmp_path / "agno.db"
+    runs = [
+        agno_run("Is the lock open?", "Yes."),
+        agno_run("Look at the lock", "It is open", parent="Is the lock open?"),
+        agno_run("Thanks", "Gladly."),
+    ]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE agno_runs (run_id, session_id, run_data, created_at)")
+        rows = [(number, json.dumps(run)) for number, run in enumerate(runs)]
+        connection.executemany("INSERT INTO agno_runs VALUES (?1, 's1', ?2, ?1)", rows)
+    found = read_file("agno.db", path.read_bytes())
+    assert [listed.title for listed in found.conversations] == ["s1", "s1 (rower)"]
+    assert [words for _, words, _ in said(found.conversation(0))] == ["Is the lock open?", "Yes.", "Thanks", "Gladly."]
+    assert [words for _, words, _ in said(found.conversation(1))] == ["Look at the lock", "It is open"]
+
+
+@pytest.mark.parametrize("summary", ['{"summary": "The user owns a red boat."}', "null", "{}", "broken"])
+def test_the_summary_of_a_session_of_agno_is_a_block(summary, tmp_path):
+    path = tmp_path / "agno.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE agno_sessions (session_id, session_type, summary)")
+        connection.execute("INSERT INTO agno_sessions VALUES ('s1', 'agent', ?), ('s2', 'agent', '{}')", (summary,))
+        connection.execute("CREATE TABLE agno_runs (run_id, session_id, run_data, created_at)")
+        connection.execute("INSERT INTO agno_runs VALUES (1, 's1', ?, 1)", (json.dumps(agno_run("Hello", "Hi")),))
+    blocks = read_file("agno.db", path.read_bytes()).conversation(0).blocks
+    expected = [("Session summary", "The user owns a red boat.")] if "boat" in summary else []
+    assert [(block.name, block.versions[-1].text) for block in blocks] == expected
+
+
 def branched(path, branches):
     """A database of the Agents SDK with branches, each with the numbers of its messages."""
     with closing(sqlite3.connect(path)) as connection, connection:

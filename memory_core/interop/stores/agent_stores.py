@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memory_core.attach.mirroring import MirroredBlock, TextVersion
 from memory_core.errors import MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
 from memory_core.formats.openai_items import messages_from_items
@@ -41,10 +42,12 @@ class _Table:
 def conversations_of(connection: sqlite3.Connection) -> list[StoredConversation]:
     """Return all conversations of the frameworks' tables in a SQLite file, titled by session."""
     return [
-        StoredConversation(session, tuple(table.read(rows)))
+        StoredConversation(title, tuple(table.read(lane)), blocks=_summary(connection, title) if is_agno else ())
         for table in _TABLES
+        for is_agno in [table.read is _agno]
         for name in tables_with(connection, table.columns)
         for session, rows in _by_session(connection, name, table).items()
+        for title, lane in (_by_member(session, rows) if is_agno else {session: rows}).items()
     ]
 
 
@@ -121,9 +124,30 @@ def _agno(rows: list[Any]) -> list[Read]:
     ]
 
 
-def _agno_sessions(rows: list[Any]) -> list[Read]:
-    """Return the messages of Agno 2, which stores all runs of a session in one column."""
-    return _agno([run for row in rows for run in (row if isinstance(row, list) else [])])
+def _by_member(session: str, rows: list[Any]) -> dict[str, list[Any]]:
+    """Return a session's runs, and those of each member of a team as a conversation of its own.
+
+    What a member is asked is the team's task, and not the user's words.
+    """
+    lanes: dict[str, list[Any]] = {session: []}
+    # Agno 2 stores all runs of a session in one column.
+    for run in (run for row in rows for run in (row if isinstance(row, list) else [row])):
+        member = isinstance(run, dict) and run.get("parent_run_id")
+        name = (run.get("agent_name") or run.get("agent_id") or "a member") if member else ""
+        lanes.setdefault(f"{session} ({name})" if member else session, []).append(run)
+    return {title: lane for title, lane in lanes.items() if lane or len(lanes) == 1}
+
+
+def _summary(connection: sqlite3.Connection, session: str) -> tuple[MirroredBlock, ...]:
+    """Return the summary of a session with which Agno replaces what left its history, as a block."""
+    texts: list[TextVersion] = []
+    for name in tables_with(connection, frozenset({"session_id", "session_type", "summary"})):
+        query = f"SELECT summary FROM {quoted(name)} WHERE session_id = ?"
+        for (data,) in connection.execute(query, [session]):
+            summary = decoded(data)
+            text = summary.get("summary") if isinstance(summary, dict) else None
+            texts += [TextVersion(text)] if isinstance(text, str) and text else []
+    return (MirroredBlock("Session summary", tuple(texts)),) if texts else ()
 
 
 def _said_in(run: Any) -> Iterable[Any]:
@@ -151,5 +175,5 @@ _TABLES = (
     _Table(frozenset({"id", "session_id", "message_data"}), "message_data", "id", _items),
     _Table(frozenset({"id", "session_id", "message"}), "message", "id", _langchain),
     _Table(frozenset({"run_id", "session_id", "run_data"}), "run_data", "created_at, rowid", _agno),
-    _Table(frozenset({"session_id", "session_type", "runs"}), "runs", "created_at, rowid", _agno_sessions),
+    _Table(frozenset({"session_id", "session_type", "runs"}), "runs", "created_at, rowid", _agno),
 )
