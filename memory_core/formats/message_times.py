@@ -1,13 +1,27 @@
 """Times of messages, in any unit or as text, stored as metadata of the message."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 from memory_core.messages import ChatMessage
 
+_NUMBER = re.compile(r"\s*[0-9]{9,20}\s*")
+"""Time that is written as text, in any unit."""
+
 
 def seconds_of(value: Any) -> float | None:
-    """Return seconds since 1970 from seconds, milli-, micro- or nanoseconds, or ISO 8601 text; else None."""
+    """Return seconds since 1970 from seconds, milli-, micro- or nanoseconds, or ISO 8601 text; else None.
+
+    >>> seconds_of({"$date": "2026-03-01T10:00:00Z"}), seconds_of("1772359200")
+    (1772359200.0, 1772359200.0)
+    """
+    # MongoDB's dumps wrap dates, and the numbers in them.
+    while isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("$date", "$numberLong"):
+        (value,) = value.values()
+    # Eight digits are a date in ISO 8601.
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = int(value)
     if isinstance(value, str):
         try:
             time = datetime.fromisoformat(value)
