@@ -131,7 +131,7 @@ def test_a_compaction_has_a_sentence_of_its_own_and_a_branch_goes_on_from_it(att
     attached.take(REPORTED["an attribute"])
     memory = attached.memory()
     [flush] = memory.events(kinds=["flush_planned"])
-    assert "compacted its conversation" in describe(flush.event, present_words(memory, [flush])).text
+    assert "left out by the agent's compaction" in describe(flush.event, present_words(memory, [flush])).text
     branch = memory.branch(memory.log.history().latest_turn)
     queue = [message.content for message in branch.get_all(status="active")]
     assert queue == ["Be brief.", "three", "It was about numbers.", "five"]

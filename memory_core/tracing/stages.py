@@ -118,7 +118,7 @@ def intake(
     if gone.trigger != "over_budget":
         whys = {
             "elsewhere": "by the store that it comes from",
-            "compacted": "when the agent compacted its conversation",
+            "compacted": "by the agent's compaction, which left it out",
         }
         why = whys.get(gone.trigger, "on request")
         text = (

@@ -64,7 +64,7 @@ def test_a_compaction_of_an_attached_agent_is_on_its_pages(home):
     record_exchange(session, Exchange("reply", "m", (system, summary), compacted=True))
     timeline, context, chat = (opened(page=page, session="agent") for page in ("timeline", "context", "chat"))
     (events,) = [each.value for each in timeline.dataframe if "What happened" in each.value.columns][:1]
-    assert "the agent compacted its conversation" in " ".join(events["What happened"])
+    assert "left out by the agent's compaction" in " ".join(events["What happened"])
     assert "I live in Oslo" in " ".join(each.value for each in context.markdown)
     assert [s.verdict for s in shared.open("agent").trace("live in Oslo").tracks[0].stages] == ["passed", "lost"]
     for page in (timeline, context, chat, opened(page="trace", session="agent", words="live in Oslo")):

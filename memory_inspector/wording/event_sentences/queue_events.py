@@ -175,7 +175,7 @@ def _(event: FlushPlanned, words: Words) -> Line:
         "over_budget": f"queue {tokens(event.queue_before)} was above {tokens(int(event.history_budget))}",
         "asked": "flushed by hand",
         "closed": "the session was closed",
-        "compacted": "the agent compacted its conversation",
+        "compacted": "left out by the agent's compaction",
     }.get(event.trigger, event.trigger)
     # A window may be the only reason, or one beside the size.
     if "window" in event.rules and event.queue_turns is not None:
