@@ -5,9 +5,9 @@ its origin before which it goes on, and copies nothing; a rewind goes on in a se
 `rollout-<time>-<thread>_<segment>`; a subagent is a thread that names its parent. Archived and compressed files count.
 """
 
-import glob
 import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +19,11 @@ from memory_core.errors import FormatError
 
 _NAME = re.compile(r"(rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-([^_]+)(?:_(.+))?|.+?)\.jsonl(?:\.zst)?")
 
+_ROLLOUT = re.compile(r"rollout-.*\.jsonl")
 _FOLDERS = "sessions", "archived_sessions"
+
+SETTLED_NS = 2_000_000_000
+"""Nanoseconds after its last change for which a folder is listed anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,26 @@ def rollouts_near(path: Path) -> Rollouts:
     dated = len(above) > 3 and all(folder.name.isdigit() for folder in above[:3])
     root = above[3] if dated else above[0]
     roots = [root.with_name(name) for name in _FOLDERS] if root.name in _FOLDERS else [root]
-    patterns = [os.path.join(glob.escape(str(folder)), *days) for folder in roots for days in ((), ("[0-9]*",) * 3)]
-    names = (name for pattern in patterns for name in glob.glob(os.path.join(pattern, "rollout-*.jsonl*")))
+    folders = [str(folder) for folder in roots]
+    below = folders
+    for _ in ("year", "month", "day"):
+        below = [os.path.join(folder, name) for folder in below for name in _names_in(folder) if name.isdigit()]
+        folders += below
+    names = (os.path.join(folder, name) for folder in folders for name in _names_in(folder) if _ROLLOUT.match(name))
     return Rollouts(head_of(file) for file in dict.fromkeys([path, *map(Path, names)]))
+
+
+def _names_in(folder: str) -> tuple[str, ...]:
+    """Return the names in a folder; none if it is none, or may not be read."""
+    try:
+        changed = os.stat(folder).st_mtime_ns
+        # A folder that was changed just now may change once more within the same tick of the clock.
+        settled = time.time_ns() - changed > SETTLED_NS
+        return _settled_names(folder, changed) if settled else tuple(os.listdir(folder))
+    except OSError:
+        return ()
+
+
+@lru_cache(4_096)
+def _settled_names(folder: str, changed: int) -> tuple[str, ...]:
+    return tuple(os.listdir(folder))

@@ -1,6 +1,7 @@
 """Threads of Codex in several files: forks by reference, rewinds and subagents, in the form that 0.171.0 writes."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from coding_kit import Codex, message, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_core.coding import rollouts
 from memory_core.coding.codex import CodexReader
 from memory_core.coding.coding_session import CodingSession
 from memory_core.coding.listing import Listing, home_of_file, homes
-from memory_core.coding.rollouts import Rollouts, _head
+from memory_core.coding.rollouts import Rollouts, _head, rollouts_near
 from memory_core.coding.session_answers import follow_in
 
 A, B, C = (f"01a22825-000{n}-7000-8000-00000000000{n}" for n in (1, 2, 3))
@@ -302,3 +304,20 @@ def test_each_file_is_of_one_session_and_read_once_for_it(metas):
         assert {one.path for one in rollouts.segments(head)} <= {part.path for part in parts}
         assert all(part.after is None or part.after < place for place, part in enumerate(parts))
         assert rollouts.session(rollouts.session(head)) is rollouts.session(head)
+
+
+def test_of_a_home_that_nobody_changed_no_folder_is_listed_again_and_a_new_file_is_seen(tmp_path, monkeypatch):
+    day = tmp_path / "sessions" / "2026" / "02" / "12"
+    day.mkdir(parents=True)
+    first, second = (day / f"rollout-2026-02-12T10-00-0{n}-{n}.jsonl" for n in (1, 2))
+    first.touch()
+    for folder in (day, *day.parents[:3]):
+        os.utime(folder, (1_770_000_000, 1_770_000_000))
+    assert set(rollouts_near(first).by_id) == {"1"}
+    listed = []
+    with monkeypatch.context() as patch:
+        patch.setattr(rollouts.os, "listdir", lambda folder: listed.append(folder))
+        assert set(rollouts_near(first).by_id) == {"1"}
+    assert listed == []
+    second.touch()
+    assert set(rollouts_near(first).by_id) == {"1", "2"}
