@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from span_kit import Attached, chat, memory, message, sent
 
-from memory_core import list_sessions
+from memory_core import Memory, StoreError, list_sessions
 from memory_core.attach import receiving, span_tree
 from memory_core.attach.span_tree import SpanTree
 
@@ -243,3 +243,39 @@ def test_the_tree_of_ten_thousand_spans_holds_no_more_than_its_limit(monkeypatch
     assert len(tree._around) == 1_000
     assert len(tree._inside) <= 1_000
     assert len(tree._names) <= 1_000
+
+
+def test_under_the_name_of_a_session_of_ours_nothing_is_moved_and_nothing_lost(attached):
+    Memory.from_defaults("visit 1", database=attached.database, services=attached.services)
+    take(attached, [[run(id=1)], [AGENT]])
+    assert names(attached) == {"visit 1", "shop 00000001"}
+    assert calls(attached, "shop 00000001") == [(11, 7)]
+
+
+def test_a_move_that_ends_half_way_loses_no_word(attached, monkeypatch):
+    take(attached, [[run(id=1)]])
+
+    def gone(*given, **named):
+        raise StoreError("The database cannot be reached.")
+
+    monkeypatch.setattr(receiving, "delete_session", gone)
+    with pytest.raises(StoreError):
+        attached.take(AGENT)
+    assert calls(attached, "visit 1") == [(11, 7)]
+    take(attached, [[run(id=1)], [AGENT]])
+    assert calls(attached, "visit 1") == [(11, 7)]
+
+
+@pytest.mark.parametrize("spans", NESTED.values(), ids=NESTED)
+def test_a_request_that_is_sent_again_after_the_database_was_gone_loses_nothing(spans, attached, monkeypatch):
+    def gone(*given, **named):
+        raise StoreError("The database cannot be reached.")
+
+    for lost in (1, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(receiving, "record_reports", gone)
+            with pytest.raises(StoreError):
+                attached.take(*map(answered, spans[:lost]))
+    take(attached, [list(map(answered, spans))])
+    assert (calls(attached), attached.prompts("c1")) == ([(115, 20)], [HELLO])
+    assert [m.content for m in attached.memory("c1").get_all()] == [HELLO[0][1], ANSWER]

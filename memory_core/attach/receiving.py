@@ -11,10 +11,11 @@ import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from memory_core.attach.otlp import Export, LogRecord, Span
-from memory_core.attach.recording import Past, attach, recording
+from memory_core.attach.recording import Past, attach, check_free, recording
 from memory_core.attach.same_calls import Addition, Adds, SameCalls, joined
 from memory_core.attach.span_tree import SpanTree
 from memory_core.attach.spans import Compaction, MemoryOperation, Report, conversation_of, read_span
@@ -33,7 +34,7 @@ from memory_core.messages import unstorable
 from memory_core.sessions.overview import delete_session
 from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
-from memory_core.store.span_rows import add_spans, recorded_spans, sessions_of_traces
+from memory_core.store.span_rows import add_spans, move_spans, recorded_spans, sessions_of_traces
 from memory_core.store.writing import Writing, read_session
 
 TRACE_DIGITS = 8
@@ -125,14 +126,14 @@ class Receiver:
         """
         refusals = [Refusals() for _ in exports]
         reports: list[tuple[Report, Refusals]] = []
-        named: set[str] = set()
+        named: dict[str, str] = {}
         for export, refused in zip(exports, refusals, strict=True):
             for reason in export.refused:
                 refused.add(reason)
             for span in export.spans:
                 try:
                     self._tree.add(span.key, span.around, name := conversation_of(span.values))
-                    named.update([span.trace] if name is not None else [])
+                    named |= {} if name is None else {span.trace: name}
                     # Spans are read before a session is opened: most concern neither a model nor memory.
                     report = read_span(self.logged.completed(span))
                 except Exception as error:  # spans are untrusted: one that fails must not cost the rest of its batch
@@ -146,8 +147,8 @@ class Receiver:
             key, name = addition.report.key, addition.report.session or self._tree.name(addition.report.also[-1])
             if name is not None and self._tree.name(key) is None:
                 self._tree.add(key, "", name)
-                named.add(key.partition(":")[0])
-        fresh = [*((report, Refusals()) for report in self._renamed(named)), *fresh]
+                named[key.partition(":")[0]] = name
+        self._rename(named)
         for session_id, of_session in self._by_session(fresh).items():
             self._record(session_id, of_session)
             for report, _ in of_session:
@@ -156,17 +157,33 @@ class Receiver:
             self._add(addition)
         return refusals
 
-    def _renamed(self, traces: Iterable[str]) -> list[Report]:
-        """Take back the sessions without a name whose traces name one now, and return what was recorded in them."""
-        reports: list[Report] = []
-        for session_id, (of_session, written) in self._unnamed.of(traces):
-            try:
-                delete_session(self._database(), session_id, reusable=True, unused_since=written)
-            except (ConflictError, NotFoundError):  # somebody has worked with it, or deleted it: it stays as it is
+    def _rename(self, names: Mapping[str, str]) -> None:
+        """Move what was recorded in sessions without a name to the conversations that their traces name now.
+
+        `names`: a name by trace. It is recorded there first and deleted afterwards, so that nothing is lost between.
+        """
+        for session_id, (reports, written) in self._unnamed.of(names):
+            by_name: dict[str, list[Report]] = defaultdict(list)
+            for report in reports:
+                by_name[self._tree.name(report.key) or names.get(report.trace) or session_id].append(report)
+            # Somebody has worked with it, or one of its traces names nothing yet: it stays as it is.
+            if session_id in by_name or self._written(session_id) != written or not all(map(self._takes, by_name)):
                 continue
+            for name, moved in by_name.items():
+                record_reports(*self._session(name), moved, moved_from=session_id)
+                for report in moved:
+                    self._calls.recorded(report.key, name)
+            with suppress(ConflictError, NotFoundError):  # somebody began to work with it meanwhile, or deleted it
+                delete_session(self._database(), session_id, reusable=True, unused_since=written)
             self._sessions.pop(session_id, None)
-            reports += of_session
-        return reports
+
+    def _takes(self, session_id: str) -> bool:
+        """Return whether spans may be recorded under a name."""
+        try:
+            check_free(self._opened(session_id), "spans")
+        except ConfigError:
+            return False
+        return unstorable(session_id) is None
 
     def _add(self, addition: Addition) -> None:
         """Record what a span adds to a call of an earlier request, and that the span was received."""
@@ -175,10 +192,11 @@ class Receiver:
             return
         try:
             session, past = self._session(session_id)
-            if addition.adds:
-                record_late(session, past, report, addition.adds)
+            if adds := self._calls.lacks(addition):
+                record_late(session, past, report, adds)
             with recording(session, past) as to:
                 add_spans(to.w, report.also)
+            self._calls.added(report.key, adds)
         except StoreError:
             raise
         except MemoryInspectorError as error:
@@ -277,7 +295,8 @@ class _Unnamed:
         """Remember these reports; `written`: when the session was last written to, in seconds since the epoch."""
         # Put at the end: the session that was written to longest ago is forgotten first.
         before = self._sessions.pop(session_id, ([], 0.0))[0]
-        self._sessions[session_id] = [*before, *reports], written
+        keys = {report.key for report in before}  # an exporter may send a span again
+        self._sessions[session_id] = [*before, *(report for report in reports if report.key not in keys)], written
         self._of_trace |= {report.trace: session_id for report in reports}
         while self._sessions and (len(self._sessions) > MAX_UNNAMED or self._characters() > MAX_UNNAMED_CHARACTERS):
             self._forget(next(iter(self._sessions)))
@@ -318,10 +337,11 @@ def _reason(error: Exception) -> str:
     return user_message(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
 
 
-def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> None:
+def record_reports(session: Session, past: Past, reports: Sequence[Report], *, moved_from: str | None = None) -> None:
     """Record spans of one session in one transaction, ordered by end time; known spans are skipped.
 
-    `past` caches what the previous transaction read of the session.
+    `past` caches what the previous transaction read of the session. `moved_from`: the session in which these spans were
+    recorded before; they count as this one's.
 
     Raises:
         NotFoundError: The session was deleted; nothing was stored.
@@ -329,7 +349,10 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
     """
     with recording(session, past) as to:
         w = to.w
-        recorded = recorded_spans(w.connection, [key for report in reports for key in (report.key, *report.also)])
+        keys = [key for report in reports for key in (report.key, *report.also)]
+        if moved_from is not None:
+            move_spans(w, keys, moved_from)
+        recorded = set() if moved_from is not None else recorded_spans(w.connection, keys)
         # A mapping, as one batch may hold a span twice.
         fresh = {report.key: report for report in reports if recorded.isdisjoint((report.key, *report.also))}
         # By their ends: an answer exists, and a record is found, only when the span ends.

@@ -47,7 +47,8 @@ class Addition:
 
     report: Report
     """With the key of that call; the span's own key is in `also`."""
-    adds: Adds
+    several: bool = False
+    """True if the span is around several calls, and adds nothing to any."""
 
 
 class SameCalls:
@@ -98,9 +99,19 @@ class SameCalls:
         if key in self._calls:
             self._calls[key].session = session
 
+    def lacks(self, addition: Addition) -> Adds:
+        """Return what of an addition its call lacks."""
+        return "" if addition.several else _adds(addition.report, self._calls[addition.report.key])
+
+    def added(self, key: str, adds: Adds) -> None:
+        """Note that a call has what it lacked."""
+        call = self._calls[key]
+        call.captured, call.answered = call.captured or adds == "words", call.answered or bool(adds)
+        call.begun = call.begun and adds != "outcome"
+
     def session_of(self, key: str) -> str:
         """Return the session in which a call was recorded; empty if it was refused."""
-        return self._calls[key].session
+        return self._calls[key].session if key in self._calls else ""
 
     def _add(self, report: Report, kind: str) -> None:
         what = report.what
@@ -132,17 +143,13 @@ class SameCalls:
     def _join(self, report: Report, kind: str, same: list[str]) -> Addition | None:
         """Join a report with the known calls that are the same; return what it adds if those were handed on."""
         last = max(same, key=lambda key: self._calls[key].ended)
-        call = self._calls[last]
         # A span around several calls with words sums them up.
         several = len(same) > 1 and any(self._calls[key].captured for key in same)
         waiting = [key for key in same if self._calls[key].report is not None]
         if not waiting:
-            adds = "" if several else _adds(report, call)
-            call.captured, call.answered = call.captured or adds == "words", call.answered or bool(adds)
-            call.begun = call.begun and adds != "outcome"
             what = report.what
             what = replace(what, span=last) if isinstance(what, Exchange) else what
-            return Addition(replace(report, key=last, what=what, also=(*report.also, report.key)), adds)
+            return Addition(replace(report, key=last, what=what, also=(*report.also, report.key)), several)
         latest = self._calls[waiting[-1]].report
         assert latest is not None
         if several:
@@ -165,7 +172,9 @@ class _OfKind:
 
     def __contains__(self, key: object) -> bool:
         call = self._calls.get(str(key))
-        return call is not None and call.kind == self._kind
+        # One that was handed on and not recorded, as the database could not be reached, comes again.
+        waits_or_recorded = call is not None and (call.report is not None or bool(call.session))
+        return call is not None and call.kind == self._kind and waits_or_recorded
 
 
 def _kind(report: Report) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from memory_core.store.database import chunks
 from memory_core.store.tables import span_table
@@ -27,6 +27,13 @@ def sessions_of_traces(connection: Connection, traces: Iterable[str]) -> dict[st
     for chunk in chunks(sorted(set(traces))):
         result.update(connection.execute(select(_s.trace, _s.session_id).where(_s.trace.in_(chunk)).distinct()).all())
     return result
+
+
+def move_spans(w: Writing, keys: Iterable[str], session_id: str) -> None:
+    """Count spans that were recorded in another session as this one's."""
+    for chunk in chunks(sorted({key.partition(":")[0] for key in keys})):
+        of_session = (_s.session_id == session_id) & _s.trace.in_(chunk)
+        w.connection.execute(update(span_table).where(of_session).values(session_id=w.session.id))
 
 
 def add_spans(w: Writing, keys: Iterable[str]) -> None:
