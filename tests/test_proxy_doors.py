@@ -5,7 +5,9 @@ import http.client
 import http.server
 import socket
 import threading
+import time
 
+import anyio
 import httpx
 import pytest
 from proxy_kit import Attached
@@ -14,7 +16,7 @@ from streamlit import config
 
 from memory_core import Database, list_sessions
 from memory_inspector.server import recording_proxy
-from memory_inspector.server.recording_proxy import MAX_KEPT_BYTES, UPSTREAM
+from memory_inspector.server.recording_proxy import MAX_KEPT_BYTES, UPSTREAM, RecordingProxy
 from memory_inspector.server.span_receiver import SpanReceiver
 
 
@@ -220,3 +222,24 @@ def test_spans_of_pages_and_under_foreign_names_are_refused(headers):
             return await client.post("/v1/traces", json={}, headers=headers)
 
     assert asyncio.run(ask()).status_code == 403
+
+
+def test_the_app_is_told_of_its_end_once_every_answered_call_is_recorded():
+    done = []
+
+    async def app(scope, receive, send):
+        for part in ("startup", "shutdown"):
+            assert (await receive())["type"] == f"lifespan.{part}"
+            done.append(part)
+
+    proxy = RecordingProxy(app, lambda id, tenant: None)
+    messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+
+    async def receive():
+        message = next(messages)
+        for number in range(3) if message["type"] == "lifespan.shutdown" else ():
+            proxy._recorder.submit(lambda number=number: (time.sleep(0.02), done.append(number)))
+        return message
+
+    anyio.run(proxy, {"type": "lifespan"}, receive, None)
+    assert done == ["startup", 0, 1, 2, "shutdown"]

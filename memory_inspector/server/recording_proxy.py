@@ -105,7 +105,7 @@ class RecordingProxy:
         sent = scope.get("raw_path") or quote(scope["path"]).encode() if scope["type"] == "http" else b""
         match = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
         if match is None:
-            await self.app(scope, receive, send)
+            await self.app(scope, self._after_recording(receive) if scope["type"] == "lifespan" else receive, send)
             if scope["type"] == "lifespan":  # the server ends
                 for client in self._clients:
                     await client.aclose()
@@ -125,6 +125,18 @@ class RecordingProxy:
             await _refuse(send, 409, problem)
         else:
             await self._pass_on(opened, session_id, path, scope, receive, send)
+
+    def _after_recording(self, receive: "Receive") -> "Receive":
+        """Return a lifespan's messages, of which the end is told once every call that was answered is recorded."""
+
+        async def receive_after() -> "Message":
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                # On a busy machine thousands of calls may wait, and the app closes the database at its end.
+                await anyio.to_thread.run_sync(self._recorder.submit(_nothing).result)
+            return message
+
+        return receive_after
 
     async def _pass_on(
         self,
@@ -268,6 +280,10 @@ class RecordingProxy:
             _record(self._conversations, opened, session_id, path, request, call.answered(), call.coding, caller)
         finally:
             call.forget()
+
+
+def _nothing() -> None:
+    """Do nothing: the recorder gets to it once it has recorded everything before."""
 
 
 class _HungUpError(Exception):
