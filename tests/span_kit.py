@@ -20,7 +20,7 @@ START = 1_700_000_000 * 10**9
 
 
 def sent(name, attributes=None, *, trace=1, id=None, parent=0, began=0.0, seconds=0.1, events=(), failed=False):
-    """One span as a request's JSON has it; `began` in seconds after `START`, `parent` an id, 0: the outermost."""
+    """Return a span in the form of a request's JSON; `began` in seconds after `START`, `parent` an id, 0: none."""
     first = START + int(began * 1e9)
     return {
         "traceId": f"{trace:032x}",

@@ -112,7 +112,7 @@ def test_what_a_compaction_left_out_leaves_the_queue(calls):
 
 
 def test_a_first_message_that_the_agent_wrote_anew_leaves_with_the_compaction_too():
-    """As Qwen Code 0.24.4 does at each start: the date is in it."""
+    """Qwen Code 0.24.4 writes its first message anew at each start, as the date is in it."""
     wire = Wire()
     first, anew = ("user", f"Sunday. {TALK[0][1]}"), ("user", f"Monday. {TALK[0][1]}")
     wire.put(([SYSTEM, first], "Understood."), ([SYSTEM, anew, *TALK[1:3]], "Done, it is green."))

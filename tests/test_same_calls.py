@@ -279,3 +279,19 @@ def test_a_request_that_is_sent_again_after_the_database_was_gone_loses_nothing(
     take(attached, [list(map(answered, spans))])
     assert (calls(attached), attached.prompts("c1")) == ([(115, 20)], [HELLO])
     assert [m.content for m in attached.memory("c1").get_all()] == [HELLO[0][1], ANSWER]
+
+
+def test_a_streamed_answer_that_is_sent_again_after_the_database_was_gone_is_one_call(attached, monkeypatch):
+    first = streamed("Chat Completion with {request_data[model]!r}", id=1)
+    second = streamed("streaming response from {request_data[model]!r} took {duration:.2f}s", ANSWER, id=2, began=3)
+    take(attached, [[first]])
+
+    def gone(*given, **named):
+        raise StoreError("The database cannot be reached.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(receiving, "record_late", gone)
+        with pytest.raises(StoreError):
+            attached.take(second)
+    take(attached, [[second], [second]])
+    assert (calls(attached), attached.prompts("c1")) == ([(11, 3)], [HELLO])

@@ -290,15 +290,18 @@ class _Unnamed:
     def __init__(self) -> None:
         self._sessions: dict[str, tuple[list[Report], float]] = {}
         self._of_trace: dict[str, str] = {}
+        self._characters: dict[str, int] = {}
 
     def add(self, session_id: str, reports: Sequence[Report], written: float) -> None:
         """Remember these reports; `written`: when the session was last written to, in seconds since the epoch."""
         # Put at the end: the session that was written to longest ago is forgotten first.
         before = self._sessions.pop(session_id, ([], 0.0))[0]
         keys = {report.key for report in before}  # an exporter may send a span again
-        self._sessions[session_id] = [*before, *(report for report in reports if report.key not in keys)], written
+        new = [report for report in reports if report.key not in keys]
+        self._sessions[session_id] = [*before, *new], written
+        self._characters[session_id] = self._characters.get(session_id, 0) + sum(map(_prompt_characters, new))
         self._of_trace |= {report.trace: session_id for report in reports}
-        while self._sessions and (len(self._sessions) > MAX_UNNAMED or self._characters() > MAX_UNNAMED_CHARACTERS):
+        while len(self._sessions) > MAX_UNNAMED or sum(self._characters.values()) > MAX_UNNAMED_CHARACTERS:
             self._forget(next(iter(self._sessions)))
         if len(before) + len(reports) > MAX_UNNAMED_REPORTS:
             self._forget(session_id)
@@ -317,13 +320,15 @@ class _Unnamed:
 
     def _forget(self, session_id: str) -> tuple[list[Report], float] | None:
         reports = self._sessions.pop(session_id, None)
+        self._characters.pop(session_id, None)
         for report in reports[0] if reports is not None else ():
             self._of_trace.pop(report.trace, None)
         return reports
 
-    def _characters(self) -> int:
-        exchanges = (report.what for reports, _ in self._sessions.values() for report in reports)
-        return sum(len(m.content or "") for what in exchanges if isinstance(what, Exchange) for m in what.messages)
+
+def _prompt_characters(report: Report) -> int:
+    messages = report.what.messages if isinstance(report.what, Exchange) else ()
+    return sum(len(message.content or "") for message in messages)
 
 
 def _generated(report: Report) -> str:

@@ -136,7 +136,7 @@ class SameCalls:
             other = self._calls[key]
             if max(other.began, report.began) <= min(other.ended, report.ended) + OVERLAP_NS:
                 return [key]
-        if report.stream and not report.begun and (key := self._of_stream.pop(report.stream, None)) in ofs:
+        if report.stream and not report.begun and (key := self._of_stream.get(report.stream)) in ofs:
             return [str(key)]
         return []
 
@@ -167,8 +167,8 @@ class SameCalls:
 class _OfKind:
     """The known calls of a kind, as a container of keys."""
 
-    def __init__(self, call: dict[str, _Call], kind: str) -> None:
-        self._calls, self._kind = call, kind
+    def __init__(self, calls: dict[str, _Call], kind: str) -> None:
+        self._calls, self._kind = calls, kind
 
     def __contains__(self, key: object) -> bool:
         call = self._calls.get(str(key))

@@ -16,7 +16,7 @@ from memory_core.errors import FormatError, MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
 from memory_core.formats.openai_message import other_kinds
 from memory_core.interop.located_json import Located, problem, read_text, read_values
-from memory_core.interop.other_files import other_kind
+from memory_core.interop.other_files import CODING_SESSION, other_kind
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
 from memory_core.text import listed, shortened
 
@@ -180,7 +180,8 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
             other = other_kind(only) or 'it has no list named "messages".'
             raise problem(filename, f"is not a conversation: {other}")
         kind = next(filter(None, map(other_kind, (located.value for located in values[:3]))), None)
-        return [_Source(name, values, None, (kind,) if kind is not None else (), kind)]
+        # The messages of such a session can be read, but its compactions and calls are shown by the command alone.
+        return [_Source(name, values, None, (kind,) if kind == CODING_SESSION else (), kind)]
     sources = []
     for number, located in enumerate(values, 1):
         title = _title(located.value) or (f"{name} {number}" if len(values) > 1 else name)

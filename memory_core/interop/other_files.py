@@ -28,6 +28,7 @@ _NOT_READ = (
     ({"history", "folders"}, "an export of chatbot-ui"),
 )
 """Fields of a file's object or first entry that identify a tool of which files are not read, and what the file is."""
+CODING_SESSION = "this is a session of a coding agent. Open it with memory-inspector code."
 _READ_ELSEWHERE = (
     ({"resourceSpans"}, "these are spans of OpenTelemetry. Send them to the app's receiver."),
     ({"nodes", "edges"}, "this is a graph. Import it on the page Graph."),
@@ -40,8 +41,8 @@ _READ_ELSEWHERE = (
     ({"fact"}, "these are facts. Import them on the page Facts."),
     ({"cells", "nbformat"}, "this is a notebook."),
     ({"custom_id"}, "these are requests or answers of a batch. Import the messages of one of them."),
-    ({"sessionId", "uuid"}, "this is a session of a coding agent. Open it with memory-inspector code."),
-    ({"payload", "timestamp"}, "this is a session of a coding agent. Open it with memory-inspector code."),
+    ({"sessionId", "uuid"}, CODING_SESSION),
+    ({"payload", "timestamp"}, CODING_SESSION),
 )
 """Fields that identify other files, with the page or command that takes them."""
 _SENTENCES = (*((fields, f"this is {kind}, which is not read here.") for fields, kind in _NOT_READ), *_READ_ELSEWHERE)

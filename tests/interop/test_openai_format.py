@@ -649,3 +649,9 @@ def test_a_field_that_no_reader_reads_is_a_note_in_every_form(form, field, conte
         f'"{field}" was not imported (1 message)',
         f'"{field}" beside the messages was not imported',
     ]
+
+
+@pytest.mark.parametrize("field", ["memory", "fact", "results"])
+def test_a_conversation_is_not_called_another_kind_by_a_field_of_its_messages(field):
+    conversation = read_conversation(json.dumps([{**HELLO, field: "words"}]), filename="a.json")
+    assert [note.text for note in conversation.notes] == [f'"{field}" was not imported (1 message)']
