@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.formats.framework_messages import framework_entries, unread_of_framework
 from memory_core.formats.llamaindex_message import message_from_llamaindex
 from memory_core.formats.message_times import seconds_of, timed
 from memory_core.formats.openai_message import MESSAGE_FIELDS, messages_from_openai
@@ -55,14 +56,20 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
     # LlamaIndex's own form is read directly, as it has more fields than OpenAI's.
     if isinstance(data, Mapping) and isinstance(data.get("blocks"), list) and "role" in data:
         return [message_from_llamaindex(data, any_role=True)[0]]
-    chat = as_chat(data)
-    # Some exports call the content `text`, which OpenAI's form has no field for.
-    if isinstance(chat, Mapping) and isinstance(text := chat.get("text"), str) and not {"content", "parts"} & set(chat):
-        chat = {**chat, "content": text}
-    messages = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
-    # The time stands beside the message in most exports, so it is read from the entry as it came.
-    time = said_at(data)
-    return [timed(message, time) for message in messages]
+    entries = framework_entries(data) if isinstance(data, Mapping) else None
+    read: list[ChatMessage] = []
+    for chat in [as_chat(data)] if entries is None else entries:
+        # Some exports call the content `text`, which OpenAI's form has no field for.
+        if (
+            isinstance(chat, Mapping)
+            and isinstance(text := chat.get("text"), str)
+            and not {"content", "parts"} & set(chat)
+        ):
+            chat = {**chat, "content": text}
+        messages = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
+        # The time stands beside the message in most exports, so it is read from the entry as it came.
+        read += [timed(message, said_at(data) or said_at(chat)) for message in messages]
+    return read
 
 
 def as_chat(data: Any) -> Any:
@@ -91,6 +98,8 @@ def unread_fields(data: Any) -> list[str]:
     """
     if not isinstance(data, Mapping):
         return []
+    if (unread := unread_of_framework(data)) is not None:
+        return unread
     if (fields := langchain_fields(data)) is not None:
         return _unread(fields, _READ_OF_LANGCHAIN)
     match data:

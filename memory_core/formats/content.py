@@ -30,14 +30,16 @@ _CALLS = frozenset(
     {"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call", "custom_tool_call", "function"}
     | {"custom"}
 )
-_RESULTS = frozenset({"tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output"})
+_RESULTS = frozenset(
+    {"tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output", "function_result"}
+)
 _FILES = {
     "image": "image", "image_url": "image", "input_image": "image",
     "computer_screenshot": "image",
     "audio": "audio", "audio_url": "audio", "input_audio": "audio",
     "video": "video", "video_url": "video", "input_video": "video",
     "file": "document", "input_file": "document", "document": "document", "document_url": "document",
-    "media": "document", "blob": "document", "uri": "document",
+    "media": "document", "blob": "document", "uri": "document", "data": "document",
 }  # fmt: skip
 """Kind of file by the type of an entry; a MIME type beside the data takes precedence."""
 
@@ -46,13 +48,14 @@ _WRAPPED = {
     "functionResponse": "tool_result", "function_response": "tool_result", "toolResult": "tool_result",
     "inlineData": "file", "inline_data": "file", "fileData": "file", "file_data": "file", "image": "image",
     "document": "document", "video": "video", "reasoningContent": "reasoning", "message_content": "text",
+    "tool_call": "tool_call", "tool_call_result": "tool_result", "reasoning": "reasoning", "file": "file",
 }  # fmt: skip
-"""Type of an entry by the field that holds it, for forms without a type: Gemini, Bedrock and OpenInference."""
+"""Type of an entry by the field that holds it, for forms without one: Gemini, Bedrock, OpenInference and Haystack."""
 
 _IDS = ("call_id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "id")
 _ARGUMENTS = ("arguments", "args", "input", "parameters")
 _OUTPUTS = ("content", "output", "result", "response")
-_DATA = ("data", "base64", "file_data", "bytes", "content")
+_DATA = ("data", "base64", "file_data", "bytes", "content", "base64_image", "base64_data")
 _ADDRESSES = ("url", "uri", "fileUri", "file_uri", "file_url", "image_url", "audio_url", "video_url", "document_url")
 _MIMES = ("media_type", "mime_type", "mimeType", "mediaType", "format")
 _TITLES = ("filename", "title", "name", "document_name", "displayName", "display_name")
@@ -149,6 +152,9 @@ def _entries(content: Any) -> Iterator[Entry]:
 
 def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
     """Read an entry by its type, or if it has none, by the field that holds it."""
+    if set(entry) == {"json"}:  # a result of Bedrock's
+        yield from _entries(json.dumps(entry["json"], ensure_ascii=False))
+        return
     # A type that is no text belongs to no known form.
     if not isinstance(value := entry.get("type", ""), str):
         yield Unread(entry)
@@ -202,7 +208,8 @@ def _text(entry: Mapping[str, Any]) -> Iterator[Entry | None]:
 
 def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
     """Return reasoning from the first field with text; None if there is none, as in encrypted reasoning."""
-    for name in ("thinking", "reasoning", "reasoningText", "text", "summary", "content", "reasoning_content"):
+    names = ("thinking", "reasoning", "reasoningText", "reasoning_text", "text", "summary", "content")
+    for name in (*names, "reasoning_content"):
         # The summary of OpenAI's reasoning is a list of entries, so any field is read like content.
         texts = [part.text for part in _entries(entry.get(name)) if isinstance(part, TextPart | ThinkingPart)]
         if any(texts):
@@ -211,6 +218,8 @@ def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
 
 
 def _result(entry: Mapping[str, Any]) -> ToolResult:
+    if isinstance(call := entry.get("origin"), Mapping):  # Haystack's: the call itself
+        entry = {**call, **entry}
     value = next((entry[name] for name in _OUTPUTS if entry.get(name) is not None), None)
     if isinstance(value, Mapping) and set(value) <= {"type", "value"} and "value" in value:  # the Vercel AI SDK
         value = value["value"]
@@ -267,7 +276,7 @@ def _located(entry: Any, kind: str) -> tuple[str, str] | None:
     if file_id := first_text(entry, "file_id", "fileId"):
         return UPLOADED + file_id, mime
     # Nested objects last, so that a field of the entry itself takes precedence.
-    for name in ("source", "file", "image", "audio", "video", "document", "inlineData", "fileData", kind):
+    for name in ("source", "bytes", "file", "image", "audio", "video", "document", "inlineData", "fileData", kind):
         location = _located(entry.get(name), kind)
         if location is not None:
             url, source = location

@@ -40,7 +40,7 @@ _SIZES_FOLLOW = 0x8
 _IN_EXTRA = 0xFFFFFFFF
 _ENCRYPTED = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
+UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
 
 
 class Packing:
@@ -121,7 +121,7 @@ class Unpacking:
                         raise problem(self._filename, f"unpacks to more than {MAX_LINE_BYTES >> 20} MB in one line.")
                     digest.update(line)
                     yield line
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             # `FormatError` is a `ValueError`: an error raised by this loop itself passes unchanged.
             if isinstance(error, FormatError):
                 raise
@@ -185,7 +185,7 @@ def members_named(data: bytes, name: re.Pattern[str], *, filename: str) -> list[
             check_size(sum(archive.getinfo(member).file_size for member in names))
             # The declared size may be false, so one byte above the limit is read for the caller's check to notice.
             return [archive.open(member).read(MAX_FILE_BYTES + 1) for member in names[:MAX_PARTS]]
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         if isinstance(error, FormatError):
             raise
         return []

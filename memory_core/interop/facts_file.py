@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.errors import MessageError
+from memory_core.errors import FormatError, MessageError
 from memory_core.interop.located_json import Located, Place, place_words, problem, read_text, read_values
 from memory_core.interop.stores.memory_stores import facts_of
 from memory_core.interop.stores.reference_memory import read_reference_memory
@@ -268,6 +268,8 @@ def _plain(cell: str) -> str:
 def _fact(place: Place, row: Any) -> FileFact | Problem:
     if isinstance(row, str):
         row = {"text": row}
+    if isinstance(row, FormatError):
+        return Problem(place, "not valid JSON")
     if not isinstance(row, dict):
         return Problem(place, "this is neither a text nor an object with a text")
     # Cells that a CSV row lacks are empty strings, which mean the default like a missing field of JSON.

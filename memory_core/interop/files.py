@@ -10,15 +10,18 @@ from typing import Literal
 from memory_core.interop.archive import members_named
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
+from memory_core.interop.large_exports import LargeExport, Step, read_large, read_large_archive
 from memory_core.interop.located_json import problem, read_text, read_values
 from memory_core.interop.notes import is_notes_archive, read_archive, read_folder
 from memory_core.interop.openai_format import Conversation, Listed, list_conversations, read_conversation
 from memory_core.interop.stored import StoredConversation, read_stored
-from memory_core.interop.stores.agent_stores import conversation_in, conversations_of
+from memory_core.interop.stores.agent_stores import conversations_of
+from memory_core.interop.stores.framework_states import conversations_in
 from memory_core.interop.stores.langgraph_checkpoints import threads_of
 from memory_core.interop.stores.letta import is_agent_file, read_agent_file
 from memory_core.interop.stores.llamaindex_stores import is_chat_store, read_chat_store, read_table
 from memory_core.interop.stores.sqlite_file import SQLITE_MAGIC, StoreConnection
+from memory_core.interop.stores.strands_sessions import sessions_of_strands
 from memory_core.limits import MAX_FILE_BYTES, check_size
 
 Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]
@@ -51,6 +54,7 @@ class Preview:
     configuration: Configuration | None = None
     _text: str = ""
     _stored: tuple[StoredConversation, ...] = ()
+    _large: LargeExport | None = None
 
     @property
     def label(self) -> str:
@@ -65,13 +69,17 @@ class Preview:
         """
         if not 0 <= pick < len(self.conversations):
             raise problem(self.name, f"has no conversation {pick + 1}: it holds {len(self.conversations)}.")
+        if self._large is not None:
+            return self._large.conversation(pick)
         if self.kind == "openai":
             return read_conversation(self._text, filename=self.name, pick=pick)
         return read_stored(self._stored[pick], filename=self.name)
 
 
-def read_file(name: str, data: bytes) -> Preview:
+def read_file(name: str, data: bytes, *, step: Step | None = None) -> Preview:
     """Read a file of any kind: messages, a chat store, a bundle or a configuration.
+
+    `step` is called with the share of a large export that is read.
 
     Raises:
         FormatError: It is none of these, damaged or too large; the message says which.
@@ -79,11 +87,16 @@ def read_file(name: str, data: bytes) -> Preview:
     # Splits at both kinds of slashes, whichever system the browser ran on.
     name = PureWindowsPath(name).name or "The file"
     archive = data.startswith(_ZIP_MAGICS)
+    if archive and (large := read_large_archive(data, _EXPORTED, filename=name, step=step)) is not None:
+        return Preview(name, "openai", large.listed, _large=large)
     if archive and (exported := members_named(data, _EXPORTED, filename=name)):
         return read_file("conversations.json", _one_list(exported))
     # A damaged archive ends here too, as the reader of bundles reports best what is missing.
     if archive and not is_notes_archive(data):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
+    if not archive and len(data) > MAX_FILE_BYTES and not data.startswith(SQLITE_MAGIC):
+        large = read_large(data, filename=name, step=step)
+        return Preview(name, "openai", large.listed, _large=large)
     # Only now: a bundle has a limit of its own and may be much larger than other files.
     check_size(len(data))
     if archive:
@@ -104,19 +117,21 @@ def read_file(name: str, data: bytes) -> Preview:
         if is_agent_file(value):
             stored = read_agent_file(value, filename=name)
             return Preview(name, "agent_file", tuple(conversation.listed for conversation in stored), _stored=stored)
-        if (items := conversation_in(value)) is not None:
-            return Preview(name, "agent_store", (items.listed,), _stored=(items,))
+        if stored := conversations_in(value):
+            return Preview(name, "agent_store", tuple(conversation.listed for conversation in stored), _stored=stored)
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
 
 
 def read_path(path: Path) -> Preview:
-    """Read a file or a folder of notes in place; neither it nor its siblings are changed.
+    """Read a file, a folder of notes or one of sessions in place; neither it nor its siblings are changed.
 
     Raises:
         FormatError: It is missing, unreadable, or of no kind that `read_file` knows.
     """
     check_files(path)
     try:
+        if path.is_dir() and (stored := sessions_of_strands(path)):
+            return Preview(path.name, "agent_store", tuple(session.listed for session in stored), _stored=stored)
         if path.is_dir():
             return _notes(path.name, read_folder(path))
         with path.open("rb") as file:

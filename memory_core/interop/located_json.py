@@ -143,6 +143,8 @@ class Located:
 def read_values(text: str, *, filename: str) -> list[Located]:
     """Parse the one value of a JSON file, or a value per line of a JSONL file.
 
+    A line of JSONL that is not valid becomes the `FormatError` that says why, if any other line is valid.
+
     Raises:
         FormatError: It starts with neither a list nor an object, is not valid JSON, is nested too deeply, or holds too
             many values.
@@ -162,7 +164,12 @@ def read_values(text: str, *, filename: str) -> list[Located]:
             value, end = _decode(text, position, filename)
         except json.JSONDecodeError as error:
             by_line = bool(values) or _is_one_value_a_line(text, filename)
-            raise _syntax_problem(text, filename, position, line, error, by_line=by_line) from error
+            value = _syntax_problem(text, filename, position, line, error, by_line=by_line)
+            start, end = text.rfind("\n", 0, position) + 1, text.find("\n", position)
+            end = len(text) if end < 0 else end
+            # What begins in the middle of a line, or is no line of JSONL, is a fault of the whole file.
+            if not by_line or text[start:position].strip() or not _is_between_lines(text[:start], text[end:]):
+                raise value from error
         values.append((value, line))
         position = _after_space(text, end)
     return [Located(value, line, _alone=len(values) == 1) for value, line in values]
@@ -176,7 +183,7 @@ def _after_space(text: str, position: int) -> int:
 def _decode(text: str, position: int, filename: str) -> tuple[Any, int]:
     """Decode the value at `position`; return it with its end."""
     try:
-        return _DECODER.raw_decode(text, position)
+        return DECODER.raw_decode(text, position)
     except RecursionError as error:
         raise problem(filename, "is nested too deeply to be read.") from error
 
@@ -189,9 +196,16 @@ def _is_one_value_a_line(text: str, filename: str) -> bool:
     )
 
 
+def _is_between_lines(before: str, after: str) -> bool:
+    """Return whether the texts around a broken line are JSONL: one that is valid beside it, and none of other forms."""
+    former, latter = before.rstrip().rpartition("\n")[2], after.lstrip().partition("\n")[0]
+    is_other = bool(latter) and not latter.startswith(("{", "["))
+    return not is_other and any(line.startswith("{") and _is_json(line) for line in (former, latter))
+
+
 def _is_json(text: str) -> bool:
     try:
-        _DECODER.decode(text)
+        DECODER.decode(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -222,4 +236,5 @@ def _whole_number(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 
-_DECODER = json.JSONDecoder(parse_int=_whole_number)
+DECODER = json.JSONDecoder(parse_int=_whole_number)
+"""Decodes as `json` does, but for integers that Python refuses to parse."""

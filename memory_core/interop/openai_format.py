@@ -140,10 +140,7 @@ def list_conversations(data: bytes | str, *, filename: str) -> tuple[Listed, ...
     Raises:
         FormatError: The file cannot be read; single messages are not checked.
     """
-    return tuple(
-        Listed(source.title, len(source.messages), "" if source.problem is None else str(source.problem))
-        for source in _sources(data, filename)
-    )
+    return tuple(map(_listed, _sources(data, filename)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +165,8 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
     if not values:
         raise problem(filename, "holds no messages.")
     # The first that is known decides: a file of single messages is one conversation, otherwise each value is one.
-    decisive = (located.value for located in values if _is_conversation(located.value) or _is_message(located.value))
-    if not _is_conversation(next(decisive, None)):
+    decisive = (located.value for located in values if is_conversation(located.value) or _is_message(located.value))
+    if not is_conversation(next(decisive, None)):
         only = values[0].value
         if (
             len(values) == 1
@@ -182,23 +179,53 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
         kind = next(filter(None, map(other_kind, (located.value for located in values[:3]))), None)
         # The messages of such a session can be read, but its compactions and calls are shown by the command alone.
         return [_Source(name, values, None, (kind,) if kind == CODING_SESSION else (), kind)]
-    sources = []
-    for number, located in enumerate(values, 1):
-        title = _title(located.value) or (f"{name} {number}" if len(values) > 1 else name)
-        of_kind = other_kind(located.value)
-        try:
-            before, beside = _beside(located)
-            branches = list(_conversations_of(located, filename))
-            # The first branch is what the user saw last, and has the plain title.
-            titles = [title, *(f"{title} (branch {branch})" for branch in range(1, len(branches)))]
-            pairs = zip(titles, branches, strict=False)
-            sources += [_Source(branch, [*before, *messages], None, beside, of_kind) for branch, messages in pairs]
-        except FormatError as error:  # one that cannot be read costs itself alone
-            of_other = None if of_kind is None else problem(filename, f"is not a conversation: {of_kind}")
-            sources.append(_Source(title, [], of_other or error))
+    sources = [
+        source
+        for number, located in enumerate(values, 1)
+        for source in _sources_at(located, f"{name} {number}" if len(values) > 1 else name, filename)
+    ]
     if all(source.problem is not None for source in sources):
         raise sources[0].problem or problem(filename, "holds no messages.")
     return sources
+
+
+def _sources_at(located: Located, name: str, filename: str) -> list[_Source]:
+    """Return the branches of one conversation, or the reason that it cannot be read, which costs itself alone."""
+    if isinstance(located.value, FormatError):
+        return [_Source(name, [], located.value)]
+    title = _title(located.value) or name
+    of_kind = other_kind(located.value)
+    try:
+        before, beside = _beside(located)
+        branches = list(_conversations_of(located, filename))
+    except FormatError as error:
+        of_other = None if of_kind is None else problem(filename, f"is not a conversation: {of_kind}")
+        return [_Source(title, [], of_other or error)]
+    # The first branch is what the user saw last, and has the plain title.
+    titles = [title, *(f"{title} (branch {branch})" for branch in range(1, len(branches)))]
+    pairs = zip(titles, branches, strict=False)
+    return [_Source(branch, [*before, *messages], None, beside, of_kind) for branch, messages in pairs]
+
+
+def listed_at(located: Located, name: str, *, filename: str) -> tuple[Listed, ...]:
+    """List the branches of one conversation of a file, which is called `name` if it has no title."""
+    return tuple(map(_listed, _sources_at(located, name, filename)))
+
+
+def conversation_at(located: Located, name: str, *, filename: str, branch: int) -> Conversation:
+    """Parse a branch of one conversation of a file.
+
+    Raises:
+        FormatError: It cannot be read.
+    """
+    source = _sources_at(located, name, filename)[branch]
+    if source.problem is not None:
+        raise source.problem
+    return _read(source, filename, [])
+
+
+def _listed(source: _Source) -> Listed:
+    return Listed(source.title, len(source.messages), "" if source.problem is None else str(source.problem))
 
 
 def _is_message(value: Any) -> bool:
@@ -227,14 +254,14 @@ def _beside(located: Located) -> tuple[list[Located], tuple[str, ...]]:
     return prompts[:1], tuple(notes)
 
 
-def _is_conversation(value: Any) -> bool:
+def is_conversation(value: Any) -> bool:
     """Return whether a value holds messages, and is not a message itself."""
     if not isinstance(value, dict):
         return isinstance(value, list)
     return "role" not in value and (
         any(key in value for key in _MESSAGE_LISTS)
         or isinstance(value.get("input"), list)  # a request of the Responses API
-        or any(isinstance(value.get(key), dict) and _is_conversation(value[key]) for key in _STATES)
+        or any(isinstance(value.get(key), dict) and is_conversation(value[key]) for key in _STATES)
         or _is_tree(value)
     )
 
@@ -247,7 +274,7 @@ def _is_tree(value: dict[str, Any]) -> bool:
 
 def _conversations_of(located: Located, filename: str) -> Iterator[list[Located]]:
     """Yield the messages of a conversation, or those of each branch."""
-    if not _is_conversation(located.value):
+    if not is_conversation(located.value):
         raise problem(filename, "this is not a conversation.", place=located.place)
     if isinstance(located.value, list):
         yield located.elements()
@@ -367,6 +394,9 @@ def _read(source: _Source, filename: str, unread: list[str]) -> Conversation:
     refused: tuple[Located, MessageError] | None = None
     for index, located in enumerate(source.messages):
         line = located.place if isinstance(located.place, int) else None
+        if isinstance(located.value, FormatError):
+            skipped.append(Skipped(line, index, "not valid JSON"))
+            continue
         try:
             value, replaced = storable(located.value)
             read = [message for message in read_messages(value) if not _says_nothing(message)]

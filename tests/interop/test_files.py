@@ -67,7 +67,7 @@ def test_what_is_nothing_of_this_is_said_in_one_sentence(name, data, said):
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read():
     size = 20 * 1024 * 1024 + 1
-    for start in (b"SQLite format 3\x00", b"[", b"\x00"):
+    for start in (b"SQLite format 3\x00", b"\x00", b'{"role": "user", "content": "'):
         data = start + b" " * (size - len(start))
         assert refused("x", data) == "File is 20.1 MB. The most is 20 MB. Nothing was imported."
 

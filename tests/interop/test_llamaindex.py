@@ -303,7 +303,7 @@ COLUMNS = "(id INTEGER PRIMARY KEY, key, timestamp, role, status, data)"
 def test_a_database_without_their_table_is_said_to_be_none(tmp_path):
     assert refused(database(tmp_path, "CREATE TABLE notes (a)"), "x.db") == (
         "x.db is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). "
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno, Google ADK). "
         f"For facts of {NAMES}: `memory-inspector open`. Nothing was imported."
     )
     our = open_memory(database_uri=f"sqlite:///{tmp_path}/ours.db")

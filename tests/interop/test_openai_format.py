@@ -353,22 +353,32 @@ def test_broken_json_is_named_by_line_and_column(data, place):
 
 
 @pytest.mark.parametrize(
-    ("data", "filename", "place"),
+    ("data", "filename", "broken", "read"),
     [
-        (lines(HELLO)[:-1] + "\n" + lines(HI, HELLO), "a.jsonl", "line 1, column 36: the JSON ends too early here."),
-        (lines(HELLO)[:-1] + "\n" + lines(HI, HELLO), "a.txt", "line 1, column 36: the JSON ends too early here."),
-        (lines(HELLO, HI)[:-6], "a.txt", "line 2, column 33: the JSON ends too early here."),
-        (lines(HELLO) + "\n\n{'role': 'user'}\n" + lines(HI), "a.txt", "line 3, column 2: this is not valid JSON ("),
-        (
-            lines(HELLO) + "\n" + lines(HI)[:-1] + '\n{"role": "us',
-            "a.txt",
-            "line 2, column 38: the JSON ends too early here.",
-        ),
-        (lines(HELLO) + " x\n" + lines(HI), "a.txt", "line 1, column 38: this is not valid JSON ("),
+        (lines(HELLO)[:-1] + "\n" + lines(HI, HELLO), "a.jsonl", [1], 2),
+        (lines(HELLO)[:-1] + "\n" + lines(HI, HELLO), "a.txt", [1], 2),
+        (lines(HELLO, HI)[:-6], "a.txt", [2], 1),
+        (lines(HELLO) + "\n\n{'role': 'user'}\n" + lines(HI), "a.txt", [3], 2),
+        (lines(HELLO) + "\n" + lines(HI, HI)[:-1], "a.txt", [3], 2),
     ],
 )
-def test_a_broken_line_of_jsonl_is_named_and_not_the_one_after_it(data, filename, place):
-    assert error_of(data, filename).startswith(f"{filename}, {place}")
+def test_a_broken_line_of_jsonl_costs_itself_and_is_named(data, filename, broken, read):
+    conversation = read_conversation(data, filename=filename)
+    assert [(skipped.line, skipped.reason) for skipped in conversation.skipped] == [
+        (line, "not valid JSON") for line in broken
+    ]
+    assert len(conversation.messages) == read
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (lines(HELLO) + " x\n" + lines(HI), "line 1, column 38: this is not valid JSON ("),
+        (lines(HELLO) + '\n{\n"role": "user"\n', "line 2, column 2: the JSON ends too early here."),
+    ],
+)
+def test_what_is_no_line_of_jsonl_is_a_fault_of_the_file(data, place):
+    assert error_of(data, "a.txt").startswith(f"a.txt, {place}")
 
 
 @pytest.mark.parametrize(

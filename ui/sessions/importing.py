@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import streamlit as st
 
-from memory_core import Memory
+from memory_core import Memory, MemoryInspectorError
 from memory_core.history.cost import PlayCost, play_cost
 from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import Configuration
@@ -29,10 +29,10 @@ from ui.tab import drawing, model
 from ui.tab.services import engine
 
 MAX_MEGABYTES = 20
-"""Maximum size of a file of messages, as the engine reads it."""
+"""Maximum size of a file of messages, or of a conversation of an export, as the engine reads it."""
 
 TAKEN_MEGABYTES = 500
-"""Maximum size of a bundle. Other files up to this size are accepted too, to be refused with an explanation."""
+"""Maximum size of a bundle or export. Others up to this size are accepted too, to be refused with an explanation."""
 
 SHOWN_SKIPPED = 5
 SHOWN_NOTES = 5
@@ -75,10 +75,11 @@ def import_dialog() -> None:
     if upload is None:
         st.markdown(
             ":small[:gray[Messages of any library as JSON or JSONL · exports of ChatGPT and Claude (.json or .zip) · "
-            "stores of LlamaIndex, OpenAI Agents, LangChain, LangGraph and Agno (JSON, SQLite) · "
+            "stores of LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno and Google ADK (SQLite), messages of "
+            "Pydantic AI, AutoGen, agent-framework and Haystack (JSON) · "
             "Letta agent file (.af) · folder of notes (.zip, with its .git) · "
-            f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
-            f"{TAKEN_MEGABYTES} MB]]"
+            f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · exports, and bundles of this app (.zip), "
+            f"at most {TAKEN_MEGABYTES} MB]]"
         )
         st.markdown(
             ":small[:gray[To follow a store in place, read only: "
@@ -101,7 +102,22 @@ def import_dialog() -> None:
 @st.cache_resource(show_spinner=False, max_entries=4)
 def _read(file_id: str, _name: str, _data: bytes) -> Reading[Preview]:
     """Start reading a file, once per upload however often the dialog is redrawn."""
-    return _begin(lambda job: read_file(_name, _data))
+
+    def work(job: Job) -> Preview:
+        # Only a large export is read in steps. Every line of progress is kept, so one is written for each tenth.
+        tenths = 0
+
+        def step(share: float) -> None:
+            nonlocal tenths
+            if job.cancel.is_set():
+                raise MemoryInspectorError(making.CANCELLED)
+            if share * 10 >= tenths + 1:
+                tenths = int(share * 10)
+                job.add_progress(f"Reading {short(_name, 40)}: {tenths * 10} %")
+
+        return read_file(_name, _data, step=step)
+
+    return _begin(work)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)

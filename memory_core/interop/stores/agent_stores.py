@@ -1,29 +1,20 @@
-"""Conversations stored by agent frameworks: OpenAI Agents sessions, LangChain histories, Agno's runs.
+"""Conversations in tables of agent frameworks: OpenAI Agents, LangChain, Agno and Google's ADK.
 
 Tables are recognised by their columns, because all these frameworks let users rename the tables. Unreadable messages
 are skipped with a reason.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from memory_core.attach.mirroring import MirroredBlock, TextVersion
-from memory_core.errors import MessageError
-from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
-from memory_core.formats.openai_items import messages_from_items
+from memory_core.formats.any_message import read_messages
 from memory_core.interop.stored import StoredConversation
+from memory_core.interop.stores.framework_states import Read, adk_conversation, read_each, read_items, read_or_error
 from memory_core.interop.stores.sqlite_file import decoded, quoted, tables_with
 from memory_core.messages import ChatMessage
-
-Read = ChatMessage | MessageError
-"""A message, or the reason it cannot be read."""
-
-_ITEM_TYPES = ("reasoning", "compaction", "item_reference", "mcp_list_tools")
-_ITEM_ENDINGS = ("_call", "_output", "_request", "_response")
-"""Responses API item types besides messages, and suffixes of the remaining ones."""
-
 
 _BRANCHES, _MAIN = frozenset({"session_id", "message_id", "branch_id", "sequence_number"}), "main"
 """Columns of the Agents SDK's branch table, and the name of its default branch."""
@@ -41,7 +32,7 @@ class _Table:
 
 def conversations_of(connection: sqlite3.Connection) -> list[StoredConversation]:
     """Return all conversations of the frameworks' tables in a SQLite file, titled by session."""
-    return [
+    in_tables = [
         StoredConversation(title, tuple(table.read(lane)), blocks=_summary(connection, title) if is_agno else ())
         for table in _TABLES
         for is_agno in [table.read is _agno]
@@ -49,28 +40,13 @@ def conversations_of(connection: sqlite3.Connection) -> list[StoredConversation]
         for session, rows in _by_session(connection, name, table).items()
         for title, lane in (_by_member(session, rows) if is_agno else {session: rows}).items()
     ]
-
-
-def conversation_in(value: Any) -> StoredConversation | None:
-    """Return the conversation of a JSON list (Responses API items, or LangChain's messages); None for others."""
-    if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
-        return None
-    if all(langchain_fields(entry) is not None for entry in value):
-        return StoredConversation("Conversation", tuple(_langchain(value)), notes=tuple(unread_notes(value)))
-    # Messages of the Responses API look like any others; one typed item identifies the format.
-    if any("role" not in entry and _is_item(str(entry.get("type"))) for entry in value):
-        return StoredConversation("Conversation", tuple(_items(value)))
-    return None
-
-
-def _is_item(kind: str) -> bool:
-    return kind in _ITEM_TYPES or kind.endswith(_ITEM_ENDINGS)
+    return [*in_tables, *_adk(connection)]
 
 
 def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dict[str, list[Any]]:
     sessions: dict[str, list[Any]] = {}
     # A session with branches holds the messages of all branches in one table, in mixed order.
-    if table.read is _items and (branches := tables_with(connection, _BRANCHES)):
+    if table.read is read_items and (branches := tables_with(connection, _BRANCHES)):
         return _by_branch(connection, name, branches[0])
     query = f"SELECT session_id, {quoted(table.data)} FROM {quoted(name)} ORDER BY {table.order}"
     for session, data in connection.execute(query):
@@ -92,26 +68,6 @@ def _by_branch(connection: sqlite3.Connection, name: str, branches: str) -> dict
     return sessions
 
 
-def _items(rows: list[Any]) -> list[Read]:
-    """Convert a list of items to messages; an invalid item becomes a `MessageError`."""
-    read: list[Read] = []
-    good: list[Mapping[str, Any]] = []
-    for row in rows:
-        try:
-            # Tested alone, but converted with its neighbours: several items may make one message.
-            messages_from_items([row])
-        except MessageError:
-            read += [*messages_from_items(good), MessageError("it is no item of the Responses API")]
-            good = []
-        else:
-            good.append(row)
-    return [*read, *messages_from_items(good)]
-
-
-def _langchain(rows: list[Any]) -> list[Read]:
-    return [message for row in rows for message in _read_or_error(read_messages, row)]
-
-
 def _agno(rows: list[Any]) -> list[Read]:
     """Return the messages of runs, without those repeated from earlier runs and without Agno's instructions."""
     return [
@@ -120,7 +76,7 @@ def _agno(rows: list[Any]) -> list[Read]:
         for message in _said_in(run)
         # Each run repeats the history that the model was given, and Agno writes its system message anew for each run.
         if not (isinstance(message, dict) and (message.get("from_history") or message.get("role") == "system"))
-        for read in _read_or_error(_from_agno, message)
+        for read in read_or_error(_from_agno, message)
     ]
 
 
@@ -150,6 +106,24 @@ def _summary(connection: sqlite3.Connection, session: str) -> tuple[MirroredBloc
     return (MirroredBlock("Session summary", tuple(texts)),) if texts else ()
 
 
+def _adk(connection: sqlite3.Connection) -> list[StoredConversation]:
+    """Return the sessions of Google's ADK, each by the names of its app and user, of which its own may be one of many.
+
+    Its first schema keeps what an event did, such as a compaction, as a pickled object, which is not read.
+    """
+    events: dict[str, list[Any]] = {}
+    for fields in (("event_data",), ("author", "content", "partial", "timestamp", "invocation_id")):
+        for table in tables_with(connection, {"app_name", "user_id", "session_id", *fields}):
+            columns = ", ".join(map(quoted, ("app_name", "user_id", "session_id", *fields)))
+            query = f"SELECT {columns} FROM {quoted(table)} ORDER BY timestamp, rowid"
+            for app, user, session, *values in connection.execute(query):
+                event = dict(zip(fields, values, strict=True))
+                event |= {"content": decoded(event["content"])} if "content" in event else {}
+                event = event if len(values) > 1 else decoded(values[0])
+                events.setdefault(f"{app} / {user} / {session}", []).append(event)
+    return [adk_conversation(title, stored) for title, stored in events.items()]
+
+
 def _said_in(run: Any) -> Iterable[Any]:
     messages = run.get("messages") if isinstance(run, dict) else None
     return messages if isinstance(messages, list) else ()
@@ -162,18 +136,9 @@ def _from_agno(message: Any) -> list[ChatMessage]:
     return read_messages({key: message[key] for key in fields if message.get(key) is not None} | named)
 
 
-def _read_or_error(read: Callable[[Any], list[ChatMessage]], value: Any) -> list[Read]:
-    try:
-        return list(read(value))
-    except MessageError as error:
-        return [error]
-    except (AttributeError, TypeError):
-        return [MessageError("it is not an object")]
-
-
 _TABLES = (
-    _Table(frozenset({"id", "session_id", "message_data"}), "message_data", "id", _items),
-    _Table(frozenset({"id", "session_id", "message"}), "message", "id", _langchain),
+    _Table(frozenset({"id", "session_id", "message_data"}), "message_data", "id", read_items),
+    _Table(frozenset({"id", "session_id", "message"}), "message", "id", read_each),
     _Table(frozenset({"run_id", "session_id", "run_data"}), "run_data", "created_at, rowid", _agno),
     _Table(frozenset({"session_id", "session_type", "runs"}), "runs", "created_at, rowid", _agno),
 )

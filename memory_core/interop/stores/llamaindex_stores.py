@@ -147,6 +147,6 @@ def _not_theirs(ours: bool) -> str:
         )
     return (
         "is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). "
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno, Google ADK). "
         f"For facts of {NAMES}: `memory-inspector open`."
     )

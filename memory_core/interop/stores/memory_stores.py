@@ -1,5 +1,6 @@
 """Facts from other programs' SQLite stores; `PROGRAMS` lists the programs that are read."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -170,11 +171,31 @@ def _mcp_memory_service(rows: Iterable[Any]) -> Iterator[Row]:
         yield Row(number, [text], topics=tags.split(",") if isinstance(tags, str) else tags or (), metadata=about)
 
 
+_TEXTS = ("content", "text", "memory", "data", "fact", "value")
+"""Fields of an item's value that may hold its text, as a LangGraph agent or LangMem writes it."""
+
+
+def _langgraph(rows: Iterable[Any]) -> Iterator[Row]:
+    for number, namespace, key, stored, changed in rows:
+        value = fields = decoded(stored)
+        # LangMem writes the kind of a memory beside its own object.
+        if isinstance(fields, dict) and isinstance(fields.get("content"), dict) and set(fields) == {"kind", "content"}:
+            fields = fields["content"]
+        name = next((name for name in _TEXTS if isinstance(fields, dict) and isinstance(fields.get(name), str)), None)
+        text: Any = fields if isinstance(fields, str) else None
+        about: dict[str, Any] = {"key": key, "time": changed}
+        if isinstance(fields, dict):
+            text = fields[name] if name is not None else json.dumps(value, ensure_ascii=False)
+            about |= {key: inner for key, inner in fields.items() if key != name} if name is not None else {}
+        yield Row(number, [text], metadata=about, id=f"{namespace}\n{key}", part=str(namespace))
+
+
 _MCP_MEMORY_SERVICE = ("content", "tags", "memory_type", "metadata", "created_at", "deleted_at")
 PROGRAMS = (
     Program("Mem0", "history.db", ("memory_id", "old_memory", "new_memory", "event"), _mem0),
     Program("Agno", "SQLite", ("memory_id", "memory", "topics", "user_id"), _agno),
     Program("CrewAI", "long_term_memory_storage.db", ("task_description", "metadata", "datetime", "score"), _crewai),
+    Program("LangGraph", "store", ("prefix", "key", "value", "updated_at"), _langgraph),
     Program("mcp-memory-service", "sqlite_vec.db", _MCP_MEMORY_SERVICE, _mcp_memory_service),
 )
 NAMES = listed(program.name for program in PROGRAMS)
