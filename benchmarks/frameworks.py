@@ -189,21 +189,25 @@ async def agno(to: Place) -> Ask:
     return lambda said: agent.arun(said, user_id="ada", session_id="s")
 
 
-async def autogen(to: Place) -> Ask:
-    from autogen_agentchat.agents import AssistantAgent
-    from autogen_core.memory import ListMemory
-    from autogen_ext.models.openai import OpenAIChatCompletionClient
+async def pydantic_ai(to: Place) -> Ask:
+    """Its own memory is the list of messages that each run is given."""
+    from pydantic_ai import Agent, messages
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
 
-    from memory_core.adapters.autogen import InspectedMemory
+    from memory_core.adapters.pydantic_ai import InspectedMemory
 
-    info: Any = {"vision": False, "function_calling": True, "json_output": True, "family": "x"}
-    info["structured_output"] = False
-    client = OpenAIChatCompletionClient(model="m", base_url=to.url, api_key="x", model_info=info)
-    to.stack.push_async_callback(client.close)
-    kept = InspectedMemory(to.memory()) if to.blocks else ListMemory()
-    to.stack.push_async_callback(kept.close)
-    agent = AssistantAgent("weather", client, tools=[forecast], memory=[kept], reflect_on_tool_use=True)
-    return lambda said: agent.run(task=said)
+    provider = OpenAIProvider(base_url=to.url, api_key="x")
+    given = {"capabilities": [InspectedMemory(to.memory())]} if to.blocks else {}
+    agent: Any = Agent(OpenAIChatModel("m", provider=provider), tools=[forecast], **given)
+    history: list[messages.ModelMessage] = []
+
+    async def ask(said: str) -> Any:
+        result = await agent.run(said, message_history=None if to.blocks else history)
+        history[:] = result.all_messages()
+        return result
+
+    return ask
 
 
 async def google_adk(to: Place) -> Ask:
@@ -306,7 +310,7 @@ async def mcp(to: Place) -> Ask:
 
 FRAMEWORKS = {
     made.__name__: made
-    for made in (llamaindex, openai_agents, langchain, langgraph, agno, autogen, google_adk, mem0, mcp)
+    for made in (llamaindex, openai_agents, langchain, langgraph, agno, pydantic_ai, google_adk, mem0, mcp)
 }
 BLOCKS = {"facts": ("facts",), "facts and turns": ("facts", "turns")}
 AS_IT_IS = {"langgraph", "mem0", "mcp", "agno"}

@@ -172,8 +172,8 @@ def langchain_agent(folder):
     assert str([record.event.total for record in built]) in ran.printed
 
 
-def autogen_agent(folder):
-    dinner("autogen_agent.py", "autogen", folder)
+def pydantic_ai_agent(folder):
+    dinner("pydantic_ai_agent.py", "pydantic-ai", folder)
 
 
 def langgraph_store(folder):
@@ -206,7 +206,7 @@ CHECKS = (plain_loop, memory_tools, mcp_client, opentelemetry_spans, reminders_p
 """Examples that need no framework, or one of the extra `dev`."""
 
 FRAMEWORK_CHECKS = (
-    llamaindex_agent, openai_agents_session, langchain_agent, langgraph_store, autogen_agent, agno_agent,
+    llamaindex_agent, openai_agents_session, langchain_agent, langgraph_store, pydantic_ai_agent, agno_agent,
     google_adk_agent,
 )  # fmt: skip
 """Examples that `make adapters` runs."""

@@ -36,7 +36,6 @@ SUITES = (
         ("tests/memory/test_session.py", "tests/memory/test_session_limit.py"),
         "SQLiteSession → InspectedSession",
     ),
-    Suite("autogen-core", ("tests/test_memory.py",), "ListMemory → InspectedMemory"),
 )
 NOT_APPLICABLE = (
     "langchain's own tests, langchain-tests and langgraph-checkpoint-conformance are of agents, models, tools, vector "
@@ -119,21 +118,8 @@ def _openai_agents() -> None:
     agents.SQLiteSession = Session
 
 
-def _autogen_core() -> None:
-    import autogen_core.memory
-
-    from memory_core import FactExtractionMemoryBlock, Memory
-    from memory_core.adapters.autogen import InspectedMemory
-
-    class Listed(InspectedMemory):
-        def __init__(self, name: str | None = None, memory_contents: Any = None) -> None:
-            super().__init__(Memory.from_defaults(name, memory_blocks=[FactExtractionMemoryBlock(name="facts")]))
-
-    autogen_core.memory.ListMemory = Listed
-
-
 def pytest_configure() -> None:
     """Put our class in place of theirs."""
-    replacing = (_langgraph_checkpoint, _openai_agents, _autogen_core)
+    replacing = (_langgraph_checkpoint, _openai_agents)
     if package := os.environ.get(SUBSTITUTE):
         replacing[[suite.package for suite in SUITES].index(package)]()

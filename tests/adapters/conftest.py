@@ -7,7 +7,6 @@ collect_ignore = (
     if os.environ.get("MEMORY_INSPECTOR_ADAPTERS")
     else [
         "test_agno_memories.py",
-        "test_autogen_memory.py",
         "test_examples.py",
         "test_google_adk_memory.py",
         "test_langchain_agent.py",
@@ -15,5 +14,6 @@ collect_ignore = (
         "test_mem0.py",
         "test_openai_agents_session.py",
         "test_planted_losses.py",
+        "test_pydantic_ai_memory.py",
     ]
 )

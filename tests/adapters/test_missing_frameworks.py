@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("openai_agents", "agents", "openai-agents"),
         ("langchain", "langchain", "langchain"),
         ("langgraph", "langgraph", "langgraph"),
-        ("autogen", "autogen_core", "autogen"),
+        ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
         ("agno", "agno", "agno"),
         ("google_adk", "google", "google-adk"),
         ("mcp_server", "mcp", "mcp"),

@@ -13,7 +13,6 @@ from models.scripted_server import ScriptedServer, completion, refusal
 
 from adapters import (
     test_agno_memories,
-    test_autogen_memory,
     test_google_adk_memory,
     test_langchain_agent,
     test_langgraph_agent,
@@ -21,6 +20,7 @@ from adapters import (
     test_mcp_server,
     test_mem0,
     test_openai_agents_session,
+    test_pydantic_ai_memory,
 )
 from adapters.frameworks import QUESTIONS, restarted, script
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
@@ -94,12 +94,12 @@ def agno(uri):
     return opened(uri, "agno:chandra:mon"), LOCKER
 
 
-def autogen(uri):
+def pydantic_ai(uri):
     """A person switches the block off in between."""
     with ScriptedServer(*script()) as server:
-        asyncio.run(test_autogen_memory.run(uri, server.url, *QUESTIONS[:2]))
+        test_pydantic_ai_memory.talk(uri, server.url, *QUESTIONS[:2])
         restarted(uri).blocks.configure("facts", enabled=False)
-        asyncio.run(test_autogen_memory.run(uri, server.url, QUESTIONS[2]))
+        test_pydantic_ai_memory.talk(uri, server.url, QUESTIONS[2])
     return restarted(uri), HOME
 
 
@@ -166,7 +166,7 @@ def mcp_memory(uri):
         (langchain, "found", "beyond_top_k", [1], 4),
         (langgraph, "kept", "retired", [], 0),
         (agno, "prompt", "not_sent", [1], 3),
-        (autogen, "prompt", "block_off", [1], 3),
+        (pydantic_ai, "prompt", "block_off", [1], 3),
         (google_adk, "delivery", "delivery_failed", [1], 3),
         (mem0, "prompt", "not_sent", [1], 2),
         (mem0_opened, "kept", "retired", [], 0),
