@@ -66,6 +66,7 @@ bench: $(VENV)/.dev      ## the tables of benchmarks/README.md; takes some minut
 real: $(VENV)/.dev       ## the real coding agents through the recording proxy, and the real memory systems on the same script as ours
 	MEMORY_INSPECTOR_REAL_AGENTS=$${MEMORY_INSPECTOR_REAL_AGENTS:-npm} $(BIN)/python -m pytest -n 0 -s tests/real_agents
 	$(BIN)/python benchmarks/real/run.py $(ARGS)
+	$(BIN)/python benchmarks/real/stores.py $(ARGS)
 
 clean:
 	rm -rf $(VENV)
