@@ -227,7 +227,22 @@ ADK = Dialect(
     },
 )
 
-DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY, VERCEL, LOGFIRE, LANGFUSE, ADK)
+# mlflow/mlflow 3.17.2, mlflow/tracing/constant.py; each value is JSON. The name of a session is in no span.
+MLFLOW = Dialect(
+    "mlflow.spanType",
+    {'"CHAT_MODEL"': "reply", '"LLM"': "reply", '"EMBEDDING"': "embed"},
+    {
+        "model": ("mlflow.spanOutputs/model", "mlflow.spanInputs/model"),
+        "input_tokens": ("mlflow.chat.tokenUsage/input_tokens",),
+        "output_tokens": ("mlflow.chat.tokenUsage/output_tokens",),
+        "cached_tokens": ("mlflow.chat.tokenUsage/cache_read_input_tokens",),
+        "input": ("mlflow.spanInputs/messages", "mlflow.spanInputs/input", "mlflow.spanInputs"),
+        "output": ("mlflow.spanOutputs",),
+        "response": ("mlflow.spanOutputs/id",),
+    },
+)
+
+DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY, VERCEL, LOGFIRE, LANGFUSE, ADK, MLFLOW)
 """Dialects in order of precedence; the first that knows a span's operation reads it."""
 
 COMPACTED = "gen_ai.conversation.compacted"

@@ -86,7 +86,7 @@ def answers_of(value: Any) -> list[ChatMessage]:
     answers = messages_of(value, MessageRole.ASSISTANT)
     entries = _entries(value, "messages")
     *pieces, last = [entry.get("finish_reason") if isinstance(entry, Mapping) else None for entry in entries] or [None]
-    if len(answers) < 2 or len(answers) != len(entries) or any(reason != "" for reason in pieces) or last is None:
+    if not 2 <= len(answers) <= len(entries) or any(reason != "" for reason in pieces) or last is None:
         return answers
     # Some clients give the whole answer once more behind its pieces.
     *streamed, whole = answers

@@ -243,7 +243,7 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     prompt += asked
     # Emitters that write both attributes and events repeat the same messages.
     prompt = prompt or messages_of_events(events, said=False)
-    in_value = _get(values, dialect, "output")[0] == "output.value"
+    in_value = _get(values, dialect, "output")[0] in ("output.value", "mlflow.spanOutputs")
     answers = _read(values, dialect, "output", answers_in_value if in_value else answers_of)
     answers = answers or messages_of_events(events, said=True)
     # Tool calls that are stored apart are joined with the first answer's text into one message.
