@@ -31,7 +31,7 @@ PACKAGES = {
     "agent_framework": ("agent-framework-core",),
     "autogen": ("autogen-agentchat", "autogen-ext"),
     "haystack": ("haystack-ai",),
-    "google_adk": ("google-adk", "aiosqlite", "greenlet"),
+    "google_adk": ("google-adk", "sqlalchemy", "aiosqlite", "greenlet"),
     "openai_agents": ("openai-agents",),
     "langgraph": ("langgraph-checkpoint-sqlite", "langgraph"),
 }
