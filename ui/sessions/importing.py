@@ -75,8 +75,7 @@ def import_dialog() -> None:
     if upload is None:
         st.markdown(
             ":small[:gray[Messages of any library as JSON or JSONL · exports of ChatGPT and Claude (.json or .zip) · "
-            "stores of LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno and Google ADK (SQLite), messages of "
-            "Pydantic AI, AutoGen, agent-framework and Haystack (JSON) · "
+            "stores of LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno and Google ADK (JSON, SQLite) · "
             "Letta agent file (.af) · folder of notes (.zip, with its .git) · "
             f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · exports, and bundles of this app (.zip), "
             f"at most {TAKEN_MEGABYTES} MB]]"
