@@ -77,13 +77,15 @@ INSTRUMENTATIONS = {
     "strands": Instrumentation(("strands-agents[openai,otel]",)),
     "agent-framework": Instrumentation(("agent-framework-core", "agent-framework-openai", *SDK)),
     "openlit": Instrumentation(("openlit", "openai")),
-    "mlflow": Instrumentation(("mlflow-skinny", "openai", *SDK)),
+    "mlflow": Instrumentation(("mlflow-tracing", "openai", *SDK)),
 }
 ENVIRONMENT = {
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "span_only",
     "LITELLM_LOCAL_MODEL_COST_MAP": "true",
     "AGNO_TELEMETRY": "false",
     "MLFLOW_ENABLE_OTEL_GENAI_SEMCONV": "true",
+    "MLFLOW_TRACKING_URI": "http://127.0.0.1:9",  # the store in a file needs more packages; none is asked
+    "MLFLOW_EXPERIMENT_ID": "0",
     "NO_PROXY": "127.0.0.1",
 }
 """What the libraries are told; no other library looks at a variable of one."""
@@ -112,7 +114,6 @@ def visit(name: str, python: Path) -> tuple[list[Call], list[Export | list[LogRe
     bodies: list[tuple[str, bytes]] = []
     with tempfile.TemporaryDirectory() as home, listening(_Collector, bodies=bodies) as url, visited() as (model, calls):
         collector = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "HOME": home}
-        collector["MLFLOW_TRACKING_URI"] = f"file:{home}/mlflow"
         command = [str(python), "-W", "ignore", str(VISIT), name, model, url]
         done = subprocess.run(
             command, text=True, capture_output=True, timeout=SECONDS, env=os.environ | ENVIRONMENT | collector, cwd=home
@@ -197,20 +198,22 @@ def _unpaired(messages: Sequence[ChatMessage]) -> Iterable[str]:
 
 def compared(sent: Sequence[Call], shown: Shown) -> list[str]:
     """Return the cells of a row: calls, words, tokens and session."""
-    words: list[str] = []
+    words: dict[str, list[int]] = {}
     tokens: list[str] = []
     for number, (truth, found) in enumerate(zip(sent, shown.calls, strict=False), 1):
-        words += [f"{what} of {number}" for what in _different(truth, found)]
+        for what in _different(truth, found):
+            words.setdefault(what, []).append(number)
         if truth.tokens[:2] != found.tokens[:2]:
             tokens.append("/".join("–" if count is None else str(count) for count in found.tokens[:2]) + f" of {number}")
         if truth.tokens[2] != found.tokens[2]:
-            tokens.append(f"cached of {number}")
-    words += ["result unpaired"] if shown.unpaired else []
+            tokens.append(f"cached of {number} missing")
+    different = [f"{what} of {', '.join(map(str, numbers))} differs" for what, numbers in words.items()]
+    different += ["result without its call"] if shown.unpaired else []
     count = "yes" if len(shown.calls) == len(sent) == 3 else f"{len(shown.calls)} for {len(sent)}"
     session = ", ".join(f"`{name}`" for name in shown.sessions[:1]) if len(shown.sessions) < 2 else ""
     session = "by name" if session == "`ada`" else f"{len(shown.sessions)} by trace"
     right = "right" if shown.calls else "–"
-    return [count, "; ".join(words) or right, "; ".join(tokens) or right, session]
+    return [count, "; ".join(different) or right, "; ".join(tokens) or right, session]
 
 
 def _different(truth: Call, found: Call) -> Iterable[str]:

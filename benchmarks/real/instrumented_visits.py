@@ -177,9 +177,10 @@ def by_smolagents() -> None:
 
     model, one = OpenAIModel("gpt-test", api_base=V1, api_key="none"), tool(weather)
     said = [ChatMessage(role="system", content=SYSTEM), ChatMessage(role="user", content=ASKED)]
-    answer = model.generate(said, tools_to_call_from=[one])
-    said += [ChatMessage(role="assistant", content=None, tool_calls=answer.tool_calls)]
-    said += [ChatMessage(role="tool-response", content=WEATHER)]
+    (call,) = model.generate(said, tools_to_call_from=[one]).tool_calls
+    # As its agents write both.
+    said.append(ChatMessage(role="tool-call", content=f"Calling tools: {call.function.name}"))
+    said.append(ChatMessage(role="tool-response", content=f"Observation: {WEATHER}"))
     said += [model.generate(said, tools_to_call_from=[one]), ChatMessage(role="user", content=MORE)]
     list(model.generate_stream(said, tools_to_call_from=[one]))
 
@@ -230,9 +231,9 @@ async def by_adk() -> None:
 
 async def by_agent_framework() -> None:
     from agent_framework import Agent
-    from agent_framework.openai import OpenAIChatClient
+    from agent_framework.openai import OpenAIChatCompletionClient
 
-    client = OpenAIChatClient(model="gpt-test", base_url=V1, api_key="none")
+    client = OpenAIChatCompletionClient(model="gpt-test", base_url=V1, api_key="none")
     agent = Agent(client, SYSTEM, tools=[weather])
     session = agent.create_session(session_id=ADA)
     await agent.run(ASKED, session=session)
@@ -329,6 +330,7 @@ def openlit() -> None:
 
 
 def mlflow() -> None:
+    os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{COLLECTOR}/v1/traces"
     import mlflow as library
 
     library.openai.autolog()

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 
 CITY, GREY, PIECES = {"city": "Oslo"}, "It is grey in Oslo, at 7 degrees.", ("Yes, ", "take ", "one: ", "rain is near.")
+_IDS = count(1)
 TOKENS = ((120, 20, 0), (140, 16, 64), (160, 12, 0))
 """In, out, and of those in from a cache, of each of the three calls."""
 
@@ -33,6 +35,8 @@ def plain(role: str, content: Any) -> list[Entry]:
     parts = [content] if isinstance(content, str | Mapping) else content or []
     texts = [part if isinstance(part, str) else str(part.get("text") or "") for part in parts]
     text = " ".join(" ".join(texts).split())
+    if role == "tool" and text.startswith("{"):  # some clients wrap a result into an object
+        text = " ".join(map(str, json.loads(text).values()))
     return [(role, text)] if text else []
 
 
@@ -100,7 +104,7 @@ def _chat_answer(number: int, stream: bool, request: Any) -> list[Any]:
     usage = {"prompt_tokens": tokens_in, "completion_tokens": out, "total_tokens": tokens_in + out}
     usage |= {"prompt_tokens_details": {"cached_tokens": cached}}
     kind = "chat.completion.chunk" if stream else "chat.completion"
-    base = {"id": f"chat_{number}", "object": kind, "created": 1_700_000_000, "model": "gpt-test"}
+    base = {"id": f"chat_{next(_IDS)}", "object": kind, "created": 1_700_000_000, "model": "gpt-test"}
     if not stream:
         message = {"role": "assistant", "content": _text(number) or None, "tool_calls": calls}
         return [base | {"choices": [{"index": 0, "finish_reason": finish, "message": message}], "usage": usage}]
@@ -120,7 +124,7 @@ def _responses_answer(number: int, stream: bool, request: Any) -> list[Any]:
         item |= {"arguments": json.dumps(CITY)}
     usage = {"input_tokens": tokens_in, "output_tokens": out, "total_tokens": tokens_in + out}
     usage |= {"input_tokens_details": {"cached_tokens": cached}, "output_tokens_details": {"reasoning_tokens": 0}}
-    base = {"id": f"resp_{number}", "object": "response", "created_at": 1_700_000_000, "model": "gpt-test"}
+    base = {"id": f"resp_{next(_IDS)}", "object": "response", "created_at": 1_700_000_000, "model": "gpt-test"}
     base |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "instructions": request.get("instructions")}
     whole = base | {"status": "completed", "output": [item], "usage": usage}
     if not stream:
@@ -146,7 +150,7 @@ def _anthropic_answer(number: int, stream: bool, request: Any) -> list[Any]:
     block = {"type": "text", "text": _text(number)}
     block = block if number else {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": CITY}
     finish = {"stop_reason": "end_turn" if number else "tool_use", "stop_sequence": None}
-    whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-test", "usage": usage}
+    whole = {"id": f"msg_{next(_IDS)}", "type": "message", "role": "assistant", "model": "claude-test", "usage": usage}
     whole |= {"content": [block], **finish}
     if not stream:
         return [whole]
@@ -168,8 +172,9 @@ def _gemini_answer(number: int, stream: bool, request: Any) -> list[Any]:
     usage |= {"cachedContentTokenCount": cached} if cached else {}
     texts: Sequence[str] = _pieces(number) if stream else [_text(number)]
     parts = [{"text": text} for text in texts] if number else [{"functionCall": {"name": "weather", "args": CITY}}]
+    made = f"gemini_{next(_IDS)}"
     candidates = [{"index": 0, "content": {"role": "model", "parts": [part]}} for part in parts]
-    answers = [{"candidates": [one], "modelVersion": "gemini-test", "responseId": f"g_{number}"} for one in candidates]
+    answers = [{"candidates": [one], "modelVersion": "gemini-test", "responseId": made} for one in candidates]
     candidates[-1]["finishReason"] = "STOP"
     return [*answers[:-1], answers[-1] | {"usageMetadata": usage}]
 
@@ -193,7 +198,7 @@ def _pieces(number: int) -> Sequence[str]:
 
 def _number(prompt: Sequence[Entry]) -> int:
     """Return which of the three calls a prompt is."""
-    return 1 if prompt[-1][0] == "tool" else 2 if ("assistant", GREY) in prompt else 0
+    return 1 if "7 degrees" in prompt[-1][1] else 2 if ("assistant", GREY) in prompt else 0
 
 
 class _Handler(BaseHTTPRequestHandler):

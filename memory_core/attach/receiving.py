@@ -190,6 +190,9 @@ class Receiver:
         report = addition.report
         if not (session_id := self._calls.session_of(report.key)):
             return
+        with self._database().read() as connection:
+            if recorded_spans(connection, report.also[-1:]):  # sent again, after the span that it added to
+                return
         try:
             session, past = self._session(session_id)
             if adds := self._calls.lacks(addition):
