@@ -189,10 +189,13 @@ def test_of_a_long_unnamed_conversation_nothing_is_moved(attached, monkeypatch):
     assert len(calls(attached, name)) == 3
 
 
-def test_what_a_secret_filter_left_of_a_name_is_none(attached):
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("session.id", "[Scrubbed due to 'session']"), ("gen_ai.conversation.id", "resp_0a")]
+)
+def test_what_a_secret_filter_left_of_a_name_and_the_id_of_an_answer_are_none(attribute, value, attached):
     words = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps([message(*HELLO[0])])}
     for trace in (1, 2):
-        take(attached, [[sent("chat", {**words, "session.id": "[Scrubbed due to 'session']"}, trace=trace)]])
+        take(attached, [[sent("chat", {**words, attribute: value}, trace=trace)]])
     assert names(attached) == {"shop 00000001", "shop 00000002"}
 
 

@@ -14,7 +14,7 @@ from memory_core.attach.dialects import (
     COMPACTED,
     DIALECTS,
     LOGFIRE,
-    SCRUBBED,
+    NO_NAMES,
     SESSION,
     SPAN_NAME,
     STREAMED,
@@ -153,7 +153,7 @@ def _of_stream(report: Report, span: Span) -> Report:
 def conversation_of(attributes: Mapping[str, Any]) -> str | None:
     """Return the name of the conversation in the attributes of a span, or of its resource; None if they name none."""
     names = (_name(attributes.get(name)) for name in SESSION)
-    return next((name for name in names if name is not None and not name.startswith(SCRUBBED)), None)
+    return next((name for name in names if name is not None and not name.startswith(NO_NAMES)), None)
 
 
 def _is_compacted(span: Span) -> bool:
