@@ -571,6 +571,12 @@ def test_a_call_as_logfire_s_own_instrumentation_writes_it():
     assert call.answer.content == "Until six."
 
 
+def test_cached_tokens_are_read_of_langsmith_s_metadata():
+    usage = {"input_tokens": 140, "input_token_details": {"cache_read": 64}}
+    call = call_of(gen_ai__operation__name="chat", langsmith__metadata__usage_metadata=json.dumps(usage))
+    assert call.cached_tokens == 64
+
+
 @pytest.mark.parametrize(
     "name",
     [

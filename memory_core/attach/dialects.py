@@ -41,14 +41,17 @@ _CALLS: Mapping[Field, tuple[str, ...]] = {
     "model": ("gen_ai.request.model", "gen_ai.response.model"),
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-    "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
+    "cached_tokens": (
+        "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
+        "langsmith.metadata.usage_metadata/input_token_details/cache_read",
+    ),
     "input": ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.prompt.*", "events", "request_data"),
     "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*", "events", "response_data"),
     "system": ("gen_ai.system_instructions",),
     "response": ("gen_ai.response.id",),
-}
+}  # fmt: skip
 """Message attributes of the conventions since 1.37, then of earlier ones, nested or flattened; `events` is Pydantic
-AI's and Logfire's, `request_data` that of Logfire 4."""
+AI's and Logfire's, `request_data` that of Logfire 4. LangSmith writes cached tokens as LangChain names them."""
 
 # OpenTelemetry's own; also written by Google ADK and Latitude
 GENAI = Dialect(
