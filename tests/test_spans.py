@@ -585,6 +585,7 @@ def test_cached_tokens_are_read_of_langsmith_s_metadata():
         "ai.telemetry.metadata.sessionId",
     ],
 )  # fmt: skip
-def test_the_attributes_that_name_a_conversation_in_each_dialect_are_read(name):
-    (report,) = reports(sent("chat", {"gen_ai.operation.name": "chat", name: "visit-9"}))
+@pytest.mark.parametrize("value", ["visit-9", '"visit-9"'])
+def test_the_attributes_that_name_a_conversation_in_each_dialect_are_read(name, value):
+    (report,) = reports(sent("chat", {"gen_ai.operation.name": "chat", name: value}))
     assert report.session == "visit-9"

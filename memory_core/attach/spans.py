@@ -152,7 +152,9 @@ def _of_stream(report: Report, span: Span) -> Report:
 
 def conversation_of(attributes: Mapping[str, Any]) -> str | None:
     """Return the name of the conversation in the attributes of a span, or of its resource; None if they name none."""
-    names = (_name(attributes.get(name)) for name in SESSION)
+    values = (attributes.get(name) for name in SESSION)
+    # MLflow writes what a program sets as JSON.
+    names = (_name(value.strip('"') if isinstance(value, str) else value) for value in values)
     return next((name for name in names if name is not None and not name.startswith(NO_NAMES)), None)
 
 
