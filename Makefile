@@ -63,10 +63,11 @@ bench: $(VENV)/.dev      ## the tables of benchmarks/README.md; takes some minut
 	$(BIN)/python benchmarks/first_page.py
 	$(BIN)/python benchmarks/recall.py --paraphrases
 
-real: $(VENV)/.dev       ## the real coding agents through the recording proxy, and the real memory systems on the same script as ours
+real: $(VENV)/.dev       ## the real coding agents through the recording proxy, and the real memory systems on the same script as ours, the real instrumentations
 	MEMORY_INSPECTOR_REAL_AGENTS=$${MEMORY_INSPECTOR_REAL_AGENTS:-npm} $(BIN)/python -m pytest -n 0 -s tests/real_agents
 	$(BIN)/python benchmarks/real/run.py $(ARGS)
 	$(BIN)/python benchmarks/real/stores.py $(ARGS)
+	$(BIN)/python benchmarks/real/instrumentations.py $(ARGS)
 
 clean:
 	rm -rf $(VENV)

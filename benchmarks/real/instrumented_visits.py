@@ -9,6 +9,9 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 SYSTEM, ASKED, MORE = "Answer in one sentence.", "What is the weather in Oslo?", "Should I take an umbrella?"
@@ -27,40 +30,6 @@ def weather(city: str) -> str:
         city: Name of the city.
     """
     return WEATHER
-
-
-# -- where spans go --------------------------------------------------------------------------------
-
-
-def exported() -> Any:
-    """Return a new provider, the global one, whose spans go to the collector in batches."""
-    from opentelemetry import trace
-    from opentelemetry.sdk.trace import TracerProvider
-
-    provider = TracerProvider()
-    provider.add_span_processor(batches())
-    trace.set_tracer_provider(provider)
-    return provider
-
-
-def batches() -> Any:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    return BatchSpanProcessor(OTLPSpanExporter(f"{COLLECTOR}/v1/traces"))
-
-
-def around() -> Any:
-    """Return a span of the program around its calls, which names the conversation."""
-    from opentelemetry import trace
-
-    return trace.get_tracer("program").start_as_current_span("visit", attributes={"session.id": ADA})
-
-
-def named() -> Any:
-    from openinference.instrumentation import using_session
-
-    return using_session(ADA)
 
 
 # -- visits by client ------------------------------------------------------------------------------
@@ -100,7 +69,8 @@ def by_google() -> None:
 
     client = genai.Client(api_key="none", http_options={"base_url": MODEL})
     tool = types.Tool(function_declarations=[types.FunctionDeclaration(name="weather", parameters_json_schema=SCHEMA)])
-    fixed: Any = {"model": "gemini-test", "config": types.GenerateContentConfig(system_instruction=SYSTEM, tools=[tool])}
+    config = types.GenerateContentConfig(system_instruction=SYSTEM, tools=[tool])
+    fixed: Any = {"model": "gemini-test", "config": config}
     said: list[Any] = [types.Content(role="user", parts=[types.Part(text=ASKED)])]
     said.append(client.models.generate_content(contents=said, **fixed).candidates[0].content)
     result = types.Part.from_function_response(name="weather", response={"result": WEATHER})
@@ -112,7 +82,6 @@ def by_google() -> None:
 
 def by_litellm() -> None:
     import litellm
-    from types import SimpleNamespace
 
     def ask(model: str, **given: Any) -> Any:
         return litellm.completion(f"openai/{model}", api_base=V1, api_key="none", **given)
@@ -194,7 +163,7 @@ async def by_pydantic_ai() -> None:
     agent: Any = Agent(model, instructions=SYSTEM, tools=[weather])
     first = await agent.run(ASKED, conversation_id=ADA)
     history = {"message_history": first.all_messages(), "conversation_id": ADA}
-    async with agent.run_stream(MORE, model_settings={"extra_body": {}}, **history) as result:
+    async with agent.run_stream(MORE, **history) as result:
         async for _ in result.stream_text(debounce_by=None):
             pass
 
@@ -244,95 +213,96 @@ async def by_agent_framework() -> None:
 # -- kinds: what is instrumented, and the visit ------------------------------------------------------
 
 
-def openinference(module: str, name: str, visit: Callable[[], Any]) -> None:
-    instrument = getattr(__import__(f"openinference.instrumentation.{module}", fromlist=[name]), name)
-    provider = exported()
-    instrument().instrument(tracer_provider=provider)
-    with named():
-        run(visit)
-    provider.shutdown()
+def exporting() -> Any:
+    """Return a new provider, the global one, whose spans go to the collector in batches."""
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{COLLECTOR}/v1/traces")))
+    trace.set_tracer_provider(provider)
+    return provider
 
 
-def opentelemetry(module: str, name: str, visit: Callable[[], Any]) -> None:
-    instrument = getattr(__import__(f"opentelemetry.instrumentation.{module}", fromlist=[name]), name)
-    provider = exported()
-    instrument().instrument(tracer_provider=provider)
-    with around():
-        visit()
-    provider.shutdown()
+def around() -> Any:
+    """Return a span of the program around its calls, which names the conversation."""
+    from opentelemetry import trace
+
+    return trace.get_tracer("program").start_as_current_span("visit", attributes={"session.id": ADA})
 
 
-def own(visit: Callable[[], Any], prepare: Callable[[], Any] = lambda: None, *, name: bool = False) -> None:
-    """Run with a library that makes spans itself, as soon as there is a provider."""
-    provider = exported()
+def run(visit: Callable[[], Any], inside: Any = None) -> None:
+    with inside or nullcontext():
+        if asyncio.iscoroutinefunction(visit):
+            asyncio.run(visit())
+        else:
+            visit()
+
+
+def own(visit: Callable[[], Any], *, named: bool = True, prepare: Callable[[], Any] = lambda: None) -> None:
+    """Run with a library that makes spans itself; `named`: it names the conversation in them."""
+    provider = exporting()
     prepare()
-    if name:
-        with around():
-            run(visit)
-    else:
-        run(visit)
-    provider.force_flush()
+    run(visit, None if named else around())
     provider.shutdown()
 
 
-def logfire(visit: Callable[[], Any], instrument: str) -> None:
-    import logfire as library
-
-    library.configure(send_to_logfire=False, console=False)  # it exports to the address of the environment
-    getattr(library, instrument)()
-    with library.span("visit", **{"gen_ai.conversation.id": ADA}):
-        run(visit)
-    library.shutdown()
+def instrumented(path: str, visit: Callable[[], Any], *, named: bool = False) -> None:
+    """Run with a package that instruments a library; `named`: the library names the conversation."""
+    module, name = path.split(":")
+    provider = exporting()
+    getattr(import_module(module), name)().instrument(tracer_provider=provider)
+    inside = None if named else around()
+    if not named and module.startswith("openinference"):
+        inside = import_module("openinference.instrumentation").using_session(ADA)
+    run(visit, inside)
+    provider.shutdown()
 
 
 def langfuse() -> None:
     from langfuse import Langfuse, propagate_attributes
     from langfuse.openai import OpenAI
 
-    provider = exported()
+    provider = exporting()
     client = Langfuse(public_key="none", secret_key="none", base_url=COLLECTOR, tracer_provider=provider)
     with client.start_as_current_observation(name="visit"), propagate_attributes(session_id=ADA):
         by_openai(OpenAI(base_url=V1, api_key="none"))
-    client.flush()
     provider.shutdown()
-
-
-def pydantic_ai() -> None:
-    from pydantic_ai import Agent
-
-    own(by_pydantic_ai, Agent.instrument_all)
 
 
 def langsmith() -> None:
     from langchain_core.tracers.langchain import wait_for_all_tracers
 
     os.environ |= {"LANGSMITH_TRACING": "true", "LANGSMITH_OTEL_ENABLED": "true", "LANGSMITH_OTEL_ONLY": "true"}
+    provider = exporting()
+    by_langchain()
+    wait_for_all_tracers()
+    provider.shutdown()
 
-    def visit() -> None:
-        by_langchain()
-        wait_for_all_tracers()
 
-    own(visit)
+def logfire(visit: Callable[[], Any], instrument: str) -> None:
+    library = import_module("logfire")
+    library.configure(send_to_logfire=False, console=False)  # it exports to the address of the environment
+    getattr(library, instrument)()
+    run(visit, library.span("visit", **{"gen_ai.conversation.id": ADA}))
+    library.shutdown()
 
 
 def agent_framework() -> None:
-    from agent_framework.observability import enable_instrumentation
-
-    own(by_agent_framework, lambda: enable_instrumentation(enable_sensitive_data=True), name=True)
+    prepare = import_module("agent_framework.observability").enable_instrumentation
+    own(by_agent_framework, named=False, prepare=lambda: prepare(enable_sensitive_data=True))
 
 
 def openlit() -> None:
-    import openlit as library
-
-    library.init(otlp_endpoint=COLLECTOR, application_name="program", disable_metrics=True, disable_batch=True)
-    with around():
-        by_openai()
+    import_module("openlit").init(otlp_endpoint=COLLECTOR, application_name="program", disable_batch=True)
+    run(by_openai, around())
 
 
 def mlflow() -> None:
     os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{COLLECTOR}/v1/traces"
-    import mlflow as library
-
+    library = import_module("mlflow")
     library.openai.autolog()
     with library.start_span("visit") as span:
         span.set_attribute("session.id", ADA)
@@ -340,31 +310,25 @@ def mlflow() -> None:
     library.flush_trace_async_logging(terminate=True)
 
 
-def run(visit: Callable[[], Any]) -> None:
-    if asyncio.iscoroutinefunction(visit):
-        asyncio.run(visit())
-    else:
-        visit()
-
-
+OI, OT = "openinference.instrumentation", "opentelemetry.instrumentation"
 KINDS: dict[str, Callable[[], None]] = {
-    "openinference-openai": lambda: openinference("openai", "OpenAIInstrumentor", by_openai),
-    "openinference-anthropic": lambda: openinference("anthropic", "AnthropicInstrumentor", by_anthropic),
-    "openinference-google-genai": lambda: openinference("google_genai", "GoogleGenAIInstrumentor", by_google),
-    "openinference-litellm": lambda: openinference("litellm", "LiteLLMInstrumentor", by_litellm),
-    "openinference-langchain": lambda: openinference("langchain", "LangChainInstrumentor", by_langchain),
-    "openinference-llama-index": lambda: openinference("llama_index", "LlamaIndexInstrumentor", by_llamaindex),
-    "openinference-openai-agents": lambda: openinference("openai_agents", "OpenAIAgentsInstrumentor", by_agents),
-    "openinference-agno": lambda: openinference("agno", "AgnoInstrumentor", by_agno),
-    "openinference-smolagents": lambda: openinference("smolagents", "SmolagentsInstrumentor", by_smolagents),
-    "openllmetry-openai": lambda: opentelemetry("openai", "OpenAIInstrumentor", by_openai),
-    "openllmetry-anthropic": lambda: opentelemetry("anthropic", "AnthropicInstrumentor", by_anthropic),
-    "openai-v2": lambda: opentelemetry("openai_v2", "OpenAIInstrumentor", by_openai),
+    "openinference-openai": lambda: instrumented(f"{OI}.openai:OpenAIInstrumentor", by_openai),
+    "openinference-anthropic": lambda: instrumented(f"{OI}.anthropic:AnthropicInstrumentor", by_anthropic),
+    "openinference-google-genai": lambda: instrumented(f"{OI}.google_genai:GoogleGenAIInstrumentor", by_google),
+    "openinference-litellm": lambda: instrumented(f"{OI}.litellm:LiteLLMInstrumentor", by_litellm),
+    "openinference-langchain": lambda: instrumented(f"{OI}.langchain:LangChainInstrumentor", by_langchain, named=True),
+    "openinference-llama-index": lambda: instrumented(f"{OI}.llama_index:LlamaIndexInstrumentor", by_llamaindex),
+    "openinference-openai-agents": lambda: instrumented(f"{OI}.openai_agents:OpenAIAgentsInstrumentor", by_agents),
+    "openinference-agno": lambda: instrumented(f"{OI}.agno:AgnoInstrumentor", by_agno, named=True),
+    "openinference-smolagents": lambda: instrumented(f"{OI}.smolagents:SmolagentsInstrumentor", by_smolagents),
+    "openllmetry-openai": lambda: instrumented(f"{OT}.openai:OpenAIInstrumentor", by_openai),
+    "openllmetry-anthropic": lambda: instrumented(f"{OT}.anthropic:AnthropicInstrumentor", by_anthropic),
+    "openai-v2": lambda: instrumented(f"{OT}.openai_v2:OpenAIInstrumentor", by_openai),
     "langfuse": langfuse,
     "langsmith": langsmith,
     "logfire-openai": lambda: logfire(by_openai, "instrument_openai"),
     "logfire-pydantic-ai": lambda: logfire(by_pydantic_ai, "instrument_pydantic_ai"),
-    "pydantic-ai": pydantic_ai,
+    "pydantic-ai": lambda: own(by_pydantic_ai, prepare=lambda: import_module("pydantic_ai").Agent.instrument_all()),
     "google-adk": lambda: own(by_adk),
     "strands": lambda: own(by_strands),
     "agent-framework": agent_framework,

@@ -125,7 +125,8 @@ def _responses_answer(number: int, stream: bool, request: Any) -> list[Any]:
     usage = {"input_tokens": tokens_in, "output_tokens": out, "total_tokens": tokens_in + out}
     usage |= {"input_tokens_details": {"cached_tokens": cached}, "output_tokens_details": {"reasoning_tokens": 0}}
     base = {"id": f"resp_{next(_IDS)}", "object": "response", "created_at": 1_700_000_000, "model": "gpt-test"}
-    base |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "instructions": request.get("instructions")}
+    base |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    base |= {"instructions": request.get("instructions")}
     whole = base | {"status": "completed", "output": [item], "usage": usage}
     if not stream:
         return [whole]
