@@ -266,5 +266,4 @@ SESSION = (
 """Attributes that name the conversation, on the span, on one around it, or else on its resource."""
 
 NO_NAMES = ("[Scrubbed due to ", "resp_")
-"""Starts of values that name no conversation: what Logfire writes in place of a value that it takes for a secret, such
-as `session.id` of others, and ids of answers, which Agent Framework gives where OpenAI keeps the conversation."""
+"""Starts of values that name nothing: what Logfire scrubbed, and ids of answers, which Agent Framework gives."""
