@@ -70,12 +70,11 @@ INSTRUMENTATIONS = {
     "langfuse": ("", "langfuse", "openai", SDK),
     "langsmith": ("", "langsmith[otel]", "langchain", "langchain-openai", SDK),
     "logfire-openai": ("`session.id`, which it scrubs; `gen_ai.conversation.id` stays", "logfire", "openai"),
-    "logfire-pydantic-ai": ("as above", "logfire", "pydantic-ai-slim[openai]"),
+    "logfire-pydantic-ai": ("`session.id`, as above", "logfire", "pydantic-ai-slim[openai]"),
     "pydantic-ai": ("", "pydantic-ai-slim[openai]", "opentelemetry-sdk", SDK),
     "google-adk": ("", "google-adk", SDK),
     "strands": ("", "strands-agents[openai,otel]"),
     "agent-framework": ("the session's id", "agent-framework-core", "agent-framework-openai", SDK),
-    "openlit": (UNNAMED, "openlit", "openai"),
     "mlflow": (UNNAMED + " on calls, cached tokens", "mlflow-skinny", "numpy", "pandas", "openai", SDK),
 }  # fmt: skip
 """What the library itself leaves out, as its spans show, and what pip installs; the first package has the version."""
@@ -244,7 +243,8 @@ def row(name: str, python: Path, raw: Path | None) -> list[str]:
         (raw / f"{name}.json").write_text(json.dumps(told, indent=1, ensure_ascii=False), encoding="utf-8")
     pairs = zip(compared(sent, requests), compared(sent, one_by_one(requests)), strict=True)
     cells = [one if one == two else f"{one}; one by one: {two}" for one, two in pairs]
-    return [f"{package} {version}" + (f" ({name})" if package == "logfire" else ""), *cells, leaves_out]
+    shown = f"{package} {version} ({name})" if package == "logfire" else f"{package} {version}"
+    return [shown, *cells, leaves_out or "nothing of this"]
 
 
 def main() -> int:

@@ -295,11 +295,6 @@ def agent_framework() -> None:
     own(by_agent_framework, named=False, prepare=lambda: prepare(enable_sensitive_data=True))
 
 
-def openlit() -> None:
-    import_module("openlit").init(otlp_endpoint=COLLECTOR, application_name="program", disable_batch=True)
-    run(by_openai, around())
-
-
 def mlflow() -> None:
     os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{COLLECTOR}/v1/traces"
     library = import_module("mlflow")
@@ -332,7 +327,6 @@ KINDS: dict[str, Callable[[], None]] = {
     "google-adk": lambda: own(by_adk),
     "strands": lambda: own(by_strands),
     "agent-framework": agent_framework,
-    "openlit": openlit,
     "mlflow": mlflow,
 }
 
