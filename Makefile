@@ -63,7 +63,7 @@ bench: $(VENV)/.dev      ## the tables of benchmarks/README.md; takes some minut
 	$(BIN)/python benchmarks/first_page.py
 	$(BIN)/python benchmarks/recall.py --paraphrases
 
-real: $(VENV)/.dev       ## the real coding agents through the recording proxy, and the real memory systems on the same script as ours, the real instrumentations
+real: $(VENV)/.dev       ## the real coding agents through the recording proxy, and the real memory systems on the same script as ours, real stores and instrumentations
 	MEMORY_INSPECTOR_REAL_AGENTS=$${MEMORY_INSPECTOR_REAL_AGENTS:-npm} $(BIN)/python -m pytest -n 0 -s tests/real_agents
 	$(BIN)/python benchmarks/real/run.py $(ARGS)
 	$(BIN)/python benchmarks/real/stores.py $(ARGS)

@@ -16,7 +16,7 @@ function follow(event) {
   if (elsewhere && event.target.closest?.(".stPageLink a")) event.stopPropagation();
 }
 
-function press(event, data, ask) {
+function press(event, data, ask, wait) {
   const other = event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing;
   if (other || event.defaultPrevented || event.target.closest?.(TYPING)) return;
   const dialog = document.querySelector("[role=dialog]");
@@ -27,7 +27,9 @@ function press(event, data, ask) {
   if (dialog) return;
   if (event.key === "/") {
     event.preventDefault();
-    if (!search(data.search)) ask("goto");
+    if (search(data.search)) return;
+    wait();
+    ask("goto");
   } else if (event.key === "?") {
     event.preventDefault();
     ask("keys");
@@ -49,11 +51,76 @@ function choose(event) {
     (links[Math.min(to, links.length - 1)] ?? document.querySelector(ASKING)).focus();
   } else if (field && event.key === "Enter") {
     event.stopPropagation();
-    settled(() => {
-      const first = document.querySelector(".st-key-goto__found a");
-      first?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey: event.ctrlKey || event.metaKey }));
-    });
+    first(event.ctrlKey || event.metaKey);
   }
+}
+
+function first(ctrlKey = false) {
+  settled(() => {
+    const link = document.querySelector(".st-key-goto__found a");
+    link?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey }));
+  });
+}
+
+// While "Go to" is on its way from the server, a field in its place takes what is typed, and hands it over.
+const field = Object.assign(document.createElement("input"), { className: "goto-waiting", hidden: true, ariaLabel: "Go to" });
+let [entered, real, until, hiding] = [false, null, 0, 0]; // they outlast the page on which the key was pressed
+
+function waiting(listen) {
+  document.body.append(field);
+  const wait = () => {
+    if (!field.hidden || document.querySelector("[role=dialog]")) return;
+    [entered, real, until, field.value] = [false, null, performance.now() + 10000, ""];
+    const look = getComputedStyle(document.querySelector(".stApp"));
+    Object.assign(field.style, { color: look.color, background: look.backgroundColor, colorScheme: look.colorScheme });
+    field.hidden = false;
+    field.focus();
+    clearTimeout(hiding);
+    hiding = setTimeout(() => (field.hidden = true), 10000);
+  };
+  const put = (text) => {
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(real, text);
+    real.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+  listen("keydown", (event) => {
+    const other = event.ctrlKey || event.metaKey || event.altKey;
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && document.querySelector(".st-key-goto__open button")) {
+      wait();
+    } else if (event.target === field && event.key === "Enter") {
+      entered = true;
+    } else if (event.target === field && event.key === "Escape") {
+      field.hidden = true;
+    } else {
+      // The dialog takes the focus for itself for a moment when it opens.
+      const to = real?.isConnected ? real : field.hidden ? null : field;
+      if (!to || performance.now() > until || event.key.length > 1 || other || event.target === to) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      if (to === real) put(real.value + event.key);
+      else field.value += event.key;
+      to.focus();
+    }
+  });
+  listen("click", (event) => event.target.closest?.(".st-key-goto__open button") && wait());
+  const handOver = (opened) => {
+    if (!until || performance.now() > until) return;
+    if (field.hidden && !real) return opened.closest("[role=dialog]")?.querySelector('button[aria-label="Close"]')?.click();
+    [real, until] = [opened, performance.now() + 1000];
+    if (field.value) put(field.value);
+    field.hidden = true;
+    real.focus();
+    // The list of pages stands there first, then what was typed is looked for.
+    const limit = performance.now() + 5000;
+    let before = null;
+    const answered = () => {
+      const link = document.querySelector(".st-key-goto__found a")?.textContent;
+      before ??= link;
+      if ((link && link !== before) || performance.now() > limit) first();
+      else setTimeout(answered, 50);
+    };
+    if (entered) setTimeout(answered, 50);
+  };
+  return { wait, handOver };
 }
 
 // Once nothing has been drawn for as long as the field waits before it says what was typed.
@@ -202,13 +269,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
   drawn.set(parentElement, gone);
   const listen = (type, act) => document.addEventListener(type, act, { capture: true, signal: gone.signal });
   listen("click", follow);
-  listen("keydown", (event) => press(event, data ?? {}, (what) => setTriggerValue("asked", what)));
+  const { wait, handOver } = waiting(listen);
+  listen("keydown", (event) => press(event, data ?? {}, (what) => setTriggerValue("asked", what), wait));
   listen("keydown", choose);
   let known = null; // the dialog takes the focus for itself when it opens
   const opened = new MutationObserver(() => {
-    const field = document.querySelector(ASKING);
-    if (field && field !== known) setTimeout(() => field.focus(), 0);
-    known = field;
+    const asking = document.querySelector(ASKING);
+    if (asking && asking !== known) {
+      handOver(asking);
+      setTimeout(() => asking.focus(), 0);
+    }
+    known = asking;
     // Tab goes from field to field; the help beside a field is for the pointer, and for who reads with a screen reader.
     for (const help of document.querySelectorAll('[role=dialog] button[aria-label^="Help for"]')) help.tabIndex = -1;
   });

@@ -15,6 +15,7 @@ SWITCHES = frozenset(
         "LIVES",
         "MUTATIONS",
         "ORDER",
+        "PAGE_CHANGES",
         "PRESSES",
         "PUTS",
         "REAL_AGENTS",

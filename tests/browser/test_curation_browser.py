@@ -90,7 +90,7 @@ def test_e_a_contradiction_is_settled_with_one_key_as_foreseen(served, branch, v
     place = "aob".index(key)
     row = tab.locator('[data-testid="stLayoutWrapper"]').filter(has=tab.locator(f".st-key-facts__choice_{place}")).last
     said = foreseen(row.inner_text())
-    tab.keyboard.press(key)
+    tab.keyboard.press(f"Alt+{key}")
     expect(tab.get_by_text("Nothing to review.", exact=False)).to_be_visible()
     idle(tab)
     states = {fact.text: fact.state for fact in branch.facts.read("Facts", states=None)}
@@ -123,7 +123,7 @@ def test_doubtful_finds_are_decided_by_keys_alone(served, visitor):
     tab.get_by_text("Review 2").last.click()
     expect(tab.get_by_text("Does not say which", exact=False)).to_be_visible()
     idle(tab)
-    tab.keyboard.press("a")
+    tab.keyboard.press("Alt+a")
     expect(tab.get_by_role("status").filter(has_text="Accepted.")).to_be_visible()  # first: it does not stay
     expect(tab.get_by_text("1 active fact, ", exact=False)).to_contain_text("1 to review.")
     idle(tab)
@@ -131,7 +131,7 @@ def test_doubtful_finds_are_decided_by_keys_alone(served, visitor):
         (first.id, "active"),
         (second.id, "proposed"),
     ]
-    tab.keyboard.press("e")
+    tab.keyboard.press("Alt+e")
     field = tab.get_by_role("textbox", name="Words")
     expect(field).to_be_focused()
     tab.keyboard.type(" at Meta", delay=15)

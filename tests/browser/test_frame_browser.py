@@ -138,6 +138,52 @@ def test_one_goes_to_a_turn_by_its_number_and_to_what_was_said_by_its_words(serv
     healthy(tab)
 
 
+@pytest.mark.parametrize("words", ["Nina", "Teresa", "turn 12"])
+def test_what_is_typed_at_once_after_the_key_is_looked_for_and_does_nothing_else(served, branch, visitor, words):
+    tab = visitor.open(at(served, "chat", branch.session_id))
+    shown(tab, "Chat")
+    expect(tab.get_by_role("button", name="Next message")).to_be_enabled()
+    idle(tab)
+    tab.wait_for_selector(".goto-waiting", state="attached")  # what hears the keys is there a moment after the page
+    before = branch.session.status().position
+    tab.keyboard.press("Control+k")
+    tab.keyboard.type(words)
+    expect(tab.locator(".st-key-goto__words input")).to_have_value(words)
+    expect(tab.locator(".goto-waiting")).to_be_hidden()
+    tab.keyboard.type(" and more")
+    expect(tab.locator(".st-key-goto__words input")).to_have_value(f"{words} and more")
+    idle(tab)
+    assert branch.session.status().position == before, "no letter was a shortcut"
+    healthy(tab)
+
+
+def pressed_at_once(tab, words, key):
+    """Type words and press a key right behind that of Go to, whose dialog takes a while."""
+    idle(tab)
+    tab.wait_for_selector(".goto-waiting", state="attached")
+    tab.keyboard.press("Control+k")
+    tab.keyboard.type(words)
+    tab.keyboard.press(key)
+
+
+def test_enter_before_the_dialog_is_there_goes_to_what_was_typed(served, spoken, visitor):
+    tab = visitor.open(at(served, "facts", spoken))
+    shown(tab, "Facts")
+    pressed_at_once(tab, "turn 3", "Enter")
+    shown(tab, "Chat")
+    expect(tab).to_have_url(re.compile(rf"session={spoken}&turn=3"))
+    healthy(tab)
+
+
+def test_escape_before_the_dialog_is_there_leaves_it_closed(served, spoken, visitor):
+    tab = visitor.open(at(served, "facts", spoken))
+    shown(tab, "Facts")
+    pressed_at_once(tab, "", "Escape")
+    tab.wait_for_timeout(1_500)
+    expect(tab.get_by_role("dialog")).to_have_count(0)
+    healthy(tab)
+
+
 def test_one_goes_to_another_session_and_back(served, spoken, visitor):
     tab = visitor.open(at(served, "context", spoken))
     shown(tab, "Context")

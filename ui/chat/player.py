@@ -73,7 +73,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
             "Next message",
             type="primary" if stage is None else "secondary",
             icon=":material/skip_next:",
-            shortcut="N",
+            shortcut="Alt+N",
             key="chat__next",
             disabled=running is not None,
             on_click=next_message,

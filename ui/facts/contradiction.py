@@ -55,10 +55,10 @@ def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
 
 
 def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) -> None:
-    """Draw one button for each choice, with what it removes. `keys` enables shortcuts, as in Review: A and O decide on
-    the first pair, B keeps all facts."""
+    """Draw one button for each choice, with what it removes. `keys` enables shortcuts, as in Review: Alt+A and Alt+O
+    decide on the first pair, Alt+B keeps all facts."""
     offered = choices(fact, others)
-    shortcuts = {0: "A", 1: "O", len(offered) - 1: "B"} if keys else {}
+    shortcuts = {0: "Alt+A", 1: "Alt+O", len(offered) - 1: "Alt+B"} if keys else {}
     for place, choice in enumerate(offered):
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(

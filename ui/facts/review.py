@@ -115,19 +115,21 @@ def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> N
     place, id = desk.place, fact.id
     with st.container(horizontal=True, gap="small"):
         if not contradicts:
-            st.button("Accept", key="facts__accept", type="primary", shortcut="A", on_click=_accept, args=(desk, fact))
+            st.button(
+                "Accept", key="facts__accept", type="primary", shortcut="Alt+A", on_click=_accept, args=(desk, fact)
+            )
         st.button(
             "Merge",
             key="facts__merge",
-            shortcut="M",
+            shortcut="Alt+M",
             disabled=not mergeable,
             on_click=fact_tab.ask,
             args=(place, "merge", id),
             help="Merge into the nearest fact" if mergeable else "No similar fact",
         )
-        st.button("Edit", key="facts__edit", shortcut="E", on_click=fact_tab.ask, args=(place, "edit", id))
-        st.button("Reject", key="facts__reject", shortcut="X", on_click=fact_tab.ask, args=(place, "reject", id))
-        st.button("Skip", key="facts__skip", shortcut="S", on_click=fact_tab.skip, args=(place, id))
+        st.button("Edit", key="facts__edit", shortcut="Alt+E", on_click=fact_tab.ask, args=(place, "edit", id))
+        st.button("Reject", key="facts__reject", shortcut="Alt+X", on_click=fact_tab.ask, args=(place, "reject", id))
+        st.button("Skip", key="facts__skip", shortcut="Alt+S", on_click=fact_tab.skip, args=(place, id))
 
 
 def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:

@@ -71,14 +71,14 @@ def _answers(desk: Desk, fact: Fact, *, asks: bool) -> None:
             "Still true",
             key="facts__confirm",
             type="primary",
-            shortcut="T",
+            shortcut="Alt+T",
             on_click=_confirm,
             args=(desk, fact),
         )
         st.button(
             "Retire",
             key="facts__retire_old",
-            shortcut="X",
+            shortcut="Alt+X",
             on_click=_retire,
             args=(desk, fact),
         )
@@ -86,13 +86,13 @@ def _answers(desk: Desk, fact: Fact, *, asks: bool) -> None:
         st.button(
             "Ask",
             key="facts__ask",
-            shortcut="A",
+            shortcut="Alt+A",
             disabled=why_not is not None,
             on_click=_ask,
             args=(desk, fact),
             help=why_not or "The prompt tells the agent to ask the user whether it is still true.",
         )
-        st.button("Skip", key="facts__skip_old", shortcut="S", on_click=fact_tab.skip, args=(desk.place, fact.id))
+        st.button("Skip", key="facts__skip_old", shortcut="Alt+S", on_click=fact_tab.skip, args=(desk.place, fact.id))
 
 
 def _confirm(desk: Desk, fact: Fact) -> None:
