@@ -2,7 +2,7 @@
 
 Read from files that 1.0.102 wrote, 2026-11-29. Events in a row; those of subagents stand among them, by `agentId`. The
 system prompt is in the file whole, and the tokens of each call. After a compaction the prompt lists all that the user
-said, before the summary. Definitions of tools are not in the file.
+said, before the summary. A rewind deletes what it takes back. Definitions of tools are not in the file.
 """
 
 import re
@@ -75,6 +75,7 @@ class CopilotReader(PlainReader):
             folder=as_text(as_mapping(data.get("context")).get("cwd")),
             version=as_text(data.get("copilotVersion")),
             title=as_text(data.get("title")),
+            deleted="what was taken back" if data.get("infoType") == "rewind" else "",
         )
         items: list[Item] = []
         boundary = usage = None

@@ -30,7 +30,8 @@ class PhraseStage:
 
 def phrase_stages(trail: PhraseTrail) -> Iterator[PhraseStage]:
     """Yield the stages of a phrase in their order, window by window."""
-    yield PhraseStage("said", "passed" if trail.occurrences else "lost", _seen(trail.occurrences))
+    nowhere: Verdict = "unknown" if trail.deletes and not trail.other_branches else "lost"
+    yield PhraseStage("said", "passed" if trail.occurrences else nowhere, _seen(trail.occurrences))
     fates = {compaction.window.number: compaction for compaction in trail.fates}
     calls = [call for call, _ in trail.in_prompt]
     for number in sorted({call.window.number for call in calls} | fates.keys()):

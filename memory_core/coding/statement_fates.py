@@ -112,11 +112,13 @@ class PhraseTrail:
     """Compactions whose summary is not in the file, or is encrypted: what they kept is unknown."""
     unseen: str = ""
     """Texts that its prompts have and its file has not."""
+    deletes: bool = False
+    """True if something was taken back, and the program deleted it from the file."""
 
     @property
     def is_unknown(self) -> bool:
         """Return whether prompts may have it though nothing in the file has."""
-        return bool(self.unseen) and not self.occurrences
+        return bool(self.unseen) and not self.occurrences and not self.other_branches
 
     @property
     def reached(self) -> bool:
@@ -154,6 +156,7 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
         tuple(elsewhere),
         sum(not has_summary(window) for window in branch.compactions),
         session.unseen or (LACKING if any(call.lacks_messages for call in branch.calls) else ""),
+        "deleted" in lane.about,
     )
 
 

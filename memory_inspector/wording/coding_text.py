@@ -14,6 +14,8 @@ from memory_inspector.wording.formatting import count, tokens
 
 OBSERVED = "Observed: texts were compared. No program records what its summary left out."
 
+DELETED = "Not in the file of this session, from which the program deleted what was taken back."
+
 SOURCES = {
     "user": "said by the user",
     "task": "in its task",
@@ -50,8 +52,10 @@ def conclusion(trail: PhraseTrail) -> str:
     """Return in one sentence whether the last prompt has a phrase, or what lost it."""
     if trail.is_unknown:
         return f"Not in the file of this session, which lacks {trail.unseen}."
+    if not trail.occurrences and trail.other_branches:
+        return "Not in the last prompt: taken back, or said in another branch."
     if not trail.occurrences:
-        return "Never said in this branch."
+        return DELETED if trail.deletes else "Never said in this branch."
     if trail.reached:
         return "In the last prompt."
     if trail.occurrences[-1].call is None:
@@ -59,7 +63,8 @@ def conclusion(trail: PhraseTrail) -> str:
     # The first of the compactions since which it is gone; if there is none, a result of a tool was cleared.
     gone = list(takewhile(lambda compaction: compaction.fate in ("gone", "subagent"), reversed(trail.fates)))
     if not gone:
-        return "Not in the last prompt: the result with it was cleared."
+        what = "result" if trail.occurrences[-1].item.kind == "tool_result" else "text"
+        return f"Not in the last prompt: the {what} with it was cleared."
     how = "lost" if has_summary(gone[-1].window) else "perhaps lost"
     return f"Not in the last prompt: {how} at compaction {gone[-1].window.number}."
 
@@ -85,6 +90,8 @@ def stage_text(stage: PhraseStage) -> str:
             text = f"The file lacks {values['lacks']}, so call {values['call']:,} may have been sent it"
         case "last_call":
             text = f"Call {values['call']:,} was {'' if stage.verdict == 'passed' else 'not '}sent it"
+        case "said" if stage.verdict == "unknown":
+            text = "By nobody, as far as the file still has it"
         case _ if not values:
             text = "By nobody"
         case _:

@@ -22,6 +22,7 @@ from memory_core.coding.session_answers import follow_in, lost_values
 from memory_core.coding.transcript import MAX_CHARACTERS, as_milliseconds
 from memory_core.errors import FormatError
 from memory_inspector.__main__ import main
+from memory_inspector.wording.coding_text import DELETED, conclusion
 from tests.coding_kit import kinds
 from tests.other_agents_kit import (
     AFTER,
@@ -32,6 +33,7 @@ from tests.other_agents_kit import (
     cline_files,
     copilot_records,
     gemini_records,
+    lines,
     opencode_messages,
     pi,
     pi_records,
@@ -334,6 +336,15 @@ def test_a_history_of_gemini_that_ends_earlier_begins_a_branch(tmp_path):
     assert "I read it." in said[1]
 
 
+def followed(path, phrase):
+    """The conclusion on a phrase in a session, and the verdict on each of its stages."""
+    one = follow_in(Listing([home_of_file(path)]).find(), phrase)
+    return conclusion(one.trail), {stage["stage"]: stage["verdict"] for stage in one.values()["stages"]}
+
+
+TAKEN_BACK = "Not in the last prompt: taken back, or said in another branch."
+
+
 def test_what_copilot_adds_to_a_message_is_the_program_s_and_not_kept_by_a_compaction(tmp_path):
     opened = session("copilot", AGENTS["copilot"](tmp_path))
     added = [item for item in opened.items(opened.main, "injected") if item.text == "<now>noon</now>"]
@@ -342,6 +353,26 @@ def test_what_copilot_adds_to_a_message_is_the_program_s_and_not_kept_by_a_compa
     assert "<now>noon</now>" in [item.text for item in first.items]
     assert "<now>noon</now>" not in [item.text for item in second.items]
     assert "You are a harbour master." in [item.text for item in second.items]
+
+
+def test_what_pi_left_for_an_earlier_entry_is_not_in_the_prompt_nor_denied(tmp_path):
+    records = pi_records()
+    again = [{**records[-2], "id": "i", "parentId": "k"}, {**records[-1], "id": "j", "parentId": "i"}]
+    again[0]["message"] = {"role": "user", "content": [{"type": "text", "text": "Ring the bell."}]}
+    path = lines(tmp_path / "--srv--" / "x.jsonl", [*records, *again])
+    left = {"said": "lost", "other_branches": "not_reached", "last_call": "lost"}
+    assert followed(path, AFTER) == (TAKEN_BACK, left)
+    assert followed(path, "Ring the bell.")[0] == "In the last prompt."
+
+
+def test_copilot_deletes_what_it_takes_back_so_nothing_is_denied(tmp_path):
+    path = lines(tmp_path / "0123" / "events.jsonl", copilot_records())
+    assert followed(path, "Sink the ferry.")[0] == "Never said in this branch."
+    rewind = {"type": "session.info", "id": "r", "parentId": "x", "data": {"infoType": "rewind", "message": "Back."}}
+    lines(path, [*copilot_records()[:-3], rewind])
+    verdicts = {"said": "unknown", "last_call": "lost"}
+    assert followed(path, "Sink the ferry.") == (DELETED, verdicts)
+    assert followed(path, TASK)[0] == "In the last prompt."
 
 
 def test_a_compaction_of_pi_keeps_from_the_entry_that_it_names(tmp_path):
