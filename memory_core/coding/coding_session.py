@@ -348,7 +348,7 @@ class Lane:
                 waiting = []
             if step.boundary is not None and step.boundary.clears:
                 for place, item in enumerate(window.items):
-                    if item.kind == "tool_result" and item.tool_id in step.boundary.clears:
+                    if item.kind in ("tool_result", "injected") and item.tool_id in step.boundary.clears:
                         window.cleared.setdefault(place, len(window.items))
             elif step.boundary is not None:
                 # What the compaction itself repeats, beside its summary, stays as well.
@@ -406,7 +406,7 @@ class Lane:
             self.first_at = record.at if self.first_at is None else self.first_at
             self.last_at = record.at
         before = self._before(record)
-        if not record.items and record.usage is None and record.boundary is None:
+        if not (record.items or record.usage or record.boundary or record.goes_back):
             if record.id:
                 self._step_of[record.id] = before
             return

@@ -2,20 +2,20 @@
 
 Read from files that 0.61.0 wrote, 2026-11-29. An answer is written again, under its id, when it has its calls of tools;
 `$set` replaces the whole history: at each resume by the same messages, at a compaction by a summary and what stays,
-under new ids. The system prompt and tools are not in the file, nor the tokens of the compaction's own call.
+under new ids. `$rewindTo` takes back a message and all after it. The system prompt and tools are not in the file, nor
+the tokens of the compaction's own call.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from memory_core.coding.gemini_messages import items_of, lanes_of
 from memory_core.coding.plain_reader import PlainReader, stated
 from memory_core.coding.transcript import (
     Boundary,
     Item,
-    ItemKind,
     Record,
     as_count,
     as_mapping,
@@ -25,10 +25,6 @@ from memory_core.coding.transcript import (
     objects,
     reasons_by_name,
 )
-
-_SUMMARY = "<state_snapshot>"
-_INJECTED = re.compile(r"\s*<(?:session_context|loaded_context)>|Got it\. Thanks for the additional context!$")
-"""Beginnings of texts that the program writes in the place of the user and the model."""
 
 _FOLDER = re.compile(r"\*\*Workspace Directories:\*\*\n\s*- ([^\n]{1,400})")
 
@@ -45,6 +41,8 @@ class GeminiReader(PlainReader):
         super().__init__()
         self._seen: set[tuple[str, str, str]] = set()  # message, kind, and text or id of the tool
         self._record_of: dict[str, str] = {}  # by the id of a message
+        self._before: dict[str, str | None] = {}  # record before each message
+        self._context: set[str] = set()  # messages of the program that are sent
 
     @staticmethod
     def knows(record: Mapping[str, Any]) -> bool:
@@ -54,8 +52,7 @@ class GeminiReader(PlainReader):
     @staticmethod
     def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
         """Return the files in the folder that has the session's whole id."""
-        folders = session.parent.glob(f"{session.stem[-8:]}-*/*.jsonl")
-        return {path.stem: path for path in sorted(folders)}
+        return {path.stem: path for path in sorted(session.parent.glob(f"{session.stem[-8:]}-*/*.jsonl"))}
 
     def read(self, record: Mapping[str, Any], line: int) -> Sequence[Record]:
         """Return the values of one line: a message, or those of a history that are new."""
@@ -64,33 +61,38 @@ class GeminiReader(PlainReader):
             return self._replaced([one for _, one in objects(changed["messages"])], line)
         kind = as_text(record.get("type"))
         if kind in ("user", "gemini"):
-            made = self._message(record, line, list(self._items(record, line, 0)))
+            made = self._message(record, line, list(items_of(self, record, line, 0)))
             return [made or Record(line, kind, left_out="copy of a message")]
+        if target := as_text(record.get("$rewindTo")):
+            parent, self.last = self._before.get(target), f"line {line}"
+            # The history that follows goes on from here.
+            self._record_of |= {name: self.last for name, id in self._record_of.items() if id == parent}
+            return [Record(line, "$rewindTo", self.last, parent, left_out="note of a rewind", goes_back=True)]
         folders = record.get("directories")
-        about = stated(folder=as_text(folders[0]) if isinstance(folders, list) and folders else "")
-        about |= stated(title=as_text(changed.get("summary")))
+        folder = as_text(folders[0]) if isinstance(folders, list) and folders else ""
         reason = "state of the session" if "$set" in record else "description of the session"
-        return [
-            Record(line, kind, left_out=self.reason(kind) if kind or "$rewindTo" in record else reason, about=about)
-        ]
+        about = stated(folder=folder, title=as_text(changed.get("summary")))
+        return [Record(line, kind, left_out=self.reason(kind) if kind else reason, about=about)]
 
     def _message(self, message: Mapping[str, Any], line: int, items: list[Item]) -> Record | None:
         """Return a message with the items that were not read before; None if there are none."""
         name, kind = as_text(message.get("id")), as_text(message.get("type"))
         fresh = [one for one in items if self._is_fresh(name, one)]
         used = as_mapping(message.get("tokens"))
-        output = {"output": as_count(used.get("output")) + as_count(used.get("thoughts"))}
         # Tokens of tools stand beside those of the input, and thoughts beside the output.
-        whole = {"input": as_count(used.get("input")) + as_count(used.get("tool"))}
-        usage = as_usage({**used, **output, **whole}, "input cached - output", whole=True) if kind == "gemini" else None
+        beside = (("output", "thoughts"), ("input", "tool"))
+        used = {**used, **{name: as_count(used.get(name)) + as_count(used.get(other)) for name, other in beside}}
+        usage = as_usage(used, "input cached - output", whole=True) if kind == "gemini" else None
         # The history that a resume writes has the answers with their tokens once more.
         if not fresh and (usage is None or name in self._record_of):
             return None
-        id, parent = (name if name not in self._record_of else "") or f"{name} line {line}", self.last
+        id, parent = f"{name} line {line}" if name in self._record_of or not name else name, self.last
         answer = (name or id) if kind == "gemini" else ""
         self._record_of[name] = self.last = id
+        self._before.setdefault(name, parent)
+        self._context |= {one.tool_id for one in fresh if one.kind == "injected"}
         folder = next((match[1] for one in fresh if (match := _FOLDER.search(one.text))), "")
-        about = stated(folder=folder.strip(), **self._lanes(message))
+        about = stated(folder=folder.strip(), **lanes_of(message))
         at, model = as_time(message.get("timestamp")), as_text(message.get("model")) if usage else ""
         return Record(line, kind, id, parent, at, tuple(fresh), answer, model, usage, about=about)
 
@@ -99,48 +101,34 @@ class GeminiReader(PlainReader):
         pairs: list[tuple[Mapping[str, Any], list[Item]]] = []
         items: list[Item] = []
         for message in messages:
-            pairs.append((message, list(self._items(message, line, len(items)))))
+            pairs.append((message, list(items_of(self, message, line, len(items)))))
             items += pairs[-1][1]
         summaries = [(as_text(m.get("id")), one) for m, of_it in pairs for one in of_it if one.kind == "summary"]
         # A history without a new summary was only written again, as at each resume.
         if not all((message, one.kind, one.text) in self._seen for message, one in summaries):
             self.last, before = f"line {line}", self.last or ""
+            self._context = {one.tool_id for one in items if one.kind == "injected"}
             for message, of_it in pairs:
-                self._record_of[as_text(message.get("id"))] = self.last
+                name = as_text(message.get("id"))
+                self._record_of[name] = self._before[name] = self.last
                 for one in of_it:
-                    self._is_fresh(as_text(message.get("id")), one)
+                    self._is_fresh(name, one)
             return [Record(line, "$set", self.last, items=tuple(items), boundary=Boundary(continues=before))]
         before_it = [id for one in messages if (id := self._record_of.get(as_text(one.get("id"))))]
         self.last = before_it[-1] if before_it else self.last  # a history that ends earlier was taken back
-        made = [record for message, of_it in pairs if (record := self._message(message, line, of_it))]
+        made: list[Record] = []
+        if gone := frozenset(self._context.difference(as_text(one.get("id")) for one in messages)):
+            # A rewind drops the memory files, which the next resume sends again.
+            self._context, self._seen = self._context - gone, {key for key in self._seen if key[0] not in gone}
+            parent, self.last = self.last, f"line {line}"
+            made = [Record(line, "$set", self.last, parent, boundary=Boundary(clears=gone))]
+        made += [record for message, of_it in pairs if (record := self._message(message, line, of_it))]
         return made or [Record(line, "$set", left_out="repeated history")]
 
     def _is_fresh(self, message: str, one: Item) -> bool:
         # A call is written again once its result is there.
-        key = ("", one.kind, one.tool_id) if one.tool_id else (message, one.kind, one.text)
+        is_tool = one.tool_id and one.kind != "injected"
+        key = ("", one.kind, one.tool_id) if is_tool else (message, one.kind, one.text)
         fresh = key not in self._seen
         self._seen.add(key)
         return fresh
-
-    def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[Item]:
-        """Yield a message's thoughts, its content and its calls, numbered from `first` on."""
-        thoughts = (
-            (as_text(one.get("subject")), as_text(one.get("description")))
-            for _, one in objects(message.get("thoughts"))
-        )
-        parts: list[Any] = [{"text": "\n".join(filter(None, thought)), "thought": True} for thought in thoughts]
-        content = message.get("content")
-        parts += [{"text": content}] if isinstance(content, str) else [part for _, part in objects(content)]
-        parts += [{"functionCall": one} for _, one in objects(message.get("toolCalls"))]
-        speaker: ItemKind = "user" if message.get("type") == "user" else "assistant"
-        place = {"line": line, "at": as_time(message.get("timestamp"))}
-        for number, one in enumerate(self.parts(speaker, parts, place), first):
-            kind = one.kind
-            if kind in ("user", "assistant"):
-                kind = "summary" if one.text.startswith(_SUMMARY) else "injected" if _INJECTED.match(one.text) else kind
-            yield replace(one, kind=kind, part=number)
-
-    @staticmethod
-    def _lanes(message: Mapping[str, Any]) -> dict[str, str]:
-        calls = [one for _, one in objects(message.get("toolCalls"))]
-        return {f"lane {agent}": as_text(one.get("id")) for one in calls if (agent := as_text(one.get("agentId")))}

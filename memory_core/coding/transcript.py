@@ -168,7 +168,8 @@ class Boundary:
     replaces_end: bool = False
     """True if it may replace the end of the conversation alone, and `continues` what came before that end."""
     clears: frozenset[str] = frozenset()
-    """Ids of tools whose results are taken out of the prompt while all else stays; then there is no summary."""
+    """Ids of tools whose results are taken out of the prompt, or of the program's own messages, while all else stays;
+    then there is no summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,8 @@ class Record:
     model: str = ""
     usage: Usage | None = None
     boundary: Boundary | None = None
+    goes_back: bool = False
+    """True if the session was taken back to its parent, also if nothing was said since."""
     side: bool = False
     """True in a subagent's part of the session's own file, as earlier versions wrote it."""
     lane: str = ""
@@ -204,8 +207,8 @@ class Record:
     file: int = 0
     """Place of its file among those that its lane is read from."""
     about: Mapping[str, str] = field(default_factory=dict)
-    """Facts about its session: `folder`, `version`, `branch`, `title`, `limit` (tokens), and `lane NAME`, the id
-    of the tool call that started a subagent."""
+    """Facts about its session: `folder`, `version`, `branch`, `title`, `limit` (tokens), `deleted` (what the file
+    lost), and `lane NAME`, the id of the tool call that started a subagent."""
 
 
 class RecordReader(Protocol):

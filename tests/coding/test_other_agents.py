@@ -345,6 +345,41 @@ def followed(path, phrase):
 TAKEN_BACK = "Not in the last prompt: taken back, or said in another branch."
 
 
+def _rewound_gemini(context="<session_context>Tie knots twice.</session_context>"):
+    """A session of Gemini CLI whose second message was taken back, and the context with it, as 0.61.0 does."""
+    said = lambda id, kind, words: {"id": id, "type": kind, "content": [{"text": words}]}  # noqa: E731
+    answer = lambda id: {**said(id, "gemini", "Aye."), "tokens": {"input": 90, "output": 2}}  # noqa: E731
+    first, second = said("a", "user", "Paint the pier."), said("c", "user", "Sink the ferry.")
+    begun = [{"sessionId": "x", "projectHash": "h"}, {"$set": {"messages": [said("ctx", "user", context)]}}]
+    rewind = [{"$rewindTo": "c"}, {"$set": {"messages": [first, said("b", "gemini", "Aye.")]}}]
+    later = [said("e", "user", "Ring the bell."), answer("f")]
+    whole = {"$set": {"messages": [said("ctx", "user", context), first, answer("b"), *later]}}
+    resumed = [{"sessionId": "x", "projectHash": "h"}, whole, said("g", "user", "Oil it."), answer("h")]
+    return [*begun, first, answer("b"), second, answer("d"), *rewind], later, resumed
+
+
+def test_what_gemini_rewound_is_taken_back_at_once_and_its_context_is_out_until_it_is_resumed(tmp_path):
+    rewound, later, resumed = _rewound_gemini()
+    path = lines(tmp_path / "session-rewound.jsonl", rewound)
+    at_once = {"said": "lost", "other_branches": "not_reached", "last_call": "lost"}
+    assert followed(path, "Sink the ferry.") == (TAKEN_BACK, at_once)
+    assert followed(path, "Paint the pier.")[0] == "In the last prompt."
+    lines(path, [*rewound, *later])
+    assert followed(path, "Sink the ferry.") == (TAKEN_BACK, at_once)
+    assert len(session("gemini", path).main.branches) == 2
+    assert followed(path, "Tie knots twice.")[0] == "Not in the last prompt: the text with it was cleared."
+    lines(path, [*rewound, *later, *resumed])
+    assert followed(path, "Tie knots twice.")[0] == "In the last prompt."
+    calls = session("gemini", path).main.branches[0].calls
+    assert [any("knots" in item.text for item in call.prompt) for call in calls] == [True, False, True]
+
+
+def test_a_rewind_of_gemini_to_the_first_message_takes_back_all_that_was_said(tmp_path):
+    path = lines(tmp_path / "session-first.jsonl", [*_rewound_gemini()[0][:6], {"$rewindTo": "a"}])
+    assert followed(path, "Paint the pier.")[0] == TAKEN_BACK
+    assert followed(path, "Tie knots twice.")[1]["last_call"] == "waiting"
+
+
 def test_what_copilot_adds_to_a_message_is_the_program_s_and_not_kept_by_a_compaction(tmp_path):
     opened = session("copilot", AGENTS["copilot"](tmp_path))
     added = [item for item in opened.items(opened.main, "injected") if item.text == "<now>noon</now>"]
