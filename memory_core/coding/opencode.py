@@ -1,8 +1,8 @@
 """Read the sessions of OpenCode, rows of `~/.local/share/opencode/opencode.db`, also while it writes.
 
-Read from a database that 1.18.33 wrote, 2026-11-29. A message with its parts makes a record; the path of a session is
-the database's with the session's id. A compaction is a message of the user with a part `compaction`, its summary the
-answer to it. A fork is a copy with new ids. The system prompt, with memory files in it, and tools are not in the file.
+Read from a database that 1.18.33 wrote, 2026-11-29. A message with its parts makes a record. A compaction is a message
+of the user with a part `compaction`, its summary the answer to it. A fork is a copy with new ids. Deleted messages stay
+in a log. The system prompt, with memory files in it, and tools are not in the file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,6 +45,7 @@ class OpenCodeReader(PlainReader):
     def __init__(self) -> None:
         super().__init__()
         self._ids: list[str] = []
+        self._before: dict[str, str | None] = {}  # record before each message
         self._compactions: dict[str, Row] = {}  # by the message that asks for it
 
     @staticmethod
@@ -73,6 +74,10 @@ class OpenCodeReader(PlainReader):
             self.last = f"line {line}"
             gone = frozenset(map(as_text, record["cleared"] if isinstance(record["cleared"], list) else ()))
             return [Record(line, "cleared", self.last, parent, boundary=Boundary("auto", clears=gone))]
+        if back := as_text(record.get("back_before")):
+            before, self.last = self._before.get(back, self.last), f"line {line}"
+            self._ids = self._ids[: self._ids.index(back)] if back in self._ids else self._ids
+            return [Record(line, "revert", self.last, before, left_out="note of a rewind", goes_back=True)]
         info, parts = as_mapping(record.get("info")), [part for _, part in objects(record.get("parts"))]
         id, role = as_text(record.get("id")), as_text(info.get("role"))
         at = as_milliseconds(as_mapping(info.get("time")).get("created"))
@@ -99,6 +104,7 @@ class OpenCodeReader(PlainReader):
         types = (as_text(part.get("type")) for part in parts)
         reason = next((self.reasons[kind] for kind in types if kind in self.reasons), "message without text")
         self._ids.append(id)
+        self._before[id] = parent
         self.last = id if shown else parent
         model = as_text(info.get("modelID")) if usage else ""
         made = tuple(items)

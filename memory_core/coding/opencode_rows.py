@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memory_core.coding.opencode_events import with_taken_back
 from memory_core.coding.transcript import as_amount, as_count, as_mapping, as_milliseconds, as_text
 from memory_core.errors import FormatError
 from memory_core.interop.stores.sqlite_file import decoded, opened
@@ -127,17 +128,18 @@ class OpenCodeRows:
         with _connected(self.path.parent) as connection:
             rows = connection.execute(_MESSAGES, (self.path.name,)).fetchall()
             self.size = sum(len(text) for *_, text in rows)
-            for message, text in connection.execute(_PARTS, (self.path.name,)):
+            for id, text in connection.execute(_PARTS, (self.path.name,)):
                 self.size += len(text)
                 part = as_mapping(decoded(text))
-                parts.setdefault(message, []).append(part)
+                parts.setdefault(id, []).append(part)
                 when = as_amount(as_mapping(as_mapping(part.get("state")).get("time")).get("compacted"))
                 cleared += [(when, as_text(part.get("callID")))] if when else []
-        for _, id, text in rows:
-            info = as_mapping(decoded(text))
-            at = as_amount(as_mapping(info.get("time")).get("created"))
+            found = [{"id": id, "info": as_mapping(decoded(text)), "parts": parts.get(id, [])} for _, id, text in rows]
+            messages = list(with_taken_back(connection, self.path.name, found))
+        for message in messages:
+            at = as_amount(as_mapping(as_mapping(message.get("info")).get("time")).get("created"))
             # A result that was taken out is in the prompts before that time.
             if gone := [tool for when, tool in cleared if when <= at]:
                 yield {"cleared": gone}
                 cleared = [one for one in cleared if one[0] > at]
-            yield {"id": id, "info": info, "parts": parts.get(id, [])}
+            yield message

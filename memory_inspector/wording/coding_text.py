@@ -93,7 +93,7 @@ def stage_text(stage: PhraseStage) -> str:
         case "said" if stage.verdict == "unknown":
             text = "By nobody, as far as the file still has it"
         case _ if not values:
-            text = "By nobody"
+            text = "By nobody in this branch"
         case _:
             names = f"{listed(map(printable, values['names']))}: " if "names" in values else ""
             text = names + _seen(values)

@@ -34,6 +34,7 @@ from tests.other_agents_kit import (
     copilot_records,
     gemini_records,
     lines,
+    opencode,
     opencode_messages,
     pi,
     pi_records,
@@ -435,6 +436,51 @@ def test_an_opencode_database_is_read_while_it_is_written_to(tmp_path):
     finally:
         writer.close()
     assert sorted(one.name for one in tmp_path.iterdir()) == ["opencode.db"]
+
+
+def _log(connection, *events):
+    connection.execute("CREATE TABLE event (id text, aggregate_id text, seq integer, type text, data text)")
+    for number, (kind, data) in enumerate(events):
+        row = (f"evt_{number}", "ses_0123", number, f"message.{kind}.1", json.dumps(data))
+        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", row)
+
+
+def test_what_opencode_reverted_is_taken_back_while_it_waits_to_be_deleted(tmp_path):
+    path = opencode(tmp_path)
+    with contextlib.closing(sqlite3.connect(path.parent)) as connection, connection:
+        connection.execute("ALTER TABLE session ADD revert text")
+        connection.execute("UPDATE session SET revert = ?", (json.dumps({"messageID": "msg_8"}),))
+    verdicts = {"said": "lost", "other_branches": "not_reached", "last_call": "lost"}
+    assert followed(path, AFTER) == (TAKEN_BACK, verdicts)
+    (branch, left) = session("opencode", path).main.branches
+    assert (len(branch.calls), len(left.calls)) == (3, 4)
+
+
+def test_what_opencode_deleted_after_a_revert_is_read_from_its_log(tmp_path):
+    path = opencode(tmp_path)
+    begun = lambda id, role, **more: ("updated", {"info": {"id": id, "role": role, **more}})  # noqa: E731
+    part = lambda of, words: {"id": f"prt_{of}", "messageID": of, "type": "text", "text": words}  # noqa: E731
+    said = lambda of, words: ("part.updated", {"part": part(of, words)})  # noqa: E731
+    used = {"tokens": {"input": 90, "output": 2}, "finish": "stop"}
+    sunk = [
+        begun("msg_x", "user"),
+        said("msg_x", "Sink"),
+        said("msg_x", "Sink the ferry."),
+        begun("msg_y", "assistant"),
+    ]
+    sunk += [said("msg_y", "Aye."), begun("msg_y", "assistant", **used)]
+    burnt = [begun("msg_z", "user"), said("msg_z", "Burn the nets.")]
+    gone = [[("removed", {"messageID": id}) for id in ids] for ids in (("msg_x", "msg_y"), ("msg_z",))]
+    earlier = [begun(f"msg_{number}", "user") for number in range(8)]
+    with contextlib.closing(sqlite3.connect(path.parent)) as connection, connection:
+        _log(
+            connection, *earlier, *sunk, *gone[0], *burnt, *gone[1], begun("msg_8", "user"), begun("msg_9", "assistant")
+        )
+    assert followed(path, "Sink the ferry.")[0] == followed(path, "Burn the nets.")[0] == TAKEN_BACK
+    assert followed(path, AFTER)[0] == "In the last prompt."
+    branches = session("opencode", path).main.branches
+    assert [len(branch.calls) for branch in branches] == [4, 3, 4]
+    assert not any("ferry" in item.text for item in branches[1].calls[-1].prompt)
 
 
 def test_results_that_opencode_took_out_of_the_prompt_are_cleared_from_then_on(tmp_path):
