@@ -364,9 +364,18 @@ class Listing:
             overview.follow(until)
             if time.monotonic() > until:
                 break
+        self._overviews = [one for one in self._overviews if not self._is_stub(one)]
         if unread:
             self._leave_out_copies()
         return list(self._overviews)
+
+    def _is_stub(self, one: Overview) -> bool:
+        """Return whether a file has no word, and the id of another: Gemini CLI leaves one at each resume."""
+        if one.reader is not GeminiReader or one.title or one.calls or one.problem or not one.read:
+            return False
+        same = one.path.parent.glob(f"session-*{glob.escape(one.name[-9:])}{one.path.suffix}")
+        others = (self._files_seen[path] for path in same if path in self._files_seen)
+        return any(other.size > one.size for other in others)
 
     def _leave_out_copies(self) -> None:
         first: dict[str, Overview] = {}

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sqlite3
 
 import pytest
@@ -32,6 +33,7 @@ from tests.other_agents_kit import (
     TASK,
     cline_files,
     copilot_records,
+    gemini,
     gemini_records,
     lines,
     opencode,
@@ -357,6 +359,21 @@ def _rewound_gemini(context="<session_context>Tie knots twice.</session_context>
     whole = {"$set": {"messages": [said("ctx", "user", context), first, answer("b"), *later]}}
     resumed = [{"sessionId": "x", "projectHash": "h"}, whole, said("g", "user", "Oil it."), answer("h")]
     return [*begun, first, answer("b"), second, answer("d"), *rewind], later, resumed
+
+
+def test_a_file_that_a_resume_of_gemini_left_empty_is_no_session(tmp_path):
+    path, head = gemini(tmp_path), gemini_records()[:2]
+    stub = lines(path.with_name("session-2026-11-29T12-00-01234567.jsonl"), head)
+    other = lines(path.with_name("session-2026-11-29T12-00-76543210.jsonl"), head)
+    assert {one.path for one in listing("gemini", tmp_path).look(60)} == {path, other}
+    os.utime(path, (1, 1))
+    os.utime(other, (2, 2))
+    assert listing("gemini", tmp_path).find().path == other
+    other.unlink()
+    assert listing("gemini", tmp_path).find().path == path
+    assert Listing([home_of_file(stub)]).find().path == stub
+    lines(stub, [*head, gemini_records()[2]])
+    assert len(listing("gemini", tmp_path).look(60)) == 2
 
 
 def test_what_gemini_rewound_is_taken_back_at_once_and_its_context_is_out_until_it_is_resumed(tmp_path):
