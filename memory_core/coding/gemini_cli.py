@@ -7,17 +7,17 @@ the tokens of the compaction's own call.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memory_core.coding.gemini_messages import items_of, lanes_of
-from memory_core.coding.plain_reader import PlainReader, stated
+from memory_core.coding.plain_reader import PlainReader, google_parts, stated
 from memory_core.coding.transcript import (
     Boundary,
     Item,
+    ItemKind,
     Record,
-    as_count,
     as_mapping,
     as_text,
     as_time,
@@ -25,6 +25,10 @@ from memory_core.coding.transcript import (
     objects,
     reasons_by_name,
 )
+
+_SUMMARY = "<state_snapshot>"
+_INJECTED = re.compile(r"\s*<(?:session_context|loaded_context)>|Got it\. Thanks for the additional context!$")
+"""Beginnings of texts that the program writes in the place of the user and the model."""
 
 _FOLDER = re.compile(r"\*\*Workspace Directories:\*\*\n\s*- ([^\n]{1,400})")
 
@@ -61,7 +65,7 @@ class GeminiReader(PlainReader):
             return self._replaced([one for _, one in objects(changed["messages"])], line)
         kind = as_text(record.get("type"))
         if kind in ("user", "gemini"):
-            made = self._message(record, line, list(items_of(self, record, line, 0)))
+            made = self._message(record, line, list(self._items(record, line, 0)))
             return [made or Record(line, kind, left_out="copy of a message")]
         if target := as_text(record.get("$rewindTo")):
             parent, self.last = self._before.get(target), f"line {line}"
@@ -78,11 +82,9 @@ class GeminiReader(PlainReader):
         """Return a message with the items that were not read before; None if there are none."""
         name, kind = as_text(message.get("id")), as_text(message.get("type"))
         fresh = [one for one in items if self._is_fresh(name, one)]
-        used = as_mapping(message.get("tokens"))
         # Tokens of tools stand beside those of the input, and thoughts beside the output.
-        beside = (("output", "thoughts"), ("input", "tool"))
-        used = {**used, **{name: as_count(used.get(name)) + as_count(used.get(other)) for name, other in beside}}
-        usage = as_usage(used, "input cached - output", whole=True) if kind == "gemini" else None
+        names = "input+tool cached - output+thoughts" if kind == "gemini" else "- - - -"
+        usage = as_usage(message.get("tokens"), names, whole=True)
         # The history that a resume writes has the answers with their tokens once more.
         if not fresh and (usage is None or name in self._record_of):
             return None
@@ -92,7 +94,8 @@ class GeminiReader(PlainReader):
         self._before.setdefault(name, parent)
         self._context |= {one.tool_id for one in fresh if one.kind == "injected"}
         folder = next((match[1] for one in fresh if (match := _FOLDER.search(one.text))), "")
-        about = stated(folder=folder.strip(), **lanes_of(message))
+        calls = [(as_text(one.get("agentId")), as_text(one.get("id"))) for _, one in objects(message.get("toolCalls"))]
+        about = stated(folder=folder.strip(), **{f"lane {agent}": id for agent, id in calls if agent})
         at, model = as_time(message.get("timestamp")), as_text(message.get("model")) if usage else ""
         return Record(line, kind, id, parent, at, tuple(fresh), answer, model, usage, about=about)
 
@@ -101,7 +104,7 @@ class GeminiReader(PlainReader):
         pairs: list[tuple[Mapping[str, Any], list[Item]]] = []
         items: list[Item] = []
         for message in messages:
-            pairs.append((message, list(items_of(self, message, line, len(items)))))
+            pairs.append((message, list(self._items(message, line, len(items)))))
             items += pairs[-1][1]
         summaries = [(as_text(m.get("id")), one) for m, of_it in pairs for one in of_it if one.kind == "summary"]
         # A history without a new summary was only written again, as at each resume.
@@ -114,8 +117,8 @@ class GeminiReader(PlainReader):
                 for one in of_it:
                     self._is_fresh(name, one)
             return [Record(line, "$set", self.last, items=tuple(items), boundary=Boundary(continues=before))]
-        before_it = [id for one in messages if (id := self._record_of.get(as_text(one.get("id"))))]
-        self.last = before_it[-1] if before_it else self.last  # a history that ends earlier was taken back
+        before_it = (id for one in reversed(messages) if (id := self._record_of.get(as_text(one.get("id")))))
+        self.last = next(before_it, self.last)  # a history that ends earlier was taken back
         made: list[Record] = []
         if gone := frozenset(self._context.difference(as_text(one.get("id")) for one in messages)):
             # A rewind drops the memory files, which the next resume sends again.
@@ -132,3 +135,15 @@ class GeminiReader(PlainReader):
         fresh = key not in self._seen
         self._seen.add(key)
         return fresh
+
+    def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[Item]:
+        """Yield a message's items, numbered from `first` on; the program's own have the message's id as a tool's."""
+        speaker: ItemKind = "user" if message.get("type") == "user" else "assistant"
+        place = {"line": line, "at": as_time(message.get("timestamp"))}
+        for number, one in enumerate(self.parts(speaker, google_parts(message), place), first):
+            kind, id = one.kind, one.tool_id
+            if kind in ("user", "assistant") and _INJECTED.match(one.text):
+                kind, id = "injected", as_text(message.get("id"))
+            elif kind in ("user", "assistant") and one.text.startswith(_SUMMARY):
+                kind = "summary"
+            yield replace(one, kind=kind, part=number, tool_id=id)

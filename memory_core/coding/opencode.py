@@ -16,7 +16,6 @@ from memory_core.coding.transcript import (
     Boundary,
     Item,
     Record,
-    as_count,
     as_mapping,
     as_milliseconds,
     as_text,
@@ -84,8 +83,7 @@ class OpenCodeReader(PlainReader):
         items = [one for number, part in enumerate(parts) for one in self._part(role, part, line, number, at)]
         tokens = as_mapping(info.get("tokens"))
         counted = {**tokens, **as_mapping(tokens.get("cache"))}
-        counted["output"] = as_count(tokens.get("output")) + as_count(tokens.get("reasoning"))
-        usage = as_usage(counted, "input read write output", whole=False, dollars=info.get("cost"))
+        usage = as_usage(counted, "input read write output+reasoning", whole=False, dollars=info.get("cost"))
         boundary = None
         for part in parts:
             if part.get("type") == "compaction":

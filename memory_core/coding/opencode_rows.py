@@ -1,26 +1,28 @@
 """Read the rows of OpenCode's database as records, also while it writes: from a copy, one for all of its sessions.
 
-The path of a session is the database's with the session's id below it.
+The path of a session is the database's with the session's id below it. A message that was taken back waits to be
+deleted until the next word; then only the log of events has it.
 """
 
 import math
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from memory_core.coding.opencode_events import with_taken_back
 from memory_core.coding.transcript import as_amount, as_count, as_mapping, as_milliseconds, as_text
 from memory_core.errors import FormatError
-from memory_core.interop.stores.sqlite_file import decoded, opened
+from memory_core.interop.stores.sqlite_file import decoded, opened, tables_with
 
 _HEADS = """SELECT id, parent_id, title, directory, version, (SELECT count(*) FROM part WHERE session_id = session.id),
     max(time_updated, coalesce((SELECT max(time_updated) FROM part WHERE session_id = session.id), 0)) FROM session"""
 _MESSAGES = "SELECT session_id, id, data FROM message WHERE ? IN ('', session_id) ORDER BY time_created, id"
+_EVENTS = "SELECT type, data FROM event WHERE aggregate_id = ? AND type GLOB ? ORDER BY seq"
 _PARTS = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id"
 
 Row = Mapping[str, Any]
@@ -135,7 +137,7 @@ class OpenCodeRows:
                 when = as_amount(as_mapping(as_mapping(part.get("state")).get("time")).get("compacted"))
                 cleared += [(when, as_text(part.get("callID")))] if when else []
             found = [{"id": id, "info": as_mapping(decoded(text)), "parts": parts.get(id, [])} for _, id, text in rows]
-            messages = list(with_taken_back(connection, self.path.name, found))
+            messages = list(_with_taken_back(connection, self.path.name, found))
         for message in messages:
             at = as_amount(as_mapping(as_mapping(message.get("info")).get("time")).get("created"))
             # A result that was taken out is in the prompts before that time.
@@ -143,3 +145,43 @@ class OpenCodeRows:
                 yield {"cleared": gone}
                 cleared = [one for one in cleared if one[0] > at]
             yield message
+
+
+def _with_taken_back(connection: sqlite3.Connection, session: str, messages: Sequence[Row]) -> Iterator[Row]:
+    """Yield the messages with the deleted ones among them, each run of these followed by `{"back_before": ID}`."""
+    logs = "event" in tables_with(connection, ("aggregate_id", "seq", "type", "data"))
+    deletes = logs and connection.execute(_EVENTS, (session, "message.removed*")).fetchone()
+    yield from _replayed(connection, session, messages) if deletes else messages
+    if "session" in tables_with(connection, ("revert",)):
+        for (text,) in connection.execute("SELECT revert FROM session WHERE id = ?", (session,)):
+            if id := as_text(as_mapping(decoded(text)).get("messageID")):
+                yield {"back_before": id}
+
+
+def _replayed(connection: sqlite3.Connection, session: str, messages: Sequence[Row]) -> Iterator[Row]:
+    kept = {as_text(row["id"]): row for row in messages}
+    infos: dict[str, Row] = {}  # by the id of a message, in the order in which they were begun
+    parts: dict[str, dict[str, Row]] = {}
+    order: list[tuple[bool, str]] = []
+    for kind, text in connection.execute(_EVENTS, (session, "message.*")):
+        data = as_mapping(decoded(text))
+        info, part = as_mapping(data.get("info")), as_mapping(data.get("part"))
+        id = as_text(info.get("id")) or as_text(part.get("messageID")) or as_text(data.get("messageID"))
+        is_removed = str(kind).startswith("message.removed")
+        if is_removed or id not in infos:
+            order.append((is_removed, id))
+        infos[id] = info or infos.get(id, {})
+        if part and id not in kept:
+            parts.setdefault(id, {})[as_text(part.get("id"))] = part
+    removed, places = {id for gone, id in order if gone}, list(infos)
+    yield from (row for id, row in kept.items() if id not in infos)  # from before the log began
+    for gone, run in groupby(order, key=lambda entry: entry[0]):
+        ids = [id for _, id in run]
+        if gone:
+            yield {"back_before": min(ids, key=places.index)}
+            continue
+        for id in ids:
+            if id in kept:
+                yield kept[id]
+            elif id in removed:
+                yield {"id": id, "info": infos[id], "parts": [part for _, part in sorted(parts.get(id, {}).items())]}

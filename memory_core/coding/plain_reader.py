@@ -119,6 +119,16 @@ def content_of(content: Any) -> tuple[str, int]:
     return "\n".join(texts), sum(part.get("type") == "image" for part in parts)
 
 
+def google_parts(message: Mapping[str, Any]) -> list[Any]:
+    """Return the thoughts, the content and the calls of a message of Gemini CLI as parts of one form."""
+    thoughts = [one for _, one in objects(message.get("thoughts"))]
+    texts = ["\n".join(filter(None, map(as_text, (one.get("subject"), one.get("description"))))) for one in thoughts]
+    content = message.get("content")
+    said = [{"text": content}] if isinstance(content, str) else [part for _, part in objects(content)]
+    calls = [{"functionCall": one} for _, one in objects(message.get("toolCalls"))]
+    return [*({"text": text, "thought": True} for text in texts), *said, *calls]
+
+
 def stated(**about: str) -> dict[str, str]:
     """Return the facts about a session that are not empty."""
     return {key: text for key, text in about.items() if text}

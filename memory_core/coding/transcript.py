@@ -299,9 +299,12 @@ def as_amount(value: Any) -> float:
 def as_usage(fields: Any, names: str, *, whole: bool, dollars: Any = 0) -> Usage | None:
     """Return the tokens of a call from its fields; None without a prompt.
 
-    `names` are those of prompt, cache read, cache write and output; a `whole` prompt has its cached tokens within.
+    `names` are those of prompt, cache read, cache write and output, some as a sum, `output+thoughts`; a `whole` prompt
+    has its cached tokens within.
     """
-    prompt, cached, stored, output = (as_count(as_mapping(fields).get(name)) for name in names.split())
+    prompt, cached, stored, output = (
+        sum(as_count(as_mapping(fields).get(name)) for name in several.split("+")) for several in names.split()
+    )
     if whole:
         cached = min(cached, prompt)
         stored = min(stored, prompt - cached)
