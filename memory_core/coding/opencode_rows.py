@@ -136,8 +136,8 @@ class OpenCodeRows:
                 parts.setdefault(id, []).append(part)
                 when = as_amount(as_mapping(as_mapping(part.get("state")).get("time")).get("compacted"))
                 cleared += [(when, as_text(part.get("callID")))] if when else []
-            found = [{"id": id, "info": as_mapping(decoded(text)), "parts": parts.get(id, [])} for _, id, text in rows]
-            messages = list(_with_taken_back(connection, self.path.name, found))
+            stay = [{"id": id, "info": as_mapping(decoded(text)), "parts": parts.get(id, [])} for _, id, text in rows]
+            messages = list(_with_taken_back(connection, self.path.name, stay))
         for message in messages:
             at = as_amount(as_mapping(as_mapping(message.get("info")).get("time")).get("created"))
             # A result that was taken out is in the prompts before that time.
@@ -159,7 +159,7 @@ def _with_taken_back(connection: sqlite3.Connection, session: str, messages: Seq
 
 
 def _replayed(connection: sqlite3.Connection, session: str, messages: Sequence[Row]) -> Iterator[Row]:
-    kept = {as_text(row["id"]): row for row in messages}
+    stay = {as_text(row["id"]): row for row in messages}
     infos: dict[str, Row] = {}  # by the id of a message, in the order in which they were begun
     parts: dict[str, dict[str, Row]] = {}
     order: list[tuple[bool, str]] = []
@@ -171,17 +171,17 @@ def _replayed(connection: sqlite3.Connection, session: str, messages: Sequence[R
         if is_removed or id not in infos:
             order.append((is_removed, id))
         infos[id] = info or infos.get(id, {})
-        if part and id not in kept:
+        if part and id not in stay:
             parts.setdefault(id, {})[as_text(part.get("id"))] = part
     removed, places = {id for gone, id in order if gone}, list(infos)
-    yield from (row for id, row in kept.items() if id not in infos)  # from before the log began
+    yield from (row for id, row in stay.items() if id not in infos)  # from before the log began
     for gone, run in groupby(order, key=lambda entry: entry[0]):
         ids = [id for _, id in run]
         if gone:
             yield {"back_before": min(ids, key=places.index)}
             continue
         for id in ids:
-            if id in kept:
-                yield kept[id]
+            if id in stay:
+                yield stay[id]
             elif id in removed:
                 yield {"id": id, "info": infos[id], "parts": [part for _, part in sorted(parts.get(id, {}).items())]}

@@ -124,9 +124,9 @@ def google_parts(message: Mapping[str, Any]) -> list[Any]:
     thoughts = [one for _, one in objects(message.get("thoughts"))]
     texts = ["\n".join(filter(None, map(as_text, (one.get("subject"), one.get("description"))))) for one in thoughts]
     content = message.get("content")
-    said = [{"text": content}] if isinstance(content, str) else [part for _, part in objects(content)]
+    contents = [{"text": content}] if isinstance(content, str) else [part for _, part in objects(content)]
     calls = [{"functionCall": one} for _, one in objects(message.get("toolCalls"))]
-    return [*({"text": text, "thought": True} for text in texts), *said, *calls]
+    return [*({"text": text, "thought": True} for text in texts), *contents, *calls]
 
 
 def stated(**about: str) -> dict[str, str]:
