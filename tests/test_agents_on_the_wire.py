@@ -202,6 +202,16 @@ def test_calls_without_headers_are_told_apart_by_how_their_system_prompts_begin(
     assert purposes == ["title"]
 
 
+@pytest.mark.parametrize("headers", [(), {"session-id": "noon"}.items()])
+def test_a_first_call_that_makes_a_title_does_not_begin_the_conversation(headers):
+    wire = Wire()
+    titler = ("system", "You are a title generator. You output only a title, nothing else.")
+    wire.call([titler, ("user", "Generate a title for this conversation:"), TALK[0]], "Lockfile", headers, tools="")
+    wire.call([SYSTEM, TALK[0]], "Understood.", headers, tools='[{"name": "look"}]')
+    assert wire.names() == {"agent", "agent title"}
+    assert wire.words() == [SYSTEM[1], TALK[0][1], "Understood."]
+
+
 def test_a_summary_that_was_written_beside_the_conversation_is_known_in_it():
     wire = Wire()
     for prompt, answer in BEFORE:

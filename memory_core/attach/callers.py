@@ -60,7 +60,8 @@ class Conversations:
         # 2. What is beside it, as its system prompt begins otherwise: a call of another kind, or another agent's.
         beside = ""
         if begun is None:
-            beside = kind if caller.conversation and not exchange.tools else ""
+            # A title is asked for before the conversation's own first call; without headers only a title is known.
+            beside = kind if not exchange.tools and (caller.conversation or kind == "title") else ""
         elif "" not in (begins, begun.begins) and begins != begun.begins:
             beside = kind or ("" if _shares(main, exchange) else f"agent-{begins[:6]}")
         session = opened(f"{name} {beside}") if beside else main
