@@ -177,3 +177,23 @@ def test_pieces_of_a_stream_are_one_answer_and_a_system_prompt_stands_once():
     call = read_span(span).what
     assert [str(message.role) for message in call.messages] == ["system", "user"]
     assert call.answer.content == "Rather, I think."
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"role": "assistant", "content": [{"type": "text", "text": "Rather."}]},
+        "Rather.",
+        {"message": {"role": "assistant", "content": "Rather."}},
+    ],
+)
+def test_mlflow_s_spans_of_other_clients_have_their_answer_and_system_prompt(outputs):
+    attributes = {
+        "mlflow.spanType": '"CHAT_MODEL"',
+        "mlflow.spanInputs": {"system": "Be calm.", "messages": ASKED[1:]},
+        "mlflow.spanOutputs": json.dumps(outputs),
+    }
+    (span,) = read_export(as_json(sent("messages", written(attributes))), JSON).spans
+    call = read_span(span).what
+    assert [message.content for message in call.messages] == ["Be calm.", "Is it cold?"]
+    assert call.answer.content == "Rather."

@@ -7,7 +7,7 @@ for many conversations, each run is given its own: `agent.run(question, capabili
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -34,11 +34,11 @@ class InspectedMemory(AbstractCapability[Any]):
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self._stored = 0
-        """Number of the run's messages that are stored, those of the history that it was given included."""
+        self._seen: dict[int, theirs.ModelMessage] = {}
+        """The run's messages that are stored, by identity; other capabilities may drop some of the history."""
         self._prompt: list[theirs.ModelMessage] = []
-        self._asked = 0
-        """Number of the run's messages when its prompt was made; 0 before."""
+        self._asked: dict[int, theirs.ModelMessage] = {}
+        """The run's messages when its prompt was made; empty before."""
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         return type(self)(self.memory)
@@ -52,12 +52,15 @@ class InspectedMemory(AbstractCapability[Any]):
         if not self._asked:
             beside = tokens_beside(self.memory, lambda: _beside(request_context))
             context = await asyncio.to_thread(self.memory.build_context, reserved_tokens=beside)
-            self._asked, self._prompt = len(messages), [*_theirs(context.messages)]
+            self._prompt = [*_theirs(context.messages)]
             if not self._prompt or not isinstance(self._prompt[-1], theirs.ModelRequest):
                 self._prompt.append(messages[-1])  # Pydantic AI refuses a prompt that ends with an answer
             if prompts := [*_system_prompts(messages)]:
                 self._prompt.insert(0, theirs.ModelRequest(parts=prompts))
-        return replace(request_context, messages=[*self._prompt, *messages[self._asked :]])
+            # A capability behind this one may make the prompt the agent's history.
+            self._seen |= {id(message): message for message in self._prompt}
+            self._asked = dict(self._seen)
+        return replace(request_context, messages=[*self._prompt, *_without(self._asked, messages)])
 
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Store an answer as soon as it is in the history."""
@@ -69,8 +72,8 @@ class InspectedMemory(AbstractCapability[Any]):
         return result
 
     async def _store(self, messages: Sequence[theirs.ModelMessage]) -> None:
-        new, whole = messages[self._stored :], not self._stored
-        self._stored = max(self._stored, len(messages))
+        new, whole = _without(self._seen, messages), not self._seen
+        self._seen |= {id(message): message for message in new}
         ours: list[ChatMessage] = []
         for message in new:
             with reading(self.memory, asks=any(isinstance(part, theirs.UserPromptPart) for part in message.parts)):
@@ -78,6 +81,14 @@ class InspectedMemory(AbstractCapability[Any]):
         if ours:
             # A history that was given is stored but for what the memory has already.
             await asyncio.to_thread(partial(keep, self.memory, ours, whole=whole))
+
+
+def _without(
+    seen: Mapping[int, theirs.ModelMessage], messages: Sequence[theirs.ModelMessage]
+) -> list[theirs.ModelMessage]:
+    """Return the messages that are not among those seen; a capability may have put an equal copy in one's place."""
+    fresh = [message for message in messages if id(message) not in seen]
+    return [message for message in fresh if message not in seen.values()] if fresh else []
 
 
 def _system_prompts(messages: Sequence[theirs.ModelMessage]) -> Iterator[theirs.SystemPromptPart]:

@@ -241,6 +241,7 @@ MLFLOW = Dialect(
         "cached_tokens": ("mlflow.chat.tokenUsage/cache_read_input_tokens",),
         "input": ("mlflow.spanInputs/messages", "mlflow.spanInputs/input", "mlflow.spanInputs"),
         "output": ("mlflow.spanOutputs",),
+        "system": ("mlflow.spanInputs/system", "mlflow.spanInputs/instructions"),
         "response": ("mlflow.spanOutputs/id",),
     },
 )

@@ -14,6 +14,7 @@ from memory_core.attach.dialects import (
     COMPACTED,
     DIALECTS,
     LOGFIRE,
+    MLFLOW,
     NO_NAMES,
     SESSION,
     SPAN_NAME,
@@ -153,9 +154,17 @@ def _of_stream(report: Report, span: Span) -> Report:
 def conversation_of(attributes: Mapping[str, Any]) -> str | None:
     """Return the name of the conversation in the attributes of a span, or of its resource; None if they name none."""
     values = (attributes.get(name) for name in SESSION)
-    # MLflow writes what a program sets as JSON.
-    names = (_name(value.strip('"') if isinstance(value, str) else value) for value in values)
+    names = (_name(_unquoted(value)) for value in values)
     return next((name for name in names if name is not None and not name.startswith(NO_NAMES)), None)
+
+
+def _unquoted(value: Any) -> Any:
+    """Return a text that is written as JSON, as MLflow writes each; any other value as it is."""
+    try:
+        text = json.loads(value) if isinstance(value, str) and value.startswith('"') else value
+    except ValueError:
+        return value
+    return text if isinstance(text, str) else value
 
 
 def _is_compacted(span: Span) -> bool:
@@ -247,6 +256,8 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     prompt = prompt or messages_of_events(events, said=False)
     in_value = _get(values, dialect, "output")[0] in ("output.value", "mlflow.spanOutputs")
     answers = _read(values, dialect, "output", answers_in_value if in_value else answers_of)
+    if dialect is MLFLOW and not answers:  # the answer itself, or in the form of another client
+        answers = _read(values, dialect, "output", lambda value: answers_of(_unquoted(value)))
     answers = answers or messages_of_events(events, said=True)
     # Tool calls that are stored apart are joined with the first answer's text into one message.
     if calls := _read(values, dialect, "calls", calls_of):

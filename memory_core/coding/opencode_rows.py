@@ -129,9 +129,9 @@ class OpenCodeRows:
         cleared: list[tuple[float, str]] = []
         with _connected(self.path.parent) as connection:
             rows = connection.execute(_MESSAGES, (self.path.name,)).fetchall()
-            self.size = sum(len(text) for *_, text in rows)
+            self.size = sum(map(_length, (text for *_, text in rows)))
             for id, text in connection.execute(_PARTS, (self.path.name,)):
-                self.size += len(text)
+                self.size += _length(text)
                 part = as_mapping(decoded(text))
                 parts.setdefault(id, []).append(part)
                 when = as_amount(as_mapping(as_mapping(part.get("state")).get("time")).get("compacted"))
@@ -145,6 +145,10 @@ class OpenCodeRows:
                 yield {"cleared": gone}
                 cleared = [one for one in cleared if one[0] > at]
             yield message
+
+
+def _length(text: Any) -> int:
+    return len(text) if isinstance(text, str | bytes) else 0
 
 
 def _with_taken_back(connection: sqlite3.Connection, session: str, messages: Sequence[Row]) -> Iterator[Row]:

@@ -55,6 +55,17 @@ def unread_of_framework(data: Mapping[str, Any]) -> list[str] | None:
     return [str(key) for key, value in data.items() if value and key not in read and _snake(str(key)) not in read]
 
 
+def without_repeated_instructions(message: Any, former: Any) -> tuple[Any, Any]:
+    """Return a message without instructions equal to the former, which each request of Pydantic AI's repeats.
+
+    Also the instructions that are now the former.
+    """
+    instructions = message.get("instructions") if isinstance(message, Mapping) else None
+    if instructions is None or instructions != former:
+        return message, former if instructions is None else instructions
+    return {**message, "instructions": None}, former
+
+
 def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
@@ -63,11 +74,11 @@ def _form(data: Mapping[str, Any]) -> str | None:
     match data:
         case {"kind": "request" | "response", "parts": list()} if "role" not in data:
             return "pydantic_ai"
-        case {"role": str(), "contents": list()}:
+        case {"role": str(), "contents": [{"type": str()}, *_]} if not data.get("content"):
             return "agent_framework"
         case {"type": str(kind), "content": _} if kind in _AUTOGEN and "role" not in data:
             return "autogen"
-        case {"author": str()} if "role" not in data and ("content" in data or "actions" in data):
+        case {"author": str(), "content": {"parts": _}} | {"author": str(), "actions": dict()} if "role" not in data:
             return "adk"
     return None
 
@@ -76,11 +87,16 @@ def _pydantic_ai(message: Mapping[str, Any]) -> Iterator[Entry]:
     if message["kind"] == "request" and message.get("instructions"):
         yield {"role": "system", "content": message["instructions"]}
     contents: list[Any] = []
+    role = "user" if message["kind"] == "request" else "assistant"
     for part in message["parts"]:
         if not isinstance(part, Mapping):
+            contents.append(part)
             continue
-        content, time = part.get("content"), {"timestamp": part.get("timestamp")}
-        match part.get("part_kind"):
+        content, time, kind = part.get("content"), {"timestamp": part.get("timestamp")}, str(part.get("part_kind"))
+        if part.get("tool_name") and not kind.endswith("-call") and contents:  # what was said before a result
+            yield {"role": role, "content": contents}
+            contents = []
+        match kind:
             case "user-prompt":
                 items = content if isinstance(content, list) else [content]
                 yield {"role": "user", "content": [_pydantic_ai_content(item) for item in items], **time}
@@ -92,7 +108,7 @@ def _pydantic_ai(message: Mapping[str, Any]) -> Iterator[Entry]:
                 contents.append(part.get("transcript"))
             case "file":
                 contents.append(_pydantic_ai_content(content))
-            case "tool-call" | "builtin-tool-call":
+            case _ if kind.endswith("-call") and part.get("tool_name"):
                 contents.append({"type": "tool_call", **part, "id": part.get("tool_call_id")})
             case _ if part.get("tool_name"):  # a result, or the reason that the call has to be made again
                 yield {"role": "tool", "content": content, "tool_call_id": part.get("tool_call_id"), **time} | {
@@ -101,7 +117,7 @@ def _pydantic_ai(message: Mapping[str, Any]) -> Iterator[Entry]:
             case _ if content:  # a system prompt, a summary of what was left out, or what the program asks for again
                 yield {"role": "system", "content": content, **time}
     if contents:
-        yield {"role": "assistant", "content": contents}
+        yield {"role": role, "content": contents}
 
 
 def _pydantic_ai_content(item: Any) -> Any:
@@ -115,9 +131,9 @@ def _pydantic_ai_content(item: Any) -> Any:
 
 def _agent_framework(message: Mapping[str, Any]) -> Iterator[Entry]:
     contents = [
-        {**item, "type": "reasoning"} if item.get("type") == "text_reasoning" else item
+        {**item, "type": "reasoning"} if isinstance(item, Mapping) and item.get("type") == "text_reasoning" else item
         for item in message["contents"]
-        if isinstance(item, Mapping) and item.get("type") != "usage"
+        if not isinstance(item, Mapping) or item.get("type") != "usage"
     ]
     yield {"role": message["role"], "content": contents, "name": message.get("author_name")}
 
@@ -126,10 +142,12 @@ def _autogen(message: Mapping[str, Any]) -> Iterator[Entry]:
     kind, content = str(message["type"]), message["content"]
     contents = content if isinstance(content, list) else [content]
     # In a team's thread the user is known by the name of the source alone.
-    role = "user" if kind.endswith(("TextMessage", "MultiModalMessage")) and message.get("source") == "user" else None
-    role = role or _AUTOGEN[kind]
+    may_be_users = kind in ("TextMessage", "MultiModalMessage", "StopMessage", "HandoffMessage")
+    role = "user" if may_be_users and message.get("source") == "user" else _AUTOGEN[kind]
     if role == "tool":
-        for result in filter(lambda item: isinstance(item, Mapping), contents):
+        for result in contents:
+            if not isinstance(result, Mapping):
+                result = {"content": result}
             yield {"role": role, "content": result.get("content"), "tool_call_id": result.get("call_id")} | {
                 "name": result.get("name")
             }
@@ -138,7 +156,7 @@ def _autogen(message: Mapping[str, Any]) -> Iterator[Entry]:
     words = [
         {"type": "image", **item} if isinstance(item, Mapping) and "data" in item else item
         for item in contents
-        if item not in calls
+        if not (isinstance(item, Mapping) and "arguments" in item)
     ]
     if kind == "ThoughtEvent":
         words = [{"type": "thinking", "thinking": content}]

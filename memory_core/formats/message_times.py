@@ -30,13 +30,15 @@ def seconds_of(value: Any) -> float | None:
         # ISO text without an offset is read as UTC, so that every machine reads the same time.
         value = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
     # A truth value is an integer to Python.
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
         return None
     return next((value / unit for unit in _UNITS if _EARLIEST <= value / unit < _LATEST), None)
 
 
 _EARLIEST, _LATEST = 1e8, 1e10
 """Seconds since 1970 in the years 1973 and 2286: a smaller number is no time, a larger one is in a smaller unit."""
+_LARGEST = 1e20
+"""Above every time in nanoseconds; larger integers cannot be divided."""
 _UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
 
 

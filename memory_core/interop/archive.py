@@ -181,14 +181,20 @@ def members_named(data: bytes, name: re.Pattern[str], *, filename: str) -> list[
     check_entries(data, filename)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = sorted(filter(name.fullmatch, archive.namelist()))
-            check_size(sum(archive.getinfo(member).file_size for member in names))
+            members = members_of(archive, name)
+            check_size(sum(member.file_size for member in members))
             # The declared size may be false, so one byte above the limit is read for the caller's check to notice.
-            return [archive.open(member).read(MAX_FILE_BYTES + 1) for member in names[:MAX_PARTS]]
+            return [archive.open(member).read(MAX_FILE_BYTES + 1) for member in members]
     except UNREADABLE as error:
         if isinstance(error, FormatError):
             raise
         return []
+
+
+def members_of(archive: zipfile.ZipFile, name: re.Pattern[str]) -> list[zipfile.ZipInfo]:
+    """Return the members of an archive with such names, in the order of these; two of one name are both read."""
+    members = [member for member in archive.infolist() if name.fullmatch(member.filename)]
+    return sorted(members, key=lambda member: member.filename)[:MAX_PARTS]
 
 
 def check_entries(data: bytes, filename: str) -> None:

@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from memory_core.errors import FormatError
-from memory_core.interop.archive import MAX_PARTS, UNREADABLE, check_entries
+from memory_core.interop.archive import UNREADABLE, check_entries, members_of
 from memory_core.interop.located_json import DECODER, Located, problem
 from memory_core.interop.openai_format import (
     Conversation,
@@ -27,13 +27,14 @@ from memory_core.interop.openai_format import (
     listed_at,
     one_line,
 )
-from memory_core.limits import MAX_FILE_BYTES, Budget, check_size
+from memory_core.limits import MAX_FILE_BYTES, MAX_VALUES, Budget, check_size
 
 MAX_EXPORT_BYTES = 500 * 1024 * 1024
 """Maximum bytes of an export, which is what the app's picker takes."""
 _WINDOW = 2 * 1024 * 1024
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
-_MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+_MARKS = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?|[\[\]{}]', re.DOTALL)
+"""A whole text, also one that is cut off, or a bracket; possessive, so that no byte is looked at twice."""
 
 Step = Callable[[float], None]
 """Called with the share that is read, from 0 to 1; may raise to stop."""
@@ -96,11 +97,11 @@ def read_large_archive(
     check_entries(data, filename)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = sorted(filter(name.fullmatch, archive.namelist()))[:MAX_PARTS]
-            if sum(archive.getinfo(member).file_size for member in names) <= MAX_FILE_BYTES:
+            members = members_of(archive, name)
+            if sum(member.file_size for member in members) <= MAX_FILE_BYTES:
                 return None
             budget = Budget(filename, bytes=MAX_EXPORT_BYTES)
-            parts = [part for member in names if (part := _unpacked(archive, member, budget))]
+            parts = [part for member in members if (part := _unpacked(archive, member, budget))]
     except UNREADABLE as error:
         if isinstance(error, FormatError):
             raise
@@ -108,7 +109,7 @@ def read_large_archive(
     return _list(parts, "conversations.json", step)
 
 
-def _unpacked(archive: zipfile.ZipFile, member: str, budget: Budget) -> mmap.mmap | None:
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: Budget) -> mmap.mmap | None:
     """Unpack a member to a file without a name, which lasts as long as what is returned; None if it is empty."""
     with TemporaryFile() as file, archive.open(member) as packed:
         file.writelines(budget.pieces(packed))
@@ -144,9 +145,10 @@ def _located(value: Any, number: int) -> Located:
     return Located(value, 1, f"[{number}]")
 
 
-def _values(data: _Data, filename: str) -> Iterator[tuple[int, int, Any]]:
+def _values(data: _Data, filename: str, begin: int = 0) -> Iterator[tuple[int, int, Any]]:
     """Yield start, end and value of each element of a list, or line of JSONL; of a broken one, the reason as value."""
-    position = _after_space(data, len(codecs.BOM_UTF8) if data[:3] == codecs.BOM_UTF8 else 0)
+    begin = begin or (len(codecs.BOM_UTF8) if data[:3] == codecs.BOM_UTF8 else 0)
+    position = _after_space(data, begin)
     is_list = data[position : position + 1] == b"["
     if not is_list and data[position : position + 1] != b"{":
         check_size(len(data), MAX_FILE_BYTES)
@@ -158,14 +160,17 @@ def _values(data: _Data, filename: str) -> Iterator[tuple[int, int, Any]]:
         if inside >= len(text):
             text, _ = codecs.utf_8_decode(data[position : position + size], "surrogateescape", False)
             inside, seen = 0, position + size
-            Budget(filename).take_json(text)
         # 2. The next value; if the window ends in it, the next window begins at it, and is larger if this one did.
         try:
+            if size > _WINDOW:  # a smaller one has no more values than its bytes
+                Budget(filename, items=2 * MAX_VALUES).take_json(text)
             value, end = DECODER.raw_decode(text, inside)
             used = len(text[inside:end].encode("utf-8", "surrogateescape"))
             size = _WINDOW
         except (json.JSONDecodeError, RecursionError) as error:
-            is_cut = isinstance(error, json.JSONDecodeError) and seen < len(data)
+            # A line of JSONL that ends within the window is broken, and not cut off.
+            line_ends = not is_list and data.find(b"\n", position, seen) >= 0
+            is_cut = isinstance(error, json.JSONDecodeError) and seen < len(data) and not line_ends
             if is_cut and (inside or size < MAX_FILE_BYTES):
                 size, text = size if inside else size * 2, ""
                 continue
@@ -174,11 +179,18 @@ def _values(data: _Data, filename: str) -> Iterator[tuple[int, int, Any]]:
                 check_size(len(data), MAX_FILE_BYTES)
             used = _end_of_broken(data, position, is_list) - position
             value, end = problem(filename, _reason(error, used), place=f"byte {position + 1:,}"), len(text)
+            size = _WINDOW
         yield position, position + used, value
         # 3. Past it and what separates it from the next.
         following = _after_space(data, position + used)
         inside = end + (following - position - used)
         position = following
+    # Two exports in a row are two lists.
+    rest = _after_space(data, position + 1)
+    if is_list and data[rest : rest + 1] == b"[":
+        yield from ((start, end, value) for start, end, value in _values(data, filename, rest))
+    elif is_list and rest < len(data):
+        yield rest, len(data), problem(filename, "this is behind the end of the list.", place=f"byte {rest + 1:,}")
 
 
 def _reason(error: Exception, size: int) -> str:

@@ -156,20 +156,34 @@ def read_values(text: str, *, filename: str) -> list[Located]:
     Budget(filename).take_json(text)
     values: list[tuple[Any, int]] = []
     line, counted = 1, 0
+    by_line = is_jsonl = False
     while position < len(text):
         # Counts each line end once, however many values the file has.
         line += text.count("\n", counted, position)
         counted = position
+        if is_jsonl:  # by its own line, as an error counts all lines before it
+            line_end = text.find("\n", position)
+            piece = text[position : len(text) if line_end < 0 else line_end]
+            try:
+                value, end = _decode(piece, 0, filename)
+            except json.JSONDecodeError as error:
+                what = f"this is not valid JSON ({error.msg[0].lower()}{error.msg[1:]})."
+                value, end = problem(filename, what, place=line, column=error.colno), len(piece)
+            values.append((value, line))
+            position = _after_space(text, position + end)
+            continue
         try:
             value, end = _decode(text, position, filename)
         except json.JSONDecodeError as error:
-            by_line = bool(values) or _is_one_value_a_line(text, filename)
+            by_line = by_line or bool(values) or _is_one_value_a_line(text, filename)
             value = _syntax_problem(text, filename, position, line, error, by_line=by_line)
             start, end = text.rfind("\n", 0, position) + 1, text.find("\n", position)
             end = len(text) if end < 0 else end
             # What begins in the middle of a line, or is no line of JSONL, is a fault of the whole file.
-            if not by_line or text[start:position].strip() or not _is_between_lines(text[:start], text[end:]):
+            is_line = by_line and not text[start:position].strip()
+            if not is_line or not (is_jsonl or _is_between_lines(text, start, end)):
                 raise value from error
+            is_jsonl = True
         values.append((value, line))
         position = _after_space(text, end)
     return [Located(value, line, _alone=len(values) == 1) for value, line in values]
@@ -196,9 +210,14 @@ def _is_one_value_a_line(text: str, filename: str) -> bool:
     )
 
 
-def _is_between_lines(before: str, after: str) -> bool:
-    """Return whether the texts around a broken line are JSONL: one that is valid beside it, and none of other forms."""
-    former, latter = before.rstrip().rpartition("\n")[2], after.lstrip().partition("\n")[0]
+def _is_between_lines(text: str, start: int, end: int) -> bool:
+    """Return whether the lines around a broken one are JSONL: one that is valid beside it, and none of other forms."""
+    before, after = start, _after_space(text, end)
+    while before and text[before - 1] in " \t\r\n":
+        before -= 1
+    former = text[text.rfind("\n", 0, before) + 1 : before]
+    after_end = text.find("\n", after)
+    latter = text[after : len(text) if after_end < 0 else after_end]
     is_other = bool(latter) and not latter.startswith(("{", "["))
     return not is_other and any(line.startswith("{") and _is_json(line) for line in (former, latter))
 
@@ -219,7 +238,8 @@ def _syntax_problem(
     # The decoder reads on beyond the broken line and may fail far below; the line alone gives the place to look at.
     if by_line:
         line_start = text.rfind("\n", 0, start) + 1
-        line_text = text[line_start:].partition("\n")[0]
+        line_end = text.find("\n", line_start)
+        line_text = text[line_start : len(text) if line_end < 0 else line_end]
         before = line - 1
         try:
             _decode(line_text, start - line_start, filename)

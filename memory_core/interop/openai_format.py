@@ -14,6 +14,7 @@ from typing import Any
 from memory_core.attach.mirroring import MirroredBlock
 from memory_core.errors import FormatError, MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
+from memory_core.formats.framework_messages import without_repeated_instructions
 from memory_core.formats.openai_message import other_kinds
 from memory_core.interop.located_json import Located, problem, read_text, read_values
 from memory_core.interop.other_files import CODING_SESSION, other_kind
@@ -391,6 +392,7 @@ def _read(source: _Source, filename: str, unread: list[str]) -> Conversation:
     notes: list[Note] = []
     values: list[Any] = []
     calls: set[str] = set()
+    instructions: Any = None
     refused: tuple[Located, MessageError] | None = None
     for index, located in enumerate(source.messages):
         line = located.place if isinstance(located.place, int) else None
@@ -399,6 +401,7 @@ def _read(source: _Source, filename: str, unread: list[str]) -> Conversation:
             continue
         try:
             value, replaced = storable(located.value)
+            value, instructions = without_repeated_instructions(value, instructions)
             read = [message for message in read_messages(value) if not _says_nothing(message)]
         except MessageError as error:
             # The first reason becomes the error if nothing can be imported; otherwise each is listed.

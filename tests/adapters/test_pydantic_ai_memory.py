@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
+import openai
 import pydantic_ai
 import pytest
 from content_forms import CONTENT
 from models.scripted_server import ScriptedServer, Step, chunk, completion, streamed
 from pydantic import BaseModel
 from pydantic_ai import messages as theirs
+from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -31,16 +34,25 @@ def agent(model, kept, **given):
     return pydantic_ai.Agent(model, tools=[forecast], capabilities=[InspectedMemory(kept)], **given)
 
 
-def endpoint(url):
-    return OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="x"))
+@asynccontextmanager
+async def endpoint(url):
+    """The model of an endpoint, whose connections are closed again."""
+    async with openai.AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
+        yield OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
+
+
+def ask(asked, question, **given):
+    return asyncio.run(asked.run(question, **given))
 
 
 def talk(uri, url, *questions, streamed=False, whole=False, **given):
     """Ask questions in runs of one agent; with `whole`, each run is given the history of those before."""
 
     async def run():
-        kept = memory(uri)
-        asked = agent(endpoint(url), kept, **given)
+        async with endpoint(url) as model:
+            return await talked(agent(model, kept := memory(uri), **given), kept)
+
+    async def talked(asked, kept):
         history = None
         for question in questions:
             if streamed:
@@ -131,7 +143,7 @@ def test_an_answer_by_an_output_tool_and_what_had_to_be_asked_again_are_kept(tmp
         [theirs.ToolCallPart("final_result", {"nom": "Faro"})], [theirs.ToolCallPart("final_result", {"name": "Faro"})]
     )
     kept = memory(f"sqlite:///{tmp_path}/a.db")
-    result = agent(model, kept, output_type=Place).run_sync("Where am I?")
+    result = ask(agent(model, kept, output_type=Place), "Where am I?")
     assert result.output.name == "Faro"
     said = kept.get_all()
     assert [message.role for message in said] == ["user", "assistant", "tool", "assistant", "tool"]
@@ -149,7 +161,7 @@ def test_what_came_before_an_error_is_kept_and_the_error_is_the_agent_s(tmp_path
     kept = memory(f"sqlite:///{tmp_path}/a.db")
     asked = pydantic_ai.Agent(model, tools=[fails], capabilities=[InspectedMemory(kept)])
     with pytest.raises(RuntimeError, match="no weather"):
-        asked.run_sync("How is it?")
+        ask(asked, "How is it?")
     assert [message.role for message in kept.get_all()] == ["user", "assistant"]
 
 
@@ -179,7 +191,7 @@ def test_a_memory_that_cannot_store_an_answer_does_not_stop_the_agent(tmp_path, 
         return put(messages, **options)
 
     kept.put_messages = refuses
-    assert agent(model, kept).run_sync("How is it?").output == "Sunny."
+    assert ask(agent(model, kept), "How is it?").output == "Sunny."
     assert "Messages were not kept" in caplog.text
 
 
@@ -221,7 +233,7 @@ def test_a_prompt_with_any_part_goes_to_the_model_which_is_told_of_what_it_canno
     model, sent = answers([theirs.TextPart("Yes.")])
     with Memory.from_defaults() as kept:
         kept.put(ChatMessage(parts=[part]))
-        agent(model, kept).run_sync("Do you see it?")
+        ask(agent(model, kept), "Do you see it?")
     [prompt] = sent
     asked = [part.content for message in prompt for part in message.parts if part.part_kind == "user-prompt"]
     shown = [item for content in asked for item in ([content] if isinstance(content, str) else content)]
@@ -230,11 +242,30 @@ def test_a_prompt_with_any_part_goes_to_the_model_which_is_told_of_what_it_canno
 
 
 def test_a_completion_that_is_empty_is_no_message(tmp_path):
-    with ScriptedServer(completion("")) as server:
-        kept = memory(f"sqlite:///{tmp_path}/a.db")
-        asked = pydantic_ai.Agent(
-            endpoint(server.url), capabilities=[InspectedMemory(kept)], output_type=str, retries=0
-        )
-        with pytest.raises(Exception, match=r"(?i)retries|empty|output"):
-            asked.run_sync("How is it?")
-        assert next(message.role for message in kept.get_all()) == "user"
+    async def run(url):
+        async with endpoint(url) as model:
+            await pydantic_ai.Agent(model, capabilities=[InspectedMemory(kept)], retries=0).run("How is it?")
+
+    kept = memory(f"sqlite:///{tmp_path}/a.db")
+    with ScriptedServer(completion("")) as server, pytest.raises(Exception, match=r"(?i)retries|empty|output"):
+        asyncio.run(run(server.url))
+    assert next(message.role for message in kept.get_all()) == "user"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_history_that_another_capability_trims_is_followed_and_stored(first):
+    """The tool's result reaches the model, and nothing is stored twice, whichever of the two comes first."""
+    model, sent = answers(
+        [theirs.ToolCallPart("forecast", {"place": "Faro"}, tool_call_id="c")], [theirs.TextPart("Sunny.")]
+    )
+    told = [theirs.ModelRequest(parts=[theirs.UserPromptPart(f"Question {n}")]) for n in range(3)]
+    history = [message for one in told for message in (one, theirs.ModelResponse(parts=[theirs.TextPart("Yes.")]))]
+    with Memory.from_defaults() as kept:
+        capabilities = [ProcessHistory(lambda messages: messages[-4:]), InspectedMemory(kept)]
+        asked = pydantic_ai.Agent(model, tools=[forecast], capabilities=capabilities if first else capabilities[::-1])
+        assert ask(asked, "And in Faro?", message_history=history).output == "Sunny."
+        said = [(str(message.role), message.content) for message in kept.get_all()]
+    assert len(sent) == 2
+    assert RESULT in str(sent[1])
+    assert said[-4:] == [("user", "And in Faro?"), ("assistant", None), ("tool", RESULT), ("assistant", "Sunny.")]
+    assert said.count(("user", "Question 2")) == 1

@@ -404,3 +404,98 @@ def test_items_of_langgraph_s_store_are_facts_by_their_namespace(tmp_path):
 def test_a_role_of_each_form_is_one_of_ours():
     for state in STATES.values():
         assert {message.role for message in read(state).conversation().messages} <= set(MessageRole)
+
+
+# -- odd ones -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_user_spoke_is_the_user_s_and_what_stands_before_a_result_comes_before_it():
+    spoken = {"part_kind": "speech", "speaker": "user", "transcript": "Is it cold?"}
+    hosted = [
+        {"part_kind": "text", "content": "I look."},
+        {"part_kind": "builtin-tool-call", "tool_name": "look", "args": {}, "tool_call_id": "c1"},
+        {"part_kind": "builtin-tool-return", "tool_name": "look", "content": "4 degrees", "tool_call_id": "c1"},
+        {"part_kind": "text", "content": "Rather."},
+    ]
+    assert (
+        said(read([{"kind": "request", "parts": [spoken]}, {"kind": "response", "parts": hosted}]).conversation())
+        == SAID
+    )
+
+
+def test_repeated_instructions_stand_once_in_jsonl_too():
+    text = "\n".join(map(json.dumps, PYDANTIC_AI))
+    texts = [words for role, words in said(read_file("a.jsonl", text.encode()).conversation()) if role == "system"]
+    assert texts == ["Be brief."]
+
+
+REAL = [{"role": "user", "content": "Hello"}]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"role": "user", "content": "Hello", "contents": []}],
+        {"type": "session", "messages": REAL, "state": {"m": {"messages": []}}},
+        {"appName": "x", "events": [], "messages": REAL},
+        {"messages": REAL, "message_thread": [{"type": "TextMessage", "source": "user", "content": "Other"}]},
+    ],
+)
+def test_what_the_general_reader_reads_is_left_to_it(value):
+    assert said(read(value).conversation()) == [("user", "Hello")]
+
+
+def test_a_message_with_an_author_of_no_framework_is_refused_with_its_place():
+    with pytest.raises(FormatError, match='has no "role"'):
+        read([{"author": "Ada", "content": "Hello Bob"}] * 2).conversation()
+
+
+def test_members_of_a_team_are_known_by_the_name_before_their_id():
+    thread = [{"type": "TextMessage", "source": "guide", "content": "A poem."}, {"type": "TextMessage", "source": []}]
+    states = {"manager/2ab": {"message_thread": thread}, "guide/2ab": {"llm_context": {"messages": []}}}
+    assert said(read({"agent_states": states}).conversation()) == [("assistant", "A poem.")]
+
+
+def test_a_time_that_no_clock_shows_costs_itself():
+    events = [{**ADK[0], "timestamp": 10**400}, {**ADK[4], "timestamp": float("1e300")}]
+    assert said(read({"appName": "x", "id": "s", "events": events}).conversation()) == [SAID[0], SAID[3]]
+
+
+def turn(text, invocation, **actions):
+    return {
+        "author": "user", "invocation_id": invocation, "actions": actions,
+        **({"content": {"role": "user", "parts": [{"text": text}]}} if text else {}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "stay"),
+    [
+        ([("A", "1"), ("B", "2"), ("", "r1", "2"), ("D", "4"), ("", "r2", "2"), ("F", "5")], "AF"),
+        ([("A", "1"), ("B", "2"), ("", "r1", "2"), ("", "r2", "r1")], "AB"),
+        ([("A", "1"), ("", "r1", "unknown"), ("B", "2")], "AB"),
+    ],
+)
+def test_rewinds_of_adk_are_resolved_from_the_end(events, stay):
+    """As ADK's own walk does: a rewind that was taken back takes nothing."""
+    written = [turn(e[0], e[1], **({"rewind_before_invocation_id": e[2]} if e[2:] else {})) for e in events]
+    conversation = read({"appName": "x", "id": "s", "events": written}).conversation()
+    assert "".join(text for _, text in said(conversation)) == stay
+
+
+def test_a_damaged_event_is_skipped_with_its_reason(tmp_path):
+    path = adk_database(tmp_path / "adk.db", [("ada", event) for event in adk()])
+    with sqlite3.connect(path) as store:
+        store.execute("INSERT INTO events VALUES ('x', 'shop', 'ada', 's1', 'i', 1.79e9, '{\"author\":')")
+    store.close()
+    conversation = read_path(path).conversation()
+    assert said(conversation) == SAID
+    assert [skipped.reason for skipped in conversation.skipped] == ["it is damaged, or no event"]
+
+
+def test_a_removed_file_with_two_results_is_two_messages_that_left_the_queue(tmp_path):
+    results = [{"toolResult": {"toolUseId": str(n), "content": [{"text": f"Result {n}"}]}} for n in (1, 2)]
+    messages = [STRANDS[0], STRANDS[1], ("user", results), STRANDS[3]]
+    conversation = read_path(strands(tmp_path, messages=messages, removed_message_count=3)).conversation()
+    assert conversation.archived == {0, 1, 2, 3}
+    assert said(conversation)[4:] == [("assistant", "Rather.")]

@@ -157,3 +157,27 @@ def test_a_real_size_needs_little_memory(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 60 * 1024 * 1024
     finally:
         tracemalloc.stop()
+
+
+def test_two_lists_in_a_row_are_read_and_what_is_behind_a_list_is_named():
+    one = json.dumps([TALK])
+    _, listed = read(f"{one}\n{one}".encode())
+    assert [problem for _, _, problem in listed] == [False, False]
+    _, listed = read(f"{one} and more{' ' * 90}".encode())
+    assert [problem for _, _, problem in listed] == [False, True]
+
+
+def test_two_members_of_one_name_are_both_read():
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([{**TALK, "title": "A"}] * 2))
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("conversations.json", json.dumps([{**TALK, "title": "B"}] * 2))
+    _, listed = read(file.getvalue(), "export.zip")
+    assert sorted(title for title, _, _ in listed) == ["A", "A", "B", "B"]
+
+
+def test_many_broken_lines_cost_themselves():
+    line = json.dumps(TALK).encode()
+    _, listed = read(b"\n".join([line, *[line[:-9]] * 5, line] * 20))
+    assert [problem for _, _, problem in listed] == [False, *[True] * 5, False] * 20

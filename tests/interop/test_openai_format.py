@@ -360,6 +360,7 @@ def test_broken_json_is_named_by_line_and_column(data, place):
         (lines(HELLO, HI)[:-6], "a.txt", [2], 1),
         (lines(HELLO) + "\n\n{'role': 'user'}\n" + lines(HI), "a.txt", [3], 2),
         (lines(HELLO) + "\n" + lines(HI, HI)[:-1], "a.txt", [3], 2),
+        (lines(HELLO) + "\n{\n" + lines(HI) + "\n{\n{\n{\n" + lines(HI), "a.txt", [2, 4, 5, 6], 3),
     ],
 )
 def test_a_broken_line_of_jsonl_costs_itself_and_is_named(data, filename, broken, read):

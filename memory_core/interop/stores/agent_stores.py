@@ -113,13 +113,16 @@ def _adk(connection: sqlite3.Connection) -> list[StoredConversation]:
     """
     events: dict[str, list[Any]] = {}
     for fields in (("event_data",), ("author", "content", "partial", "timestamp", "invocation_id")):
-        for table in tables_with(connection, {"app_name", "user_id", "session_id", *fields}):
+        for table in tables_with(connection, {"id", "app_name", "user_id", "session_id", "timestamp", *fields}):
             columns = ", ".join(map(quoted, ("app_name", "user_id", "session_id", *fields)))
-            query = f"SELECT {columns} FROM {quoted(table)} ORDER BY timestamp, rowid"
+            query = f"SELECT {columns} FROM {quoted(table)} ORDER BY timestamp, id"
             for app, user, session, *values in connection.execute(query):
-                event = dict(zip(fields, values, strict=True))
-                event |= {"content": decoded(event["content"])} if "content" in event else {}
-                event = event if len(values) > 1 else decoded(values[0])
+                event: Any = dict(zip(fields, values, strict=True))
+                if "content" in event:
+                    content = decoded(event["content"])
+                    event = None if content is None and event["content"] is not None else event | {"content": content}
+                else:
+                    event = decoded(event["event_data"])
                 events.setdefault(f"{app} / {user} / {session}", []).append(event)
     return [adk_conversation(title, stored) for title, stored in events.items()]
 

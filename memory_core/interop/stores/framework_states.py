@@ -3,13 +3,16 @@
 Also what readers of their tables share: values to messages, each alone, so that an unreadable one costs itself.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
-from memory_core.formats.framework_messages import unread_of_framework
+from memory_core.formats.framework_messages import unread_of_framework, without_repeated_instructions
 from memory_core.formats.openai_items import messages_from_items
+from memory_core.interop.openai_format import is_conversation
 from memory_core.interop.stored import StoredConversation
 from memory_core.messages import ChatMessage
 
@@ -24,7 +27,8 @@ _ITEM_ENDINGS = ("_call", "_output", "_request", "_response")
 def conversations_in(value: Any) -> tuple[StoredConversation, ...]:
     """Return the conversations of a JSON value in a framework's form; none for other values."""
     if isinstance(value, dict):
-        return tuple(_states(value))
+        # What the general reader reads is left to it.
+        return () if is_conversation(value) else tuple(one for one in _states(value) if one.messages)
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return ()
     if all(langchain_fields(entry) is not None for entry in value) or unread_of_framework(value[0]) is not None:
@@ -37,7 +41,12 @@ def conversations_in(value: Any) -> tuple[StoredConversation, ...]:
 
 def read_each(rows: Sequence[Any]) -> list[Read]:
     """Convert messages of any form, one by one; an unreadable one becomes a `MessageError`."""
-    return [read for row in _without_repeated_instructions(rows) for read in read_or_error(read_messages, row)]
+    messages: list[Read] = []
+    instructions: Any = None
+    for row in rows:
+        value, instructions = without_repeated_instructions(row, instructions)
+        messages += read_or_error(read_messages, value)
+    return messages
 
 
 def read_or_error(read: Callable[[Any], list[ChatMessage]], value: Any) -> list[Read]:
@@ -79,15 +88,6 @@ def _conversation(title: Any, messages: Sequence[Any]) -> StoredConversation:
     return StoredConversation(title, tuple(read_each(messages)), notes=tuple(unread_notes(messages)))
 
 
-def _without_repeated_instructions(rows: Sequence[Any]) -> Iterator[Any]:
-    """Yield rows, without the instructions that each request of Pydantic AI's repeats."""
-    former = None
-    for row in rows:
-        instructions = row.get("instructions") if isinstance(row, dict) else None
-        yield row if instructions is None or instructions != former else {**row, "instructions": None}
-        former = instructions if instructions is not None else former
-
-
 def _states(value: Mapping[str, Any]) -> Iterator[StoredConversation]:
     match value:
         case {"state": dict(state), "type": "session"}:  # of agent-framework, by the name of what holds its history
@@ -99,7 +99,7 @@ def _states(value: Mapping[str, Any]) -> Iterator[StoredConversation]:
         case {"agent_states": dict(members)}:  # a team of AutoGen: first what it said, then what each model is given
             states = [(str(name), state) for name, state in members.items() if isinstance(state, dict)]
             for name, state in sorted(states, key=lambda named: "message_thread" not in named[1]):
-                yield from _of_member(name, state, frozenset(members))
+                yield from _of_member(name, state, frozenset(name.partition("/")[0] for name in members))
         case {"llm_context": dict()} | {"message_thread": list()}:
             yield from _of_member("Conversation", value)
 
@@ -117,9 +117,10 @@ def _of_member(
 
 def _by_speaker(message: Any, members: frozenset[str]) -> Any:
     """Return a message with the type that says whether it is a user's: the source alone tells it in a team."""
-    spoken = members and isinstance(message, dict) and message.get("type") in ("UserMessage", "TextMessage")
-    by_member = spoken and message.get("source") in members
-    return {**message, "type": "TextMessage" if by_member else "UserMessage"} if spoken else message
+    if not members or not isinstance(message, dict) or message.get("type") not in ("UserMessage", "TextMessage"):
+        return message
+    source = message.get("source")
+    return {**message, "type": "TextMessage" if isinstance(source, str) and source in members else "UserMessage"}
 
 
 def adk_conversation(title: str, events: Sequence[Any]) -> StoredConversation:
@@ -127,33 +128,64 @@ def adk_conversation(title: str, events: Sequence[Any]) -> StoredConversation:
 
     What a rewind took back is left out, and what a compaction replaced has left the queue.
     """
-    in_force: list[Mapping[str, Any]] = []
-    taken_back = 0
-    compacted: list[tuple[float, float]] = []
-    for event in filter(lambda event: isinstance(event, dict), events):
-        actions = event["actions"] if isinstance(event.get("actions"), dict) else {}
-        if before := actions.get("rewind_before_invocation_id") or actions.get("rewindBeforeInvocationId"):
-            ids = [entry.get("invocation_id") or entry.get("invocationId") for entry in in_force]
-            begun = ids.index(before) if before in ids else len(in_force)
-            taken_back += len(in_force) - begun
-            del in_force[begun:]
-        span = actions.get("compaction")
-        if isinstance(span, dict):
-            begin, end = (span.get(f"{name}_timestamp") or span.get(f"{name}Timestamp") for name in ("start", "end"))
-            if isinstance(begin, int | float) and isinstance(end, int | float):
-                compacted.append((begin, end))
-        in_force.append(event)
+    in_force = _in_force(events)
+    taken_back = len(events) - len(in_force) - sum(_rewinds_to(event) is not None for event in events)
+    spans = sorted(span for event in in_force if (span := _compacted(event)) is not None)
+    begins = [begin for begin, _ in spans]
+    ends = [*accumulate((end for _, end in spans), max)]
     messages: list[Read] = []
     archived: set[int] = set()
     for event in in_force:
+        if not isinstance(event, dict):
+            messages.append(MessageError("it is damaged, or no event"))
+            continue
         read = read_or_error(read_messages, event)
-        at, actions = event.get("timestamp"), event.get("actions")
-        is_summary = isinstance(actions, dict) and actions.get("compaction")
-        if isinstance(at, int | float) and not is_summary and any(begin <= at <= end for begin, end in compacted):
-            archived |= {*range(len(messages), len(messages) + len(read))}
+        at = event.get("timestamp")
+        if isinstance(at, int | float) and _compacted(event) is None:
+            place = bisect_right(begins, at)
+            # The latest end of all that begin before it: two that overlap replace what lies between them, too.
+            if place and at <= ends[place - 1]:
+                archived |= {*range(len(messages), len(messages) + len(read))}
         messages += read
-    notes = [*unread_notes(in_force)]
+    notes = [*unread_notes(event for event in in_force if isinstance(event, dict))]
     if taken_back:
         of_rewind = "event that a rewind took back is" if taken_back == 1 else "events that a rewind took back are"
         notes.append(f"{taken_back:,} {of_rewind} left out")
     return StoredConversation(title, tuple(messages), frozenset(archived), notes=tuple(notes))
+
+
+def _in_force(events: Sequence[Any]) -> list[Any]:
+    """Return the events that no rewind took back; one that itself was taken back takes nothing."""
+    first: dict[Any, int] = {}
+    for place, event in enumerate(events):
+        if isinstance(event, dict) and isinstance(id := event.get("invocation_id") or event.get("invocationId"), str):
+            first.setdefault(id, place)
+    stay: list[Any] = []
+    place = len(events) - 1
+    while place >= 0:
+        target = _rewinds_to(events[place])
+        if target is None:
+            stay.append(events[place])
+        elif first.get(target, place) < place:
+            place = first[target]
+        place -= 1
+    return stay[::-1]
+
+
+def _rewinds_to(event: Any) -> str | None:
+    """Return the invocation before which an event takes a session back; None for other events."""
+    actions = event.get("actions") if isinstance(event, dict) else None
+    target = None
+    if isinstance(actions, dict):
+        target = actions.get("rewind_before_invocation_id") or actions.get("rewindBeforeInvocationId")
+    return target if isinstance(target, str) else None
+
+
+def _compacted(event: Any) -> tuple[float, float] | None:
+    """Return the first and last time of the events that a compaction replaced; None for other events."""
+    actions = event.get("actions") if isinstance(event, dict) else None
+    span = actions.get("compaction") if isinstance(actions, dict) else None
+    if not isinstance(span, dict) or not (span.get("compacted_content") or span.get("compactedContent")):
+        return None
+    begin, end = (span.get(f"{name}_timestamp") or span.get(f"{name}Timestamp") for name in ("start", "end"))
+    return (begin, end) if isinstance(begin, int | float) and isinstance(end, int | float) else None

@@ -175,13 +175,17 @@ _TEXTS = ("content", "text", "memory", "data", "fact", "value")
 """Fields of an item's value that may hold its text, as a LangGraph agent or LangMem writes it."""
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
 def _langgraph(rows: Iterable[Any]) -> Iterator[Row]:
     for number, namespace, key, stored, changed in rows:
         value = fields = decoded(stored)
         # LangMem writes the kind of a memory beside its own object.
         if isinstance(fields, dict) and isinstance(fields.get("content"), dict) and set(fields) == {"kind", "content"}:
             fields = fields["content"]
-        name = next((name for name in _TEXTS if isinstance(fields, dict) and isinstance(fields.get(name), str)), None)
+        name = next((name for name in _TEXTS if isinstance(fields, dict) and _is_text(fields.get(name))), None)
         text: Any = fields if isinstance(fields, str) else None
         about: dict[str, Any] = {"key": key, "time": changed}
         if isinstance(fields, dict):

@@ -43,20 +43,19 @@ def _agents(session: Path) -> Iterator[Path]:
 
 
 def _conversation(title: str, agent: Path, budget: Budget) -> StoredConversation:
-    files = {
-        int(match[1]): file
-        for file in (agent / "messages").glob("message_*.json")
-        if (match := _NUMBER.fullmatch(file.name))
-    }
+    numbered = ((_NUMBER.fullmatch(file.name), file) for file in (agent / "messages").glob("message_*.json"))
+    files = sorted((int(match[1]), match[0], file) for match, file in numbered if match)
     messages: list[Read] = []
-    for _, file in sorted(files.items()):
+    ends = [0]
+    for _, name, file in files:
         stored = _object(file, budget)
         if stored is None:
-            messages.append(MessageError(f"{file.name} is damaged, or no message"))
-            continue
-        # What a guardrail put in the place of a message is what the agent goes on with.
-        redacted = stored.get("redact_message")
-        messages += read_each([{**stored, "message": redacted} if isinstance(redacted, dict) else stored])
+            messages.append(MessageError(f"{name} is damaged, or no message"))
+        else:
+            # What a guardrail put in the place of a message is what the agent goes on with.
+            redacted = stored.get("redact_message")
+            messages += read_each([{**stored, "message": redacted} if isinstance(redacted, dict) else stored])
+        ends.append(len(messages))
     about = _object(agent / "agent.json", budget) or {}
     state = about.get("conversation_manager_state")
     state = state if isinstance(state, dict) else {}
@@ -66,7 +65,7 @@ def _conversation(title: str, agent: Path, budget: Budget) -> StoredConversation
     return StoredConversation(
         title,
         tuple(messages),
-        frozenset(range(min(removed, len(messages)) if isinstance(removed, int) else 0)),
+        frozenset(range(ends[max(0, min(removed, len(files)))] if isinstance(removed, int) else 0)),
         blocks=(MirroredBlock("Summary", tuple(texts)),) if texts else (),
     )
 
