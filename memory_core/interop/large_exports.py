@@ -145,17 +145,26 @@ def _located(value: Any, number: int) -> Located:
     return Located(value, 1, f"[{number}]")
 
 
-def _values(data: _Data, filename: str, begin: int = 0) -> Iterator[tuple[int, int, Any]]:
+def _values(data: _Data, filename: str) -> Iterator[tuple[int, int, Any]]:
     """Yield start, end and value of each element of a list, or line of JSONL; of a broken one, the reason as value."""
-    begin = begin or (len(codecs.BOM_UTF8) if data[:3] == codecs.BOM_UTF8 else 0)
-    position = _after_space(data, begin)
+    position = _after_space(data, len(codecs.BOM_UTF8) if data[:3] == codecs.BOM_UTF8 else 0)
     is_list = data[position : position + 1] == b"["
     if not is_list and data[position : position + 1] != b"{":
         check_size(len(data), MAX_FILE_BYTES)
         raise problem(filename, "is not a conversation: it starts with neither [ nor {.")
     position = _after_space(data, position + is_list)
     first, text, inside, size, seen = position, "", 0, _WINDOW, 0
-    while position < len(data) and not (is_list and data[position : position + 1] == b"]"):
+    while position < len(data):
+        if is_list and data[position : position + 1] == b"]":
+            rest = _after_space(data, position + 1)
+            if rest >= len(data):
+                return
+            if data[rest : rest + 1] != b"[":
+                yield rest, len(data), problem(filename, "this is behind the list.", place=f"byte {rest + 1:,}")
+                return
+            # Two exports in a row are two lists.
+            position, text, inside = _after_space(data, rest + 1), "", 0
+            continue
         # 1. A new window where the former is used up; bytes that are no UTF-8 pass through it and keep their length.
         if inside >= len(text):
             text, _ = codecs.utf_8_decode(data[position : position + size], "surrogateescape", False)
@@ -169,13 +178,14 @@ def _values(data: _Data, filename: str, begin: int = 0) -> Iterator[tuple[int, i
             size = _WINDOW
         except (json.JSONDecodeError, RecursionError) as error:
             # A line of JSONL that ends within the window is broken, and not cut off.
-            line_ends = not is_list and data.find(b"\n", position, seen) >= 0
-            is_cut = isinstance(error, json.JSONDecodeError) and seen < len(data) and not line_ends
+            line_end = -1 if is_list else data.find(b"\n", position, seen)
+            is_cut = isinstance(error, json.JSONDecodeError) and seen < len(data) and line_end < 0
             if is_cut and (inside or size < MAX_FILE_BYTES):
                 size, text = size if inside else size * 2, ""
                 continue
             # One object is a single conversation, and a conversation has the size of a file.
-            if not is_list and position == first:
+            beyond = _after_space(data, line_end + 1)
+            if not is_list and position == first and (line_end < 0 or data[beyond : beyond + 1] != b"{"):
                 check_size(len(data), MAX_FILE_BYTES)
             used = _end_of_broken(data, position, is_list) - position
             value, end = problem(filename, _reason(error, used), place=f"byte {position + 1:,}"), len(text)
@@ -185,12 +195,6 @@ def _values(data: _Data, filename: str, begin: int = 0) -> Iterator[tuple[int, i
         following = _after_space(data, position + used)
         inside = end + (following - position - used)
         position = following
-    # Two exports in a row are two lists.
-    rest = _after_space(data, position + 1)
-    if is_list and data[rest : rest + 1] == b"[":
-        yield from ((start, end, value) for start, end, value in _values(data, filename, rest))
-    elif is_list and rest < len(data):
-        yield rest, len(data), problem(filename, "this is behind the end of the list.", place=f"byte {rest + 1:,}")
 
 
 def _reason(error: Exception, size: int) -> str:

@@ -106,8 +106,11 @@ def test_what_is_cut_off_ends_the_list_with_its_reason():
 
 def test_a_broken_line_costs_itself():
     line = json.dumps(TALK).encode()
-    _, listed = read(b"\n".join([line, line[:-9], line]))
-    assert [problem for _, _, problem in listed] == [False, True, False]
+    for place in range(3):
+        lines = [line] * 3
+        lines[place] = line[:-9]
+        _, listed = read(b"\n".join(lines))
+        assert [problem for _, _, problem in listed] == [number == place for number in range(3)]
 
 
 def test_the_parts_of_an_archive_are_one_export():
