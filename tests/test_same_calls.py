@@ -190,7 +190,8 @@ def test_of_a_long_unnamed_conversation_nothing_is_moved(attached, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("attribute", "value"), [("session.id", "[Scrubbed due to 'session']"), ("gen_ai.conversation.id", "resp_0a")]
+    ("attribute", "value"),
+    [("session.id", "[Scrubbed due to 'session']"), ("gen_ai.conversation.id", f"resp_{10:048x}")],
 )
 def test_what_a_secret_filter_left_of_a_name_and_the_id_of_an_answer_are_none(attribute, value, attached):
     words = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps([message(*HELLO[0])])}

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from comparison import rewritten
-from run import ROOT, environment
+from run import ROOT, environment, versions
 from visit_model import Call, Entry, called, listening, plain, visited
 
 from memory_core import Database, Memory, Services
@@ -77,7 +77,7 @@ INSTRUMENTATIONS = {
     "agent-framework": ("the session's id", "agent-framework-core", "agent-framework-openai", SDK),
     "mlflow": (UNNAMED + " on calls, cached tokens", "mlflow-skinny", "numpy", "pandas", "openai", SDK),
 }  # fmt: skip
-"""What the library itself leaves out, as its spans show, and what pip installs; the first package has the version."""
+"""Name of a row: what the library leaves out, as its spans show, and what pip installs; the first has the version."""
 ENVIRONMENT = {
     "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "span_only",
@@ -234,8 +234,7 @@ def row(name: str, python: Path, raw: Path | None) -> list[str]:
     """Run a visit and return its row."""
     leaves_out, package, *_ = INSTRUMENTATIONS[name]
     package = package.partition("[")[0]
-    asked = f"from importlib.metadata import version; print(version({package!r}))"
-    version = subprocess.run([python, "-c", asked], check=True, text=True, capture_output=True).stdout.strip()
+    (version,) = versions(python, package)
     sent, requests = visit(name, python)
     if raw is not None:
         raw.mkdir(parents=True, exist_ok=True)

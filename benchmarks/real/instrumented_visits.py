@@ -1,4 +1,4 @@
-"""One visit of three calls with a library, whose spans go to an address. Run in the library's own environment.
+"""Make three calls of a model with a library, whose spans go to an address. Run in the library's own environment.
 
     python instrumented_visits.py KIND MODEL COLLECTOR
 

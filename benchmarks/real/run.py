@@ -56,6 +56,12 @@ def environment(folder: Path, packages: Sequence[str], versions: Mapping[str, st
     return python
 
 
+def versions(python: Path, *packages: str) -> list[str]:
+    """Return the versions of packages that an interpreter has."""
+    asked = f"from importlib.metadata import version; print(*map(version, {packages!r}))"
+    return subprocess.run([python, "-c", asked], check=True, text=True, capture_output=True).stdout.split()
+
+
 def compared_by_pip(name: str, folder: Path, versions: Mapping[str, str], url: str) -> Compared:
     """Run a system that pip installs, and ours."""
     python = environment(folder, PACKAGES[name], versions)
@@ -89,12 +95,11 @@ def _graphs(command: Sequence[str], url: str, name: str) -> dict[str, Known]:
     return run_all(run_mcp, url, name)
 
 
-def suites(folder: Path, versions: Mapping[str, str], systems: Mapping[str, str]) -> str:
+def suites(folder: Path, pinned: Mapping[str, str], systems: Mapping[str, str]) -> str:
     """Run the peers' own suites, and count the tests that the systems bring; a table."""
     packages = [suite.package for suite in SUITES]
-    python = environment(folder, ["-e", f"{ROOT}[openai]", *packages, *peer_suites.NEEDED], versions)
-    asked = f"from importlib.metadata import version; print(*map(version, {packages!r}))"
-    found = subprocess.run([python, "-c", asked], check=True, text=True, capture_output=True).stdout.split()
+    python = environment(folder, ["-e", f"{ROOT}[openai]", *packages, *peer_suites.NEEDED], pinned)
+    found = versions(python, *packages)
     rows = []
     for suite, version in zip(SUITES, found, strict=True):
         root = peer_suites.fetched(suite.package, version, python, folder / "tests")
@@ -115,7 +120,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.names or [*PACKAGES, "mcp", "suites"]
     page = PAGE.read_text(encoding="utf-8")
-    versions = last_versions(page) if options.pinned else {}
+    pinned = last_versions(page) if options.pinned else {}
     results: list[Compared] = []
     notes: list[str] = []
     for name in names:
@@ -124,11 +129,11 @@ def main() -> int:
         if name == "suites":
             systems = [one for one in results if one.system in PACKAGES]
             own = {PACKAGES[one.system][0]: one.versions[PACKAGES[one.system][0]] for one in systems}
-            notes.append(suites(folder, versions, own))
+            notes.append(suites(folder, pinned, own))
             continue
         with serving() as url:  # a model of its own for each system: what failed once fails once for each
             run = compared_by_npm if name == "mcp" else partial(compared_by_pip, name)
-            result = run(folder, versions, url)
+            result = run(folder, pinned, url)
         if result is None:
             notes.append("MCP's memory server was not run: there is no npm.")
         else:

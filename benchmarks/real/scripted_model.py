@@ -10,10 +10,11 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from conversations import CONVERSATIONS, Conversation, Message, Statement
+from visit_model import listening
 
 DIMENSIONS = 64
 Request = dict[str, Any]
@@ -235,12 +236,5 @@ def _completion(message: Message) -> dict[str, Any]:
 @contextmanager
 def serving() -> Iterator[str]:
     """Serve the model; its address, to which a conversation's number and a run's name are appended."""
-    handler = type("Handler", (_Handler,), {"models": {}, "lock": threading.Lock()})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with listening(_Handler, models={}, lock=threading.Lock()) as url:
+        yield url

@@ -15,7 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from run import environment
+from comparison import rewritten
+from run import environment, versions
 from store_programs import ANSWER, CALL, LAST, QUESTION, RESULT, SECOND
 
 from memory_core.errors import FormatError
@@ -24,7 +25,6 @@ from memory_core.interop.files import read_path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "reference" / "formats.md"
-BEGIN, END = "<!-- stores -->\n", "<!-- end of stores -->\n"
 PACKAGES = {
     "pydantic_ai": ("pydantic-ai-slim",),
     "strands": ("strands-agents",),
@@ -35,7 +35,7 @@ PACKAGES = {
     "openai_agents": ("openai-agents",),
     "langgraph": ("langgraph-checkpoint-sqlite", "langgraph"),
 }
-"""What pip installs for each store; the first is the framework."""
+"""Packages that pip installs for each store; the first is the framework."""
 EXPECTED = [
     ("user", QUESTION, None), ("assistant", None, CALL), ("tool", RESULT, None), ("assistant", ANSWER, None),
     ("user", SECOND, None), ("assistant", LAST, None),
@@ -73,8 +73,7 @@ def main() -> int:
         print(f"{name} ...", file=sys.stderr, flush=True)
         package, *_ = PACKAGES[name]
         python = environment(options.environments.resolve() / f"store-{name}", PACKAGES[name], {})
-        asked = f"from importlib.metadata import version; print(version({package!r}))"
-        version = subprocess.run([python, "-c", asked], check=True, text=True, capture_output=True).stdout.strip()
+        (version,) = versions(python, package)
         with tempfile.TemporaryDirectory() as folder:
             command = [python, "-W", "ignore", HERE / "store_programs.py", name, folder]
             done = subprocess.run(command, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": ""})
@@ -97,8 +96,7 @@ def main() -> int:
     )
     print(section)
     if options.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{section}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8"), section), encoding="utf-8")
     return 1 if differ else 0
 
 

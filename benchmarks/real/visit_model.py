@@ -23,7 +23,7 @@ Entry = tuple[str, str]
 
 @dataclass(frozen=True)
 class Call:
-    """What was sent and answered, as it is compared."""
+    """A call as it is compared: what was sent, and what was answered."""
 
     prompt: tuple[Entry, ...]
     answer: Entry | None
@@ -124,7 +124,7 @@ def _responses_answer(number: int, stream: bool, request: Any) -> list[Any]:
         item |= {"arguments": json.dumps(CITY)}
     usage = {"input_tokens": tokens_in, "output_tokens": out, "total_tokens": tokens_in + out}
     usage |= {"input_tokens_details": {"cached_tokens": cached}, "output_tokens_details": {"reasoning_tokens": 0}}
-    base = {"id": f"resp_{next(_IDS)}", "object": "response", "created_at": 1_700_000_000, "model": "gpt-test"}
+    base = {"id": f"resp_{next(_IDS):048x}", "object": "response", "created_at": 1_700_000_000, "model": "gpt-test"}
     base |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     base |= {"instructions": request.get("instructions")}
     whole = base | {"status": "completed", "output": [item], "usage": usage}

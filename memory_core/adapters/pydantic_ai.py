@@ -8,6 +8,7 @@ for many conversations, each run is given its own: `agent.run(question, capabili
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -25,8 +26,6 @@ with framework("Pydantic AI", "pydantic-ai"):
     from pydantic_ai import messages as theirs
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.models import ModelRequestContext
-
-_JSON = theirs.ModelMessagesTypeAdapter
 
 
 class InspectedMemory(AbstractCapability[Any]):
@@ -106,7 +105,7 @@ def _beside(request: ModelRequestContext) -> Iterator[Any]:
 
 def _ours(message: theirs.ModelMessage) -> list[ChatMessage]:
     """Convert a message, without the agent's system prompts and instructions."""
-    [written] = _JSON.dump_python([message], mode="json")
+    [written] = theirs.ModelMessagesTypeAdapter.dump_python([message], mode="json")
     parts = [part for part in written["parts"] if part.get("part_kind") != "system-prompt"]
     return read_messages(storable_value({**written, "parts": parts, "instructions": None}))
 
@@ -147,11 +146,9 @@ def _shown(part: Part) -> Any:
         return part.text
     if isinstance(part, ImagePart | FilePart):
         kinds = {"audio": theirs.AudioUrl, "video": theirs.VideoUrl, "document": theirs.DocumentUrl}
-        try:
+        with suppress(ValueError):  # no base64, or no kind of file that Pydantic AI knows
             if part.url.startswith("data:"):
                 return theirs.BinaryContent.from_data_uri(part.url)
             if part.url.startswith(("http://", "https://")):
                 return kinds.get(part.type, theirs.ImageUrl)(url=part.url)
-        except ValueError:  # no base64, or no kind of file that Pydantic AI knows
-            return f"[{part.type}, not shown to the model]"
     return f"[{part.type}, not shown to the model]"

@@ -6,6 +6,7 @@ is a flattened list: `llm.input_messages.0.message.role`. `event:attribute` is a
 follows a `/` is a key of the JSON object in an attribute.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -230,7 +231,7 @@ ADK = Dialect(
     },
 )
 
-# mlflow/mlflow 3.17.2, mlflow/tracing/constant.py; each value is JSON. The name of a session is in no span.
+# mlflow/mlflow 3.17.2, mlflow/tracing/constant.py, run with OpenAI's and Anthropic's clients; each value is JSON
 MLFLOW = Dialect(
     "mlflow.spanType",
     {'"CHAT_MODEL"': "reply", '"LLM"': "reply", '"EMBEDDING"': "embed"},
@@ -266,5 +267,5 @@ SESSION = (
 )
 """Attributes that name the conversation, on the span, on one around it, or else on its resource."""
 
-NO_NAMES = ("[Scrubbed due to ", "resp_")
-"""Starts of values that name nothing: what Logfire scrubbed, and ids of answers, which Agent Framework gives."""
+NO_NAME = re.compile(r"\[Scrubbed due to |resp_\w{32}")
+"""Start of a value that names nothing: what Logfire scrubbed, and the id of an answer, which Agent Framework gives."""

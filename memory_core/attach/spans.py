@@ -15,7 +15,7 @@ from memory_core.attach.dialects import (
     DIALECTS,
     LOGFIRE,
     MLFLOW,
-    NO_NAMES,
+    NO_NAME,
     SESSION,
     SPAN_NAME,
     STREAMED,
@@ -155,7 +155,7 @@ def conversation_of(attributes: Mapping[str, Any]) -> str | None:
     """Return the name of the conversation in the attributes of a span, or of its resource; None if they name none."""
     values = (attributes.get(name) for name in SESSION)
     names = (_name(_unquoted(value)) for value in values)
-    return next((name for name in names if name is not None and not name.startswith(NO_NAMES)), None)
+    return next((name for name in names if name is not None and not NO_NAME.match(name)), None)
 
 
 def _unquoted(value: Any) -> Any:

@@ -83,8 +83,8 @@ class GeminiReader(PlainReader):
         name, kind = as_text(message.get("id")), as_text(message.get("type"))
         fresh = [one for one in items if self._is_fresh(name, one)]
         # Tokens of tools stand beside those of the input, and thoughts beside the output.
-        names = "input+tool cached - output+thoughts" if kind == "gemini" else "- - - -"
-        usage = as_usage(message.get("tokens"), names, whole=True)
+        names, tokens = "input+tool cached - output+thoughts", message.get("tokens")
+        usage = as_usage(tokens, names, whole=True) if kind == "gemini" else None
         # The history that a resume writes has the answers with their tokens once more.
         if not fresh and (usage is None or name in self._record_of):
             return None

@@ -7,6 +7,7 @@ import zlib
 from models.scripted_server import completion
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
+from memory_core.formats.chat_completions import to_openai
 
 QUESTIONS = ("I live in Faro. How is the weather?", "And how is it tomorrow?", "Where do I live?")
 RESULT = "sunny, twenty degrees, and hardly any wind from the west at all"
@@ -31,6 +32,21 @@ def memory(uri, **given):
 def restarted(uri):
     """The same session as another process opens it."""
     return Memory.open("agent", Database.open(uri), services=Services())
+
+
+def assert_prompts_are_on_record(kept, server):
+    """Three turns with a tool are stored, and each recorded prompt is what the endpoint was sent, over a flush."""
+    said = kept.get_all()
+    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"] * 3
+    assert kept.events(kinds=["flush_planned"])
+    built = kept.events(kinds=["context_built"])
+    assert [record.turn for record in built] == [1, 2, 3]
+    for number, record in enumerate(built):
+        prompt = list(kept.log.prompt(record).messages)
+        first, second = (words(body["messages"]) for body in server.bodies[2 * number : 2 * number + 2])
+        assert first == words(to_openai(prompt))
+        assert second == words(to_openai([*prompt, *said[4 * number + 1 : 4 * number + 3]]))
+    assert "lives in Faro" in str(server.bodies[4]["messages"][0]), "the fact of what was flushed is in the prompt"
 
 
 def words(messages):

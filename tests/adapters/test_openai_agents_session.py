@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from models.scripted_server import ScriptedServer, Step, chunk, streamed
 from openai import AsyncOpenAI
 
-from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
+from adapters.frameworks import QUESTIONS, RESULT, assert_prompts_are_on_record, memory, restarted, script
 from memory_core import ConfigError, Memory
 from memory_core.adapters.openai_agents import InspectedSession
-from memory_core.formats.chat_completions import to_openai
 
 CALLS = [
     {"type": "function_call", "call_id": "a", "name": "forecast", "arguments": '{"place":"Faro"}', "id": "fc_1"},
@@ -97,18 +96,7 @@ def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_re
     with ScriptedServer(*answers()) as server:
         asyncio.run(run(uri, server.url, *QUESTIONS[:2], ask=ask))
         assert asyncio.run(run(uri, server.url, QUESTIONS[2], ask=ask)) == "It is sunny, answer 2."
-    kept = restarted(uri)
-    said = kept.get_all()
-    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"] * 3
-    assert kept.events(kinds=["flush_planned"])
-    built = kept.events(kinds=["context_built"])
-    assert [record.turn for record in built] == [1, 2, 3]
-    for number, record in enumerate(built):
-        prompt = list(kept.log.prompt(record).messages)
-        first, second = (words(body["messages"]) for body in server.bodies[2 * number : 2 * number + 2])
-        assert first == words(to_openai(prompt))
-        assert second == words(to_openai([*prompt, *said[4 * number + 1 : 4 * number + 3]]))
-    assert "lives in Faro" in str(server.bodies[4]["messages"][0]), "the fact of what was flushed is in the prompt"
+    assert_prompts_are_on_record(restarted(uri), server)
 
 
 def test_items_come_back_as_they_were_and_go_one_by_one_as_with_the_sdk_s_own_session(tmp_path):

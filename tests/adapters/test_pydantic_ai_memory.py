@@ -16,10 +16,9 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
+from adapters.frameworks import QUESTIONS, RESULT, assert_prompts_are_on_record, memory, restarted, script
 from memory_core import ChatMessage, Memory
 from memory_core.adapters.pydantic_ai import InspectedMemory, _ours
-from memory_core.formats.chat_completions import to_openai
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # its client leaves connections to the garbage collector
 RULES = "Answer in one sentence."
@@ -75,18 +74,7 @@ def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_re
     with ScriptedServer(*script()) as server:
         talk(uri, server.url, *QUESTIONS[:2], whole=whole)
         talk(uri, server.url, QUESTIONS[2], whole=whole)
-    kept = restarted(uri)
-    said = kept.get_all()
-    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"] * 3
-    assert kept.events(kinds=["flush_planned"])
-    built = kept.events(kinds=["context_built"])
-    assert [record.turn for record in built] == [1, 2, 3]
-    for number, record in enumerate(built):
-        prompt = list(kept.log.prompt(record).messages)
-        first, second = (words(body["messages"]) for body in server.bodies[2 * number : 2 * number + 2])
-        assert first == words(to_openai(prompt))
-        assert second == words(to_openai([*prompt, *said[4 * number + 1 : 4 * number + 3]]))
-    assert "lives in Faro" in str(server.bodies[4]["messages"][0]), "the fact of what was flushed is in the prompt"
+    assert_prompts_are_on_record(restarted(uri), server)
 
 
 def test_rules_of_the_agent_are_sent_as_before_and_counted_beside_the_memory(tmp_path):

@@ -1,4 +1,4 @@
-"""What agent frameworks store is read: forms as their packages of November 2026 write them, with words of our own."""
+"""Stores and messages of agent frameworks are read: forms as their packages of 2026 write them, words of our own."""
 
 import json
 import sqlite3

@@ -99,7 +99,10 @@ def _states(value: Mapping[str, Any]) -> Iterator[StoredConversation]:
         case {"agent_states": dict(members)}:  # a team of AutoGen: first what it said, then what each model is given
             states = [(str(name), state) for name, state in members.items() if isinstance(state, dict)]
             for name, state in sorted(states, key=lambda named: "message_thread" not in named[1]):
-                yield from _of_member(name, state, frozenset(name.partition("/")[0] for name in members))
+                # AutoGen 0.4 wrote an id behind each name.
+                yield from _of_member(
+                    name.partition("/")[0], state, frozenset(name.partition("/")[0] for name in members)
+                )
         case {"llm_context": dict()} | {"message_thread": list()}:
             yield from _of_member("Conversation", value)
 
