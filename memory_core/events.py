@@ -614,6 +614,8 @@ class FlushPlanned(Event, family="flushes"):
     over_by: int
     queue_turns: int | None = None
     """Maximum number of turns in the queue; None: no limit."""
+    summary: Ranges = ()
+    """Messages that an agent's compaction put in place of these."""
 
 
 class QueueReplaced(Event, family="messages"):

@@ -22,6 +22,7 @@ from memory_inspector.server.recording_proxy import _headers
 from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
 from memory_inspector.wording.event_sentences.event_words import present_words
 from memory_inspector.wording.event_sentences.line import describe
+from memory_inspector.wording.prompt_text import entry_note
 
 SYSTEM = ("system", "You are a coding agent of a test, and help people with their repositories.")
 TALK = [
@@ -363,3 +364,31 @@ def test_a_span_tells_of_cached_tokens():
     span["attributes"] += sent("", {"gen_ai.usage.cache_read.input_tokens": 30})["attributes"]
     assert attached.take(span) == []
     assert [record.event.cached_tokens for record in attached.memory().events(kinds=["model_called"])] == [30]
+
+
+@pytest.mark.parametrize("calls", COMPACTED.values(), ids=COMPACTED)
+def test_the_summary_in_a_recorded_prompt_is_marked_as_one(calls):
+    wire = Wire()
+    wire.put(*BEFORE, *calls)
+    memory = wire.memory()
+    sent = memory.log.prompt(memory.events(kinds=["context_built"])[-1])
+    [marked] = [entry for part in sent.parts for entry in part.entries if entry.stands_for]
+    assert marked.words in {words for _, words in calls[-1][0]}.difference(
+        {GO_ON[1]}, {words for _, words in BEFORE[1][0]}
+    )
+    [flush] = [record.event for record in memory.events(kinds=["flush_planned"])]
+    assert f"summary in place of {flush.messages} messages" in entry_note(marked)
+    assert f"message {marked.ref.number}" in describe(flush, present_words(memory, [])).text
+
+
+def test_the_trace_says_which_summary_stands_in_place_of_a_message():
+    wire = Wire()
+    wire.put(*BEFORE, *COMPACTED["the summary alone is left"])
+    memory = wire.memory()
+    [track] = [track for track in memory.trace(TALK[0][1]).tracks if track.decisive is not None]
+    assert "compaction left it out in turn" in track.decisive.text
+    assert track.decisive.text.endswith("in its place.")
+    # A prompt that merely left messages out has no such reason.
+    wire.call([SYSTEM, GO_ON], "Yes.", {})
+    sentence = wire.memory().trace(SUMMARY).sentence
+    assert "compaction" not in sentence

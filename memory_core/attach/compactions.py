@@ -66,45 +66,49 @@ def holds_summary(text: str, summary: str) -> bool:
     return 2 * sum(len(line) for line in lines if line in whole) > sum(map(len, lines))
 
 
-def is_compacted(
+def summaries_in(
     former: Sequence[int],
     prompt: Mapping[int, ChatMessage],
     by_seq: Mapping[int, ChatMessage],
     summaries: Iterable[str],
-) -> bool:
-    """Return whether a prompt is the former one with a text in place of what it left out.
+    *,
+    reported: bool = False,
+) -> list[int]:
+    """Return the messages that a prompt has in place of what it left out of the former one; none: it has no such text.
 
     `former` and `prompt`: the messages of both in order, by sequence number; `by_seq` has those that the prompt left
-    out, and `summaries` are answers to requests for one.
+    out, and `summaries` are answers to requests for one. `reported`: the agent said that it compacted the prompt.
     """
     if asks_for_summary(messages := list(prompt.values())):
-        return False
+        return []
     front = next((n for n, message in enumerate(messages) if message.role is not MessageRole.SYSTEM), len(messages))
     fresh = [
-        (n, message.content or "")
+        (n, seq, message.content or "")
         for n, (seq, message) in enumerate(prompt.items())
         if seq not in former and n >= front and message.role is not MessageRole.TOOL
     ]
     written = list(summaries)
-    if any(holds_summary(text, summary) for _, text in fresh for summary in written):
-        return True
-    shares = any(seq in former for seq in prompt)
+    if holding := [seq for _, seq, text in fresh if any(holds_summary(text, summary) for summary in written)]:
+        return holding
+    places = list(prompt)
+    last = max((n for n, seq in enumerate(places) if seq in former), default=-1)
     roles = {message.role for message in by_seq.values()}
-    if not shares or not {MessageRole.USER, MessageRole.ASSISTANT} <= roles:
-        return False
+    if not reported and (last < 0 or not {MessageRole.USER, MessageRole.ASSISTANT} <= roles):
+        return []
     # A text that introduces itself as a summary. As the last message it may be a request for one, and so it may be
     # behind the former prompt's end: it stands for nothing there.
-    places = list(prompt)
     end = places.index(former[-1]) if former[-1] in prompt else len(places) - 1
-    if any(n < end and is_about_summary(text[:OPENING_CHARACTERS]) for n, text in fresh):
-        return True
-    return _stands_between(former, places, {seq: by_seq.get(seq, prompt.get(seq)) for seq in {*by_seq, *prompt}})
+    if about := [seq for n, seq, text in fresh if n < end and is_about_summary(text[:OPENING_CHARACTERS])]:
+        return about
+    if reported:
+        return [seq for n, seq, _ in fresh if n < last]
+    return _standing_between(former, places, {seq: by_seq.get(seq, prompt.get(seq)) for seq in {*by_seq, *prompt}})
 
 
-def _stands_between(former: Sequence[int], places: list[int], by_seq: Mapping[int, ChatMessage | None]) -> bool:
-    """Return whether a new text stands in a former prompt for a stretch of it, and the former's end behind it."""
+def _standing_between(former: Sequence[int], places: list[int], by_seq: Mapping[int, ChatMessage | None]) -> list[int]:
+    """Return the new texts that stand in a former prompt for a stretch of it, with the former's end behind them."""
     if former[-1] not in places:
-        return False
+        return []
     for kind, start, end, place, until in SequenceMatcher(None, former, places, autojunk=False).get_opcodes():
         gone, new = (
             [message for seq in part if (message := by_seq.get(seq))]
@@ -115,5 +119,5 @@ def _stands_between(former: Sequence[int], places: list[int], by_seq: Mapping[in
             # Messages that were joined into one are still there.
             joined = sum((message.content or "") in texts for message in gone)
             if texts and 2 * joined < len(gone):
-                return True
-    return False
+                return places[place:until]
+    return []

@@ -118,8 +118,13 @@ def _remove(session: Session, w: Writing, gone: Sequence[int]) -> None:
         queue.drop(w, gone, sum(message.tokens for message in sizes if message.seq in set(gone)))
 
 
-def archive_elsewhere(session: Session, w: Writing, seqs: Collection[int], trigger: str = "elsewhere") -> None:
-    """Archive queued messages, recorded as a decision of another program under an unknown rule."""
+def archive_elsewhere(
+    session: Session, w: Writing, seqs: Collection[int], trigger: str = "elsewhere", summary: Collection[int] = ()
+) -> None:
+    """Archive queued messages, recorded as a decision of another program under an unknown rule.
+
+    `summary`: messages that this program put in their place.
+    """
     config, accounting = session.config, session.config.accounting
     sizes = sizes_between(w.connection, session.id, after=0, accounting=accounting)
     leave = [message for message in sizes if message.seq in seqs]
@@ -141,6 +146,7 @@ def archive_elsewhere(session: Session, w: Writing, seqs: Collection[int], trigg
             history_budget=config.history_budget,
             flush_size=config.flush_size,
             over_by=0,
+            summary=ranges(sorted(summary)),
         )
     )
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from memory_core.attach.compactions import MAX_SUMMARIES, SUMMARISE, is_compacted
+from memory_core.attach.compactions import MAX_SUMMARIES, SUMMARISE, summaries_in
 from memory_core.attach.mirroring import archive_elsewhere
 from memory_core.attach.wire import Exchange
 from memory_core.config import MAX_TOKENS
@@ -220,14 +220,16 @@ class Recording:
         former = _most_alike(places, recent)
         if not former and recent and (exchange.compacted or exchange.summaries or past.summaries):
             former = recent[0]
-        if exchange.compacted or past.compacted:
-            past.compacted = not self._leave_behind(former, places)
-        elif gone := set(former).difference(places):
+        reported = exchange.compacted or past.compacted
+        if gone := set(former).difference(places):
             stored = self._stored({*gone, *past.summaries})
             written = [stored[seq].content or "" for seq in past.summaries if seq in stored]
             sent = dict(zip(places, (new.message for new in prompt), strict=True))
             absent = {seq: stored[seq] for seq in gone if seq in stored}
-            if is_compacted(former, sent, absent, [*exchange.summaries, *written]):
+            summary = summaries_in(former, sent, absent, [*exchange.summaries, *written], reported=reported)
+            if reported:
+                past.compacted = not self._leave_behind(former, places, summary)
+            elif summary:
                 # The request for the summary, and what it was written from, leave with the conversation; so does what
                 # earlier prompts of it had and this agent wrote anew.
                 replies = self._replies(former)
@@ -236,7 +238,10 @@ class Recording:
                     for former_prompt in past.recent
                     if not past.summaries_in(former_prompt).issubset(places) or not replies.isdisjoint(former_prompt)
                 )
-                self._leave_behind([*former, *(seq for former_prompt in leaving for seq in former_prompt)], places)
+                leaving_seqs = (seq for former_prompt in leaving for seq in former_prompt)
+                self._leave_behind([*former, *leaving_seqs], places, summary)
+        elif reported:
+            past.compacted = True
         past.summaries = [seq for seq in past.summaries if seq not in places]
 
     def _replies(self, prompt: Iterable[int]) -> set[int]:
@@ -252,17 +257,26 @@ class Recording:
     def compacted(self) -> None:
         """Record a compaction that no call reports: its messages left with a recent prompt, or leave with the next."""
         past = self._past()
-        past.compacted = not any(
-            self._leave_behind(_most_alike(prompt, past.recent[n + 1 :]), prompt)
-            for n, prompt in enumerate(past.recent)
-        )
+        for n, prompt in enumerate(past.recent):
+            former = _most_alike(prompt, past.recent[n + 1 :])
+            if gone := set(former).difference(prompt):
+                stored = self._stored({*gone, *prompt})
+                sent = {seq: stored[seq] for seq in prompt if seq in stored}
+                summary = summaries_in(former, sent, {seq: stored[seq] for seq in gone}, (), reported=True)
+                if self._leave_behind(former, prompt, summary):
+                    past.compacted = False
+                    return
+        past.compacted = True
 
-    def _leave_behind(self, former: Sequence[int], places: Sequence[int]) -> bool:
-        """Archive the messages of a former prompt that are not in this one; return whether there are any."""
+    def _leave_behind(self, former: Sequence[int], places: Sequence[int], summary: Sequence[int] = ()) -> bool:
+        """Archive the messages of a former prompt that are not in this one; return whether there are any.
+
+        `summary`: messages of this prompt that stand in their place.
+        """
         if not (missing := set(former).difference(places)):
             return False
         missing.intersection_update(message_seqs(self.w.connection, self._session.id, MessageStatus.ACTIVE))
-        archive_elsewhere(self._session, self.w, missing, "compacted")
+        archive_elsewhere(self._session, self.w, missing, "compacted", summary)
         return bool(missing)
 
     def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:

@@ -112,6 +112,11 @@ class Pieces:
         state = self._messages.by_seq.get(seq)
         return None if state is None else state.record.turn
 
+    def stands_for(self, seq: int) -> int:
+        """Return the number of messages that an agent's compaction replaced by this one; 0 for any other message."""
+        flush = self._messages.summaries.get(seq)
+        return 0 if flush is None else flush.messages
+
     def unit(self, number: int) -> StoredUnit | None:
         """Return a stored turn by number, including removed ones; None if unknown."""
         return self._vectors.ever.get(number)

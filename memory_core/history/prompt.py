@@ -48,6 +48,8 @@ class Entry:
     """Relevance of a stored turn to the question, 0 to 1."""
     messages: tuple[ChatMessage, ...] = ()
     """Messages that the item consists of, if any."""
+    stands_for: int = 0
+    """Number of messages that an agent's compaction replaced by this summary; 0: it is none."""
     attached: tuple[str, ...] = ()
     """Types of the item's non-text parts: `image`, `audio`, ..."""
     origin: tuple[str, int] | None = None
@@ -332,6 +334,7 @@ class _Reading:
             turn=self.reader.pieces.turn_of(seq),
             role=added.role if added else None,
             messages=() if message is None else (message,),
+            stands_for=self.reader.pieces.stands_for(seq),
             attached=() if message is None else _no_text(message),
         )
 

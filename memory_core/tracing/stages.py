@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from memory_core.events import EventRecord, NothingReason, Ref, Retrieved
+from memory_core.events import EventRecord, NothingReason, Ref, Retrieved, expand
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of
@@ -129,8 +129,8 @@ def intake(
     return [first, queued, flushed]
 
 
-def in_prompt(moment: Moment, seq: int) -> Stage:
-    """Return the stage saying whether a message is in the prompt, as part of its queue."""
+def in_prompt(moment: Moment, seq: int, removal: EventRecord | None) -> Stage:
+    """Return the stage saying whether a message is in the prompt, as part of its queue. `removal`: see `intake`."""
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if moment.observed and seq in moment.queue:
@@ -140,6 +140,11 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
         return stage("prompt", "passed", text, moment.record, knowledge=moment.seen_by, turn=moment.record.turn)
     if moment.observed:
         text = f"Not in {moment.prompt}: the agent sent the prompt without it. The reason is not known."
+        gone: Any = removal.event if removal is not None and removal.position <= moment.position else None
+        if removal is not None and getattr(gone, "trigger", None) == "compacted":
+            summary = ", ".join(f"{one:,}" for one in expand(gone.summary))
+            text = f"Not in {moment.prompt}: the agent's compaction left it out in turn {removal.turn:,}"
+            text += f", with message {summary} in its place." if summary else "."
         return stage("prompt", "lost", text, moment.record, rule="not_sent", knowledge=moment.seen_by)
     if seq in moment.queue:
         text = f"In {moment.prompt}, as a message of the queue."

@@ -135,7 +135,7 @@ class Tracing:
             yield Track(carrier, tuple(way))
             learners, way = [block for block in learners if self._was_due(block, seq)], way[:-1]
         elif way[-1].name in ("said", "queue"):
-            yield Track(carrier, (*way, *self._with_answer(in_prompt(self.moment, seq), carrier)))
+            yield Track(carrier, (*way, *self._with_answer(in_prompt(self.moment, seq, removal), carrier)))
         elif not learners:
             text = f"{way[-1].text} No block receives what leaves the queue."
             yield Track(carrier, (*way[:-1], replace(way[-1], verdict="lost", text=text, rule="no_block")))

@@ -351,6 +351,8 @@ def entry_note(entry: Entry) -> str:
     alone = entry.messages[0] if entry.ref.kind == "unit" and len(entry.messages) == 1 else None
     who = entry.role or (_who(alone) if alone is not None else None)
     notes = [part for part in (_message_number(entry), who) if part]
+    if entry.stands_for:
+        notes.append(f"summary in place of {count(entry.stands_for, 'message')}")
     if entry.turn is not None:
         notes.append(f"turn {tokens(entry.turn)}")
     if entry.origin is not None:

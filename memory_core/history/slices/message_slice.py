@@ -64,6 +64,8 @@ class Messages:
         self.next_seq = 1
         self.flushes = 0
         """Number of the last flush."""
+        self.summaries: dict[int, FlushPlanned] = {}
+        """Messages that an agent's compaction put in place of others, with the flush of these."""
         self.counters: list[tuple[int, str]] = []
         """Names of token counters, by the position from which each was in use."""
         self.queue_messages = self.queue_content = self.queue_reference = 0
@@ -84,6 +86,7 @@ class Messages:
             self._counted_with(event.counter, record.position)
         elif isinstance(event, FlushPlanned):
             self.flushes, self.stated_tokens = event.flush, event.queue_after
+            self.summaries.update(dict.fromkeys(expand(event.summary), event))
             for state in self._leave(expand(event.seqs), "archived", record.position):
                 state.flush = event.flush
                 self.archived_messages += 1

@@ -171,11 +171,12 @@ def _(event: FlushPlanned, words: Words) -> Line:
     moved = f"Flushed {count(event.messages, 'message')}, {count(event.tokens, 'token')}"
     if event.trigger == "elsewhere":
         return Line("keyboard_tab", f"{moved}: they had left the queue of the store they come from")
+    summary = ", ".join(tokens(seq) for seq in expand(event.summary))
     why = {
         "over_budget": f"queue {tokens(event.queue_before)} was above {tokens(int(event.history_budget))}",
         "asked": "flushed by hand",
         "closed": "the session was closed",
-        "compacted": "left out by the agent's compaction",
+        "compacted": f"left out by the agent's compaction{summary and f', whose summary is message {summary}'}",
     }.get(event.trigger, event.trigger)
     # A window may be the only reason, or one beside the size.
     if "window" in event.rules and event.queue_turns is not None:
