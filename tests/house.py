@@ -242,5 +242,7 @@ MAP = ROOT / "docs" / "modules.md"
 if __name__ == "__main__":
     if sys.argv[1:] == ["map"]:
         MAP.write_text(module_map(), encoding="utf-8")
-    for what, (number, most) in numbers().items():
+    measured = numbers()
+    for what, (number, most) in measured.items():
         print(f"{number:>7,}  {what}" + (f" (at most {most})" if most is not None else ""))
+    sys.exit(any(most is not None and number > most for number, most in measured.values()))
