@@ -12,6 +12,7 @@ model at exit: load it after the fork, and make no put or get before.
 import gc
 import os
 import shutil
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,14 +103,16 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
 # -- reading much at once -------------------------------------------------------------------------
 
 
-class _Pause:
+class _Collector:
     def __init__(self) -> None:
         self.lock = Lock()
         self.inside = 0
         self.was_on = False
+        self.modules = 0
+        """Number of imported modules whose objects were excluded last."""
 
 
-_pause = per_process(_Pause)
+_collector = per_process(_Collector)
 
 
 @contextmanager
@@ -119,18 +122,18 @@ def collector_paused() -> Iterator[None]:
     Otherwise the collector scans all objects repeatedly although none of the new ones can be garbage yet: that takes
     half the time of opening a session of 100,000 messages.
     """
-    pause = _pause()
-    with pause.lock:
-        if pause.inside == 0:
-            pause.was_on = gc.isenabled()
+    collector = _collector()
+    with collector.lock:
+        if collector.inside == 0:
+            collector.was_on = gc.isenabled()
             gc.disable()
-        pause.inside += 1
+        collector.inside += 1
     try:
         yield
     finally:
-        with pause.lock:
-            pause.inside -= 1
-            if pause.inside == 0 and pause.was_on:
+        with collector.lock:
+            collector.inside -= 1
+            if collector.inside == 0 and collector.was_on:
                 gc.enable()
 
 
@@ -142,5 +145,16 @@ def keep_loaded() -> None:
     """
     # Objects frozen before may be garbage by now: these are collected once, then all the rest is left alone.
     gc.unfreeze()
+    _keep()
+
+
+def keep_imported() -> None:
+    """Do the same, once for each time that modules were imported since: a page loads what only it draws with."""
+    if len(sys.modules) > _collector().modules:
+        _keep()
+
+
+def _keep() -> None:
+    _collector().modules = len(sys.modules)
     gc.collect()
     gc.freeze()

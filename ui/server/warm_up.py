@@ -22,11 +22,16 @@ small files meanwhile."""
 
 _log = logging.getLogger(__name__)
 _page_is_out = threading.Event()
+_is_warm = threading.Event()
 
 
 def page_is_out() -> None:
     """Signal that the first page no longer waits for anything. Called by app.py at the end of every run."""
     _page_is_out.set()
+    if _is_warm.is_set():
+        from memory_core.process import keep_imported
+
+        keep_imported()
 
 
 def warm_up() -> None:
@@ -53,6 +58,7 @@ def warm_up() -> None:
     from memory_core.process import keep_loaded
 
     keep_loaded()
+    _is_warm.set()
 
 
 def _load_first_page() -> None:
