@@ -1,9 +1,15 @@
 """What a run draws reaches the browser together, what changed last."""
 
+import inspect
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime import Runtime
+from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import RerunException
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
@@ -199,3 +205,34 @@ def test_streamlit_still_sets_the_page_of_each_run_where_it_is_noted():
     assert drawing._begun(manager) == set()
     context.reset(page_script_hash="context")
     assert (drawing._begun(manager), context.page_script_hash) == ({"context"}, "context")
+
+
+def test_streamlit_still_has_the_way_to_its_loop_that_elements_are_gathered_on():
+    assert callable(AppSession._call_soon_on_event_loop)
+    assert "self._session_mgr = " in inspect.getsource(Runtime.__init__)
+
+
+@given(st.lists(st.sampled_from(("call", "turn")), max_size=40))
+def test_gathered_calls_are_made_in_their_order_and_wake_the_loop_once_for_all_that_wait(steps):
+    wakes, made = [], []
+    gathered = drawing._Gathered(wakes.append)
+    for number, step in enumerate(steps):
+        if step == "call":
+            gathered(partial(made.append, number))
+        elif wakes:
+            wakes.pop()()
+        assert len(wakes) <= 1
+    while wakes:
+        wakes.pop()()
+    assert made == [number for number, step in enumerate(steps) if step == "call"]
+
+
+def test_a_gathered_call_that_fails_keeps_no_other_from_being_made():
+    wakes, made = [], []
+    gathered = drawing._Gathered(wakes.append)
+    for call in (partial(int, "x"), partial(made.append, 1)):
+        gathered(call)
+    with pytest.raises(ValueError, match="invalid literal"):
+        wakes.pop()()
+    wakes.pop()()
+    assert made == [1]

@@ -6,11 +6,13 @@ until all are drawn; then unchanged ones are sent first, and the few changed one
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import streamlit as st
+from streamlit import runtime
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import RerunData, RerunException, get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
@@ -44,10 +46,44 @@ def begin() -> None:
     context = get_script_run_ctx()
     if context is None:
         return
+    if runtime.exists():
+        _send_together(context.session_id)
     page, begun = context.page_script_hash, _begun(context.pages_manager)
     if st.session_state.get(_PAGE) != page or not begun <= {page}:
         st.session_state[_PAGE] = page
         st.session_state[_DRAWN] = None
+
+
+def _send_together(session_id: str) -> None:
+    """Let the elements of a tab wake the server's loop once for as many as wait for it."""
+    tabs = getattr(runtime.get_instance(), "_session_mgr", None)
+    tab = tabs and tabs.get_session_info(session_id)  # Streamlit has no public way; a test checks both names
+    if tab and not isinstance(soon := getattr(tab.session, "_call_soon_on_event_loop", None), _Gathered | None):
+        tab.session._call_soon_on_event_loop = _Gathered(soon)
+
+
+class _Gathered:
+    """Streamlit's way to its loop, which it would wake for each of a hundred elements, each time changing threads."""
+
+    def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
+        self._soon = soon
+        self._calls: deque[Callable[[], None]] = deque()
+        self._waits = False
+
+    def __call__(self, call: Callable[[], None]) -> None:
+        self._calls.append(call)
+        if not self._waits:
+            self._waits = True
+            self._soon(self._make)
+
+    def _make(self) -> None:
+        self._waits = False  # first: what is added from here on wakes the loop again
+        try:
+            while self._calls:
+                self._calls.popleft()()
+        finally:
+            if self._calls:
+                self._soon(self._make)
 
 
 class _Begun:
