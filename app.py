@@ -37,7 +37,7 @@ if page.title == nav.title("code"):
         from ui.frame.sidebar import draw_sidebar, select_session
 
         with st.sidebar:
-            draw_sidebar(select_session())
+            draw_sidebar(select_session(), None)
         selection.write_link(page.url_path)
         menu.draw()
         nav.name_tab(page.title, None)
@@ -49,9 +49,10 @@ else:
     # The session is selected first, as `together` must know which session this run shows.
     sessions = select_session()
     with drawing.together((page.url_path, state.selected_session())):
+        memory = header.open_session()
         with st.sidebar:
-            session = draw_sidebar(sessions)
-        header.draw_header(page)
+            session = draw_sidebar(sessions, memory)
+        header.draw_header(page, memory)
         menu.draw()
         nav.name_tab(page.title, session if page.title not in header.WITHOUT_CLOCK else None)
         keys.listen(page)

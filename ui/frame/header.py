@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from memory_core import MemoryInspectorError, NotFoundError, StoreError
+from memory_core import Memory, MemoryInspectorError, NotFoundError, StoreError
 from memory_core.events import ConfigurationChanged, SessionBranched
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, tokens
@@ -49,11 +49,21 @@ _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
 """Job that reads a large session in the background, if there is no view of this run yet."""
 
 
-def draw_header(page: "Page") -> None:
-    """Draw title, turn picker and settings, a banner in the past, and any notice."""
+def open_session() -> Memory | None:
+    """Open the selected session for this run, all of which shows it; None if that fails, which the page reports."""
+    _view.set(None)
+    _being_read.set(None)
+    try:
+        return memory_of(session_id) if (session_id := state.selected_session()) else None
+    except MemoryInspectorError:
+        return None
+
+
+def draw_header(page: "Page", memory: Memory | None) -> None:
+    """Draw title, turn picker and settings, a banner in the past, and any notice. `memory`: see `open_session`."""
     session_id = state.selected_session()
     clock = page.title not in WITHOUT_CLOCK
-    view, being_read = _opened(session_id) if clock and session_id else (None, None)
+    view, being_read = _opened(memory) if clock and memory is not None else (None, None)
     _being_read.set(being_read)
     latest = view.latest_turn if view else 0
     if being_read is None:  # otherwise the existing turns are not known
@@ -114,11 +124,11 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         st.error(plain(str(error)))
 
 
-def _opened(session_id: str) -> tuple[View | None, Job | None]:
+def _opened(memory: Memory) -> tuple[View | None, Job | None]:
     """The view of a session, or the job that reads it."""
     try:
-        job = opening.reading(memory_of(session_id))
-        return (None, job) if job else (opened(session_id), None)
+        job = opening.reading(memory)
+        return (None, job) if job else (opened(memory.session_id, memory), None)
     except MemoryInspectorError:  # the page reports the error
         return None, None
 

@@ -5,7 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
-from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, delete_session, list_sessions
+from memory_core import (
+    ConfigError,
+    Delivery,
+    Memory,
+    MemoryInspectorError,
+    Status,
+    StoreError,
+    delete_session,
+    list_sessions,
+)
 from memory_core.events import SessionImported, SessionRenamed, SessionReset
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
 from memory_core.sessions.overview import has_graph
@@ -30,8 +39,10 @@ def select_session() -> Mapping[str, Status] | None:
     """Decide which session this run shows; return all sessions by id, or None if the database cannot be reached."""
     try:
         shared = engine()
-        ensure_demo(shared)
         sessions = {status.session_id: status for status in list_sessions(shared.database)}
+        if DEMO_SESSION not in sessions:
+            ensure_demo(shared)
+            sessions = {status.session_id: status for status in list_sessions(shared.database)}
     except StoreError:  # the page says more
         return None
     # The demo first, then by the latest change.
@@ -49,8 +60,11 @@ def _has_graph(session_id: str | None) -> bool:
         return state.has_graph()
 
 
-def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:
-    """Draw the session picker with its menu, and the status line; return the title of the selected session."""
+def draw_sidebar(sessions: Mapping[str, Status] | None, memory: Memory | None) -> str | None:
+    """Draw the session picker with its menu, and the status line; return the title of the selected session.
+
+    `memory`: the selected session, if it could be opened.
+    """
     if sessions is None:
         st.error("Database not reachable", icon=":material/database_off:")
         return None
@@ -64,7 +78,7 @@ def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:
         if st.button("New", key="session__new", type="tertiary", icon=":material/add:", **starts):
             new_dialog()
         _session_menu(state.selected_session())
-    _status_line()
+    _status_line(memory)
     draw_person()
     return titles.get(state.selected_session() or "")
 
@@ -107,7 +121,7 @@ def _export(session_id: str) -> None:
     export_dialog(session_id)
 
 
-def _status_line() -> None:
+def _status_line(memory: Memory | None) -> None:
     """Draw the model that answers and learns here; failures come first."""
     chosen: model.Chosen | None = None
     try:
@@ -116,7 +130,7 @@ def _status_line() -> None:
     except ConfigError as error:
         title, icon, source = "The model's address is wrong", "error", str(error)
     model_test.take_over()
-    failed, problem = _failed_deliveries(), at_a_glance()
+    failed, problem = _failed_deliveries(memory), at_a_glance()
     # Failed deliveries come before the server's health, and both before the name of the model.
     if failed:
         shown, icon = f"{count(len(failed), 'delivery')} failed", "error"
@@ -159,15 +173,14 @@ def _status_line() -> None:
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
             "Without one, rules answer and learn, not a language model.]]"
         )
-        _in_use(chosen)
+        _in_use(chosen, memory)
         if lacks:
             st.markdown(f":small[:gray[{lacks}]]")
 
 
-def _in_use(chosen: model.Chosen | None) -> None:
+def _in_use(chosen: model.Chosen | None, memory: Memory | None) -> None:
     """Show the components that this session uses, one per line."""
-    session_id = state.selected_session()
-    if session_id is None or chosen is None:
+    if memory is None or chosen is None:
         return
     services = model.services_for(chosen)
     try:
@@ -176,7 +189,7 @@ def _in_use(chosen: model.Chosen | None) -> None:
             "Embeddings": services.embedder.id,
             "Vectors": services.index_of(engine().database).name,
             **({} if obstacle() else {"Database": engine().database.url}),
-            "Tokens counted with": engine().open(session_id, services).session.counter_id,
+            "Tokens counted with": memory.session.counter_id,
         }
     except MemoryInspectorError:  # the page reports the error
         return
@@ -184,13 +197,12 @@ def _in_use(chosen: model.Chosen | None) -> None:
     st.markdown(f":small[:gray[{lines}]]")
 
 
-def _failed_deliveries() -> list[Delivery]:
+def _failed_deliveries(memory: Memory | None) -> list[Delivery]:
     """Failed deliveries of the selected session that are not done: parked, or to be retried."""
-    session_id = state.selected_session()
-    if session_id is None:
+    if memory is None:
         return []
     try:
-        waiting = engine().open(session_id).session.deliveries(states=("pending", "parked"))
+        waiting = memory.session.deliveries(states=("pending", "parked"))
     except MemoryInspectorError:  # the page reports the error
         return []
     return [delivery for delivery in waiting if delivery.error]

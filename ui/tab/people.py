@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import streamlit as st
@@ -13,10 +14,17 @@ from memory_core.access import Person, acting_person, least_role, look_up_people
 from memory_inspector.server.people import person_of, read_sign_in
 from memory_inspector.server.present_claims import present_claims
 
+_looked_up: ContextVar[tuple[object, bool] | None] = ContextVar("sign_in", default=None)
+"""The tab's script thread, and whether people have to sign in: each button of a page asks."""
+
 
 def sign_in_configured() -> bool:
     """Return whether people have to sign in: `secrets.toml` has a table `auth`."""
-    return bool(get_secrets_auth_section())
+    context, before = get_script_run_ctx(suppress_warning=True), _looked_up.get()
+    if context is None or before is None or before[0] is not context:
+        before = context, bool(get_secrets_auth_section())
+        _looked_up.set(before)
+    return before[1]
 
 
 def visitor() -> Person | None:

@@ -179,8 +179,8 @@ def memory_of(session_id: str) -> Memory:
     return engine().open(session_id, _services())
 
 
-def opened(session_id: str) -> View:
-    """The view of a session that pages show.
+def opened(session_id: str, memory: Memory | None = None) -> View:
+    """The view of a session that pages show. `memory`: the session as this run has opened it already, if it has.
 
     Raises:
         NotFoundError: it was deleted.
@@ -188,7 +188,7 @@ def opened(session_id: str) -> View:
     """
     seen = news(session_id)  # first: events stored while the rest is read then count as news at the next poll
     shared = engine()
-    memory = memory_of(session_id)
+    memory = memory or memory_of(session_id)
     running = shared.running(session_id)
     # The newest moment, with no turn selected: whether the selected one exists is only known from its log.
     view = View(memory, memory.log.history(), memory.session.status(), None, running, seen=seen)
