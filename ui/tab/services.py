@@ -4,13 +4,18 @@ The folder is `MEMORY_INSPECTOR_HOME`, or `.memory-inspector` in the user's home
 """
 
 import threading
+from contextvars import ContextVar
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import Settings
 from memory_core.access import acting_person
 from memory_inspector.server.engine import Engine
 from ui.tab import people  # noqa: F401  (looks up who visits, for every change and every engine)
+
+_found: ContextVar[tuple[object, str, Engine] | None] = ContextVar("engine", default=None)
+"""The tab's script thread, the tenant, and its engine: a page asks for it some twenty times."""
 
 
 def engine() -> Engine:
@@ -21,7 +26,12 @@ def engine() -> Engine:
         StoreError: the database cannot be reached.
     """
     person = acting_person()
-    return engine_of(person.tenant if person is not None else "")
+    context, before = get_script_run_ctx(suppress_warning=True), _found.get()
+    tenant = person.tenant if person is not None else ""
+    if context is None or before is None or before[0] is not context or before[1] != tenant:
+        before = context, tenant, engine_of(tenant)
+        _found.set(before)
+    return before[2]
 
 
 def _is_current(engine: Engine) -> bool:
