@@ -215,7 +215,7 @@ def test_streamlit_still_has_the_way_to_its_loop_that_elements_are_gathered_on()
 @given(st.lists(st.sampled_from(("call", "turn")), max_size=40))
 def test_gathered_calls_are_made_in_their_order_and_wake_the_loop_once_for_all_that_wait(steps):
     wakes, made = [], []
-    gathered = drawing._Gathered(wakes.append)
+    gathered = drawing._Gathered(wakes.append, wakes.append)
     for number, step in enumerate(steps):
         if step == "call":
             gathered(partial(made.append, number))
@@ -229,9 +229,10 @@ def test_gathered_calls_are_made_in_their_order_and_wake_the_loop_once_for_all_t
 
 def test_a_gathered_call_that_fails_keeps_no_other_from_being_made():
     wakes, made = [], []
-    gathered = drawing._Gathered(wakes.append)
+    gathered = drawing._Gathered(wakes.append, wakes.append)
     for call in (partial(int, "x"), partial(made.append, 1)):
         gathered(call)
+    wakes.pop()()
     with pytest.raises(ValueError, match="invalid literal"):
         wakes.pop()()
     wakes.pop()()

@@ -6,6 +6,7 @@ until all are drawn; then unchanged ones are sent first, and the few changed one
 """
 
 import time
+from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ MAX_FOLLOWED_SECONDS = 10.0
 
 SETTLE_SECONDS = 0.03
 """Delay, in seconds, between unchanged and changed elements, so that the browser draws the former first."""
+
+GATHER_SECONDS = 0.005
+"""Delay, in seconds, until what was drawn meanwhile goes to the browser with an element; half of what a frame takes."""
 
 _DRAWN = "_drawn"
 _FOLLOWED = "_drawn_followed"
@@ -55,7 +59,7 @@ def begin() -> None:
 
 
 def _send_together(session_id: str) -> None:
-    """Let the elements of a tab wake the server's loop once for as many as wait for it."""
+    """Let the elements of a tab wake the server's loop once for all that are drawn in a moment."""
     tabs = getattr(runtime.get_instance(), "_session_mgr", None)
     tab = tabs and tabs.get_session_info(session_id)  # Streamlit has no public way; a test checks both names
     if tab and not isinstance(soon := getattr(tab.session, "_call_soon_on_event_loop", None), _Gathered | None):
@@ -65,8 +69,15 @@ def _send_together(session_id: str) -> None:
 class _Gathered:
     """Streamlit's way to its loop, which it would wake for each of a hundred elements, each time changing threads."""
 
-    def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
-        self._soon = soon
+    def __init__(
+        self,
+        soon: Callable[[Callable[[], object]], None],
+        later: Callable[[Callable[[], None]], object] = lambda make: get_running_loop().call_later(
+            GATHER_SECONDS, make
+        ),
+    ) -> None:
+        """`soon`: the way, from any thread; `later`: how the loop itself puts off a call."""
+        self._soon, self._later = soon, later
         self._calls: deque[Callable[[], None]] = deque()
         self._waits = False
 
@@ -74,7 +85,7 @@ class _Gathered:
         self._calls.append(call)
         if not self._waits:
             self._waits = True
-            self._soon(self._make)
+            self._soon(lambda: self._later(self._make) and None)
 
     def _make(self) -> None:
         self._waits = False  # first: what is added from here on wakes the loop again
@@ -83,7 +94,7 @@ class _Gathered:
                 self._calls.popleft()()
         finally:
             if self._calls:
-                self._soon(self._make)
+                self._later(self._make)
 
 
 class _Begun:
