@@ -21,7 +21,7 @@ from memory_core.coding.coding_session import Branch, Call, CodingSession
 from memory_core.coding.context_parts import Count
 from memory_core.coding.listing import homes
 from memory_core.coding.prices import cost_of
-from memory_core.coding.transcript import Item, Usage, as_text
+from memory_core.coding.transcript import MEMORY_ATTACHMENTS, Item, Usage, as_text
 from memory_core.interop.git_history import Repository, read_history
 from memory_core.interop.notes import MAX_NOTE_BYTES, MAX_NOTES, note_text, note_versions, repository_above
 from memory_core.planning.phrase_matching import Phrase
@@ -44,8 +44,6 @@ MAX_IMPORTS = 5
 MIN_REPORTED = 20
 """Characters of a file's text that identify it in a session."""
 
-# Claude Code reports by these attachments which memory files it loads.
-_ATTACHMENTS = frozenset({"nested_memory", "instructions"})
 _FENCED = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 _IMPORT = re.compile(r"(?:^|\s)@(~?[\w./-]{1,400})")
 # The beginning of a rule that is loaded with some files only.
@@ -111,7 +109,7 @@ def memory_files(session: CodingSession, count: Count) -> list[MemoryFile]:
         items = tuple(
             item
             for item, text in injected
-            if (item.tool in _ATTACHMENTS and os.path.normpath(item.path) in (str(file.path), str(real)))
+            if (item.tool in MEMORY_ATTACHMENTS and os.path.normpath(item.path) in (str(file.path), str(real)))
             or any(len(part) >= MIN_REPORTED and part in text for part in texts)
         )
         lines = file.text.splitlines(keepends=True)
@@ -144,7 +142,7 @@ def _places(session: CodingSession, folder: Path | None, project: Path) -> Itera
         yield from ((place / name, "project", "reading") for name in CLAUDE_NAMES)
     for item in session.items(session.main, "injected"):
         path = Path(os.path.normpath(folder / item.path))
-        if item.tool in _ATTACHMENTS and path.suffix == ".md" and path.is_relative_to(project):
+        if item.tool in MEMORY_ATTACHMENTS and path.suffix == ".md" and path.is_relative_to(project):
             yield path, "project", "reading"
 
 
@@ -339,7 +337,7 @@ class Suggestion:
     tokens: int
     """Tokens in every call."""
     calls: int
-    """Calls of this session after the statement was said."""
+    """Calls of this session since the statement was said."""
     dollars: float | None
     """Cost of the line in these calls, read from the cache; None if a price is unknown, or there are no calls."""
     already: tuple[MemoryFile, str, TextVersion] | None
@@ -347,29 +345,31 @@ class Suggestion:
 
 
 def suggestion(
-    statement: str, files: Sequence[MemoryFile], branch: Branch, count: Count, program: str = "Claude Code"
+    statement: str, files: Sequence[MemoryFile], session: CodingSession, branch: Branch, count: Count
 ) -> Suggestion:
-    """Return the line to add for a statement of the user: its own words, and what they cost.
+    """Return the line to add for a statement: its own words, and what they cost in the calls since it was said.
 
     The file of a project that has none is the program's usual one.
     """
     wanted = Phrase.of(statement)
     line = f"- {re.sub('^[-*+] ', '', wanted.text)}"
-    tokens, calls = count(f"{line}\n"), _calls_after(wanted, branch)
+    tokens, calls = count(f"{line}\n"), _calls_since(wanted, session, branch)
     read = {model: Usage(cache_read=n * tokens) for model, n in Counter(call.step.model for call in calls).items()}
-    names = NAMES.get(program, CLAUDE_NAMES[:2])
+    names = NAMES.get(session.program, CLAUDE_NAMES[:2])
     fitting = (file for file in files if file.owner == "project" and file.when == "start" and not file.problem)
     name = next((file.name for file in fitting if file.name.endswith(names)), names[0])
     already = next(filter(None, (_already(wanted, file) for file in files)), None)
     return Suggestion(line, name, tokens, len(calls), cost_of(read), already)
 
 
-def _calls_after(wanted: Phrase, branch: Branch) -> list[Call]:
-    for window in branch.windows:
-        for place, item in enumerate(window.items):
-            if item.kind == "user" and wanted.verbatim_in(item.text):
-                later = (call for other in branch.windows[window.number :] for call in other.calls)
-                return [call for call in later if call.window is not window or call.sent > place]
+def _calls_since(wanted: Phrase, session: CodingSession, branch: Branch) -> list[Call]:
+    """Return the calls after the user first said it; if only others did, after them."""
+    places = [(window, place) for window in branch.windows for place in range(len(window.items))]
+    places.sort(key=lambda at: at[0].items[at[1]].kind != "user")
+    for window, place in places:
+        if wanted.verbatim_in(session.main.whole(window.items[place])):
+            later = (call for other in branch.windows[window.number :] for call in other.calls)
+            return [call for call in later if call.window is not window or call.sent > place]
     return []
 
 

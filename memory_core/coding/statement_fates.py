@@ -236,7 +236,7 @@ class Statement:
     fate: Fate
     quote: str
     is_rule: bool
-    """True if it tells the agent how to work, judged by its words."""
+    """True if it tells the agent how to work, judged by who said it and by its words."""
     back_after: int | None = None
     """Calls after the compaction until it was in a prompt again; 0 if it was never out, None if it never came back."""
 
@@ -279,7 +279,7 @@ def statements_at(
 
 def _statement(sentence: str, wanted: Phrase, item: Item, summary: str, window: Window, place: int | None) -> Statement:
     """Return a statement with its fate; `place` is that of the first item of the window that has it."""
-    is_rule = bool(_RULE.search(sentence))
+    is_rule = item.instructs and bool(_RULE.search(sentence))
     if (place is not None and window.items[place].carried) or wanted.verbatim_in(summary):
         return Statement(sentence, item, "kept", "", is_rule, 0)
     # A single stem, such as that of "Do it now.", may be about anything.

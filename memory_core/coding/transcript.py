@@ -27,6 +27,9 @@ MAX_AMOUNT = 10**15
 MAX_SECONDS = 253_402_300_800
 """Seconds from 1970 to the year 10,000, which no date has."""
 
+MEMORY_ATTACHMENTS = frozenset({"nested_memory", "instructions"})
+"""Attachments by which Claude Code reports the memory files that it loads."""
+
 QUOTED = 300
 """Characters of a text that is quoted."""
 
@@ -66,6 +69,12 @@ class Item:
     def key(self) -> tuple[str, int, str]:
         """Tool's id, length and text: the same for items with the same words."""
         return self.tool_id, self.characters, self.text
+
+    @property
+    def instructs(self) -> bool:
+        """Return whether it may tell the agent how to work: the user's words, and a memory file that was loaded."""
+        loaded = self.tool in MEMORY_ATTACHMENTS or self.text.startswith("# AGENTS.md instructions")
+        return self.kind == "user" or (self.kind == "injected" and loaded)
 
     @property
     def cut(self) -> bool:

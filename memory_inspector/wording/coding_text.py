@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_core.coding.listing import Overview
 from memory_core.coding.session_answers import Followed, PhraseStage, phrase_stages
-from memory_core.coding.statement_fates import PhraseTrail, has_summary
+from memory_core.coding.statement_fates import PhraseTrail, Statement, has_summary
 from memory_core.coding.transcript import quotable
 from memory_core.text import listed, printable
 from memory_core.tracing.values import MARKS
@@ -67,6 +67,25 @@ def conclusion(trail: PhraseTrail) -> str:
         return f"Not in the last prompt: the {what} with it was cleared."
     how = "lost" if has_summary(gone[-1].window) else "perhaps lost"
     return f"Not in the last prompt: {how} at compaction {gone[-1].window.number}."
+
+
+def kept_words(statements: Sequence[Statement]) -> str:
+    """Return what a compaction did to the user's sentences, the verdict first."""
+    total = len(statements)
+    lost = [one for one in statements if one.fate in ("gone", "subagent")]
+    back = sum(one.fate in ("said_again", "read_again") for one in statements)
+    if not total:
+        return "You said no sentence of at least three words before it."
+    whole = {1: "your only sentence", 2: "both of your sentences"}.get(total, f"all {total:,} of your sentences")
+    if lost:
+        some = f"{len(lost):,} of your {total:,} sentences"
+        verdict = f"Lost: {some if len(lost) < total else whole}"
+        if rules := sum(one.is_rule for one in lost):
+            verdict += ", a rule" if len(lost) == 1 else f", {rules:,} of them {'a rule' if rules == 1 else 'rules'}"
+        verdict += "."
+    else:
+        verdict = f"Kept: {f'{total - back:,} of your {total:,} sentences' if back else whole}."
+    return f"{verdict} {back:,} {'was' if back == 1 else 'were'} left out and came back later." if back else verdict
 
 
 def stage_name(stage: PhraseStage) -> str:

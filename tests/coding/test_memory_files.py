@@ -10,7 +10,8 @@ from dulwich import porcelain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_core.coding.coding_session import Branch
+from memory_core.coding.claude_code import ClaudeCodeReader
+from memory_core.coding.coding_session import Branch, CodingSession
 from memory_core.coding.memory_files import contradictions, memory_files, suggestion
 from memory_core.interop.notes import MAX_NOTE_BYTES
 from memory_core.text import words
@@ -259,7 +260,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason_and_costs_no_other(
     assert reason in bad.problem
     assert (bad.text, bad.tokens, bad.versions, good.text) == ("", 0, (), "Use npm.")
     assert contradictions([bad, good], session) == []
-    assert suggestion("Use npm.", [bad], session.main.branches[0], count).already is None
+    assert suggestion("Use npm.", [bad], session, session.main.branches[0], count).already is None
 
 
 @pytest.mark.parametrize(
@@ -329,7 +330,7 @@ def test_nothing_is_ever_written(home, project):
     before = fingerprint(home)
     files = files_below(home, session)
     contradictions(files, session)
-    suggestion("Use pnpm, not npm.", files, session.main.branches[0], count)
+    suggestion("Use pnpm, not npm.", files, session, session.main.branches[0], count)
     assert fingerprint(home) == before
 
 
@@ -401,9 +402,11 @@ def test_only_what_the_user_said_counts(home):
 # -- what to add -----------------------------------------------------------------------------------
 
 
-def suggested(statement, written, home, **more):
+def suggested(statement, written, home, program=ClaudeCodeReader.program):
     session = session_of(written, home)
-    return suggestion(statement, files_below(home, session), session.main.branches[0], count, **more)
+    files = files_below(home, session)
+    session.program = program
+    return suggestion(statement, files, session, session.main.branches[0], count)
 
 
 def test_the_line_is_what_the_user_said_with_its_cost_in_every_call_after_it(home, project):
@@ -414,6 +417,13 @@ def test_the_line_is_what_the_user_said_with_its_cost_in_every_call_after_it(hom
     assert (line.line, line.name, line.tokens, line.calls) == ("- never touch the schema!", "CLAUDE.md", 5, 3)
     assert line.dollars == pytest.approx(3 * 5 * 0.5 / 1e6)
     assert line.already is None
+
+
+def test_calls_count_since_whoever_said_it_and_however_late_in_a_long_message(home, project):
+    spoken = ClaudeCode(folder=project).user("Hello there.").answer("I never touch it.").answer().answer()
+    assert suggested("I never touch it.", spoken, home).calls == 2
+    pasted = ClaudeCode(folder=project).user("word " * 9_000 + "Never touch the schema.").answer().answer()
+    assert suggested("Never touch the schema.", pasted, home).calls == 2
 
 
 def test_the_cost_is_unknown_for_an_unknown_model_and_of_no_call(home, project):
@@ -477,7 +487,7 @@ def test_the_version_is_the_first_since_which_the_file_says_it(home, project):
 
 @given(st.text(max_size=200))
 def test_a_line_has_the_words_of_the_statement_and_no_other(statement):
-    line = suggestion(statement, [], Branch(1, (), ()), count).line
+    line = suggestion(statement, [], CodingSession(Path("none"), ClaudeCodeReader), Branch(1, (), ()), count).line
     assert words(line) == words(statement)
     assert line.startswith("- ")
     assert "\n" not in line

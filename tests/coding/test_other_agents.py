@@ -581,4 +581,4 @@ def test_memory_files_of_a_program_are_looked_for_by_its_own_names(tmp_path):
     path.write_text(path.read_text().replace("/srv/boats", str(project)))
     opened = session("gemini", path)
     assert [one.name for one in memory_files(opened, len) if one.owner == "project"][-1].endswith("GEMINI.md")
-    assert suggestion(RULE, [], opened.main.branches[0], len, opened.program).name == "GEMINI.md"
+    assert suggestion(RULE, [], opened, opened.main.branches[0], len).name == "GEMINI.md"

@@ -11,6 +11,7 @@ from memory_core.coding.coding_session import CodingSession
 from memory_core.coding.statement_fates import follow_phrase, statements_at
 from memory_core.planning.phrase_matching import Phrase
 from memory_core.text import words
+from memory_inspector.wording.coding_text import kept_words
 
 RULE = "Never push to the main branch."
 SUMMARY = "The user wants a harbour page. The tests pass."
@@ -324,6 +325,43 @@ def test_statements_are_listed_once_rules_first_and_then_what_was_lost(tmp_path)
         ("The quay is long and grey.", False, "gone"),
         ("Build a harbour page.", False, "kept"),
     ]
+
+
+def test_only_the_user_and_memory_files_make_rules(tmp_path):
+    lines = ClaudeCode().user("Build a harbour page.").answer("I will never push to main.")
+    lines.attachment("nested_memory", path="/srv/ana/boats/CLAUDE.md", content="Always use tabs, please.")
+    lines.attachment("hook_context", content="Never mind the hook.").compact("We talked.")
+    session = session_of(lines, tmp_path)
+    branch = session.main.branches[0]
+    listed = statements_at(session, branch, branch.compactions[0], ("user", "assistant", "injected"))
+    assert {one.text: one.is_rule for one in listed} == {
+        "Build a harbour page.": False,
+        "I will never push to main.": False,
+        "Always use tabs, please.": True,
+        "Never mind the hook.": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "summary", "after", "verdict"),
+    [
+        ("Ok.", "We talked.", "", "You said no sentence of at least three words before it."),
+        ("Always use tabs.", "Always use tabs.", "", "Kept: your only sentence."),
+        ("Always use tabs.", "We talked.", "", "Lost: your only sentence, a rule."),
+        ("The quay is grey.", "We talked.", "", "Lost: your only sentence."),
+        ("One is red. Two is blue.", "One is red. Two is blue.", "", "Kept: both of your sentences."),
+        ("One is red. Two is up. Use tabs only.", "One is red.", "", "Lost: 2 of your 3 sentences, 1 of them a rule."),
+        (
+            "One is red. Two is blue. Use tabs only.", "One is red. Two is blue.", "Use tabs only.",
+            "Kept: 2 of your 3 sentences. 1 was left out and came back later.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_compaction_is_told_by_what_it_did_to_the_users_sentences(said, summary, after, verdict, tmp_path):
+    lines = ClaudeCode().user(said).answer("Hm.").compact(summary)
+    session = session_of(lines.user(after or "Go on."), tmp_path)
+    branch = session.main.branches[0]
+    assert kept_words(statements_at(session, branch, branch.compactions[0])) == verdict
 
 
 def test_a_statement_tells_after_how_many_calls_it_came_back(tmp_path):

@@ -157,3 +157,49 @@ def test_the_session_that_the_command_names_is_opened_first(home, monkeypatch):
     button(app, "Back to the list").click().run()
     assert not app.exception
     assert app.dataframe
+
+
+def talkative(home):
+    """A session whose compaction kept what the user said, and nothing of what the agent said."""
+    lines = ClaudeCode(folder="/srv/parser").user(f"{RULE} {TASK}")
+    lines.answer("I will always compile the whole project first.", prompt=20_100)
+    lines.compact(f"{RULE} {TASK}").answer("I go on.", prompt=20_900)
+    return lines.write(home / "-srv-parser" / "21111111-2222-3333-4444-555555555555.jsonl")
+
+
+def test_a_compaction_opens_with_what_it_did_to_the_users_sentences(home):
+    assert "**Lost: 1 of your 2 sentences, a rule.**" in joined(page(session_that_lost_a_rule(home)))
+    app = page(talkative(home))
+    assert "**Kept: both of your sentences.**" in joined(app)
+    app.session_state["code__speaker"] = "assistant"
+    assert "**Kept: both of your sentences.**" in joined(app.run())
+
+
+def test_talk_of_the_agent_is_no_rule_and_nothing_to_keep(home):
+    app = page(talkative(home))
+    app.session_state["code__speaker"] = "assistant"
+    shown = joined(app.run())
+    assert "I will always compile" in shown
+    assert "gone" in shown
+    assert ":gray-badge[rule]" not in shown
+    assert "Keep it" not in [one.label for one in app.button]
+    app = page(talkative(home), view="follow", words="I will always compile the whole project first.")
+    assert "Not in the last prompt" in joined(app)
+    assert "Keep it" not in [one.label for one in app.button]
+
+
+def test_a_line_to_keep_counts_the_calls_since_it_was_said(home):
+    app = page(session_that_lost_a_rule(home))
+    button(app, "Keep it").click().run()
+    assert "a call: about" in joined(app)
+    assert "in the 4 calls since" in joined(app)
+
+
+def test_beside_a_coding_session_no_page_of_other_sessions_is_offered(home):
+    path = session_that_lost_a_rule(home)
+    listed, opened_one = opened(), page(path)
+    pages = [[link.proto.label for link in app.sidebar.get("page_link")] for app in (listed, opened_one)]
+    assert {"Chat", "Lab", "Coding agents", "All sessions"} <= set(pages[0])
+    assert pages[1] == ["Coding agents", "All sessions"]
+    assert not opened_one.sidebar.selectbox
+    assert listed.sidebar.selectbox

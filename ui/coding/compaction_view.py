@@ -8,10 +8,11 @@ import streamlit as st
 from memory_core.coding.coding_session import Branch, CodingSession, Window
 from memory_core.coding.statement_fates import Fate, Statement, has_summary, statements_at
 from memory_inspector.server.coding_sessions import OpenSession
+from memory_inspector.wording.coding_text import kept_words
 from memory_inspector.wording.formatting import count, tokens
 from ui.coding import keeping, phrase_view
 from ui.coding.quoting import quoted
-from ui.parts.components import empty
+from ui.parts.components import empty, heading
 
 MAX_ROWS = 60
 """Statements that are drawn; the rules come first."""
@@ -38,6 +39,14 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         )
         return
     window = _chosen(compactions)
+
+    def said_by(speaker: str) -> list[Statement]:
+        place = ("statements", branch.number, window.number, speaker)
+        return opened.once(place, lambda: statements_at(session, branch, window, (speaker,)))
+
+    # The verdict is on the user's words whoever's are listed below.
+    if has_summary(window):
+        heading(kept_words(said_by("user")), level=3)
     _numbers(branch, window)
     speaker = st.segmented_control(
         "Said by",
@@ -48,17 +57,12 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         key="code__speaker",
         label_visibility="collapsed",
     )
-    statements = opened.once(
-        ("statements", branch.number, window.number, speaker),
-        lambda: statements_at(session, branch, window, (speaker or "user",)),
-    )
+    statements = said_by(speaker or "user")
     if not statements:
         st.markdown(":gray[Nothing of at least three words was said before this compaction.]")
         return
     _statements(_filtered(statements), opened, branch)
-    st.markdown(
-        ":small[:gray[Inferred from the words of both texts: the program does not say what its summary leaves out.]]"
-    )
+    st.markdown(":small[:gray[Found by comparing texts: the program does not say what its summary leaves out.]]")
 
 
 def _chosen(compactions: Sequence[Window]) -> Window:
@@ -90,7 +94,7 @@ def _numbers(branch: Branch, window: Window) -> None:
         st.metric("Before", tokens(reported or largest), help="Tokens of the prompt, as the program reports it")
         st.metric("First prompt after", "–" if after is None else tokens(after))
         st.metric("Call", f"{before.calls[-1].number if before.calls else 0:,}", help="Last call before it")
-        st.metric("Asked for by", {"auto": "the program", "manual": "the user"}.get(boundary.trigger, "–"))
+        st.metric("Asked for by", {"auto": "Automatic", "manual": "The user"}.get(boundary.trigger, "–"))
     # Programs were seen to write a boundary and fail before its summary.
     if not has_summary(window):
         st.warning("The file has no readable summary of this compaction, so what it kept is unknown.")
@@ -127,13 +131,15 @@ def _statements(statements: Sequence[Statement], opened: OpenSession, branch: Br
                 what = "In the summary" if statement.fate == "reworded" else "Nearest in the summary"
                 st.markdown(f":small[:gray[{what}: {quoted(statement.quote, 300)}]]")
             with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"code__fate_{number}"):
-                st.badge(title, icon=f":material/{icon}:", color=color, help=meaning)  # type: ignore[arg-type]
+                # Talk of the agent that a summary leaves out is no loss.
+                paint = "gray" if statement.item.kind == "assistant" else color
+                st.badge(title, icon=f":material/{icon}:", color=paint, help=meaning)  # type: ignore[arg-type]
                 if statement.is_rule:
                     st.badge("rule", color="gray", help="It tells the agent how to work, judged by its words")
                 st.markdown(f":small[:gray[line {statement.item.line:,}{_back(statement)}]]", width="content")
-                # A statement that is in the prompt needs no line in a memory file.
                 phrase_view.follow_button(statement.text, f"{number}")
-                if statement.fate not in ("kept", "reworded"):
+                # A statement that is in the prompt needs no line in a memory file, and the agent's talk deserves none.
+                if statement.item.instructs and statement.fate not in ("kept", "reworded"):
                     keeping.draw_button(statement.text, f"{number}", opened, branch)
     if len(statements) > MAX_ROWS:
         st.markdown(f":gray[{count(len(statements) - MAX_ROWS, 'further statement')} not drawn.]")

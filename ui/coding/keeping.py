@@ -38,7 +38,7 @@ def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
 
     # Reads the git history of the project, which takes seconds if it is long.
     with st.spinner("Reading the project's memory files …"), opened.held() as session:
-        line = suggestion(statement, files_of(opened), branch, default_counter().text, session.program)
+        line = suggestion(statement, files_of(opened), session, branch, default_counter().text)
     # A second copy would not help: the line was there and was not followed, or not loaded.
     if line.already is not None:
         file, quote, version = line.already
@@ -57,7 +57,9 @@ def _cost(line: "Suggestion") -> str:
     if line.dollars is not None:
         price = f"some ${line.dollars:,.2f}" if line.dollars >= 0.01 else "less than $0.01"
         dollars = f", {price} from the cache"
-    return (
-        f"{count(line.tokens, 'token')} in every call: {tokens(line.tokens * line.calls)} in the "
-        f"{count(line.calls, 'call')} of this session after it was said{plain(dollars)}."
-    )
+    size, total = count(line.tokens, "token"), line.tokens * line.calls
+    if not line.calls:
+        return f"{size} a call: none was made since it was said."
+    # The tokenizer is not the program's own: a sum over many calls is rounded to what it can tell.
+    about = tokens(round(total, 2 - len(str(total)))) if total >= 100 else tokens(total)
+    return f"{size} a call: about {about} in the {count(line.calls, 'call')} since{plain(dollars)}."

@@ -42,8 +42,8 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         empty("Which words?", "Type what somebody said in this session, in their words.")
         return
     trail = opened.once(("phrase", branch.number, phrase), lambda: follow_phrase(session, phrase, branch))
-    # What nobody said cannot be kept.
-    lost = bool(trail.occurrences) and not trail.reached
+    # Only the user's words are worth a line in a memory file, and not what the agent said in passing.
+    lost = not trail.reached and any(one.item.instructs and not one.in_other_words for one in trail.occurrences)
     ended = conclusion(trail)
     heading(plain(f"{ended[0].upper()}{ended[1:]}"), level=3)
     if trail.in_prompt and trail.occurrences:
