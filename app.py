@@ -37,7 +37,7 @@ if page.title == nav.title("code"):
         from ui.frame.sidebar import draw_sidebar, select_session
 
         with st.sidebar:
-            draw_sidebar(select_session(), None)
+            draw_sidebar(select_session(), None, alone=nav.shows_coding_session(page))
         selection.write_link(page.url_path)
         menu.draw()
         nav.name_tab(page.title, None)

@@ -41,7 +41,7 @@ def draw() -> None:
         )
         return
     try:
-        id = st.query_params.get(session_list.CODE) or _named_by_the_command()
+        id = st.query_params.get(nav.CODE) or _named_by_the_command()
         if id is None:
             session_list.draw()
             return
@@ -63,7 +63,7 @@ def _named_by_the_command() -> str | None:
         return None
     st.session_state[_BEGUN] = True
     id = coding_sessions().first()
-    state.write_address(session_list.CODE, id)
+    state.write_address(nav.CODE, id)
     return id
 
 
@@ -73,7 +73,7 @@ def _back() -> None:
 
 def _to_list() -> None:
     # The view and the phrase belong to the session that is left.
-    for name in (session_list.CODE, phrase_view.WORDS, "view"):
+    for name in (nav.CODE, phrase_view.WORDS, "view"):
         state.write_address(name, None)
 
 

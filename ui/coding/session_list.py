@@ -15,10 +15,7 @@ from memory_inspector.server.coding_sessions import coding_sessions
 from memory_inspector.wording.coding_text import COST
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.parts.components import choose_view, empty, filled_rows, heading, unseen_heading
-from ui.tab import appearance, live, state
-
-CODE = "code"
-"""URL parameter with the id of the session that is shown."""
+from ui.tab import appearance, live, nav, state
 
 MAX_LOSSES = 200
 """Statements of a project that are listed."""
@@ -106,7 +103,7 @@ def _row(one: Overview) -> dict[str, Any]:
 def _open(ids: Sequence[str], rows: Sequence[int]) -> None:
     # A click may come for a longer list than the one that is drawn now.
     if rows and rows[0] < len(ids):
-        state.write_address(CODE, ids[rows[0]])
+        state.write_address(nav.CODE, ids[rows[0]])
 
 
 def _projects(overviews: Sequence[Overview]) -> None:

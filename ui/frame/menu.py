@@ -11,6 +11,7 @@ import streamlit as st
 from ui.tab import nav, state
 
 if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
     from streamlit.navigation.page import Page
 
 
@@ -22,28 +23,31 @@ class Menu:
         self._drawn: object = None
         with st.sidebar.container(key="menu", gap=None):
             # Each line has a place of its own, so that redrawing it moves no other.
-            self._lines = [
-                (page, slot)
-                for group, members in pages.items()
-                for page, slot in _group(group, [page for page in members if page.visibility == "visible"])
-            ]
+            self._lines: list[tuple[str | Page, DeltaGenerator]] = []
+            for group, members in pages.items():
+                self._lines.append((group, st.empty()))
+                self._lines += [(page, st.empty()) for page in members if page.visibility == "visible"]
         self.draw()
 
     def draw(self) -> None:
-        """Point every line at the session and the turn; the graph's line is present if the session has a graph."""
-        query, graph = nav.address(), state.has_graph()
-        if self._drawn == (query, graph):
+        """Point every line at the session and the turn.
+
+        The graph's line is present if the session has a graph, and beside a coding agent's session only its own page.
+        """
+        query, graph, alone = nav.address(), state.has_graph(), nav.shows_coding_session(self._current)
+        if self._drawn == (query, graph, alone):
             return
-        for page, slot in self._lines:
+        for line, slot in self._lines:
+            if isinstance(line, str):
+                if alone:
+                    slot.empty()
+                else:
+                    slot.markdown(f":small[:gray[{line}]]")
+                continue
+            here = line.title == self._current.title  # Chat has two URLs; its line is highlighted at both
             # The open page keeps its line even if this session has no graph.
-            if page.url_path != "graph" or graph or page is self._current:
-                here = page.title == self._current.title  # Chat has two URLs; its line is highlighted at both
-                slot.page_link(self._current if here else page, query_params=query)
+            if here or not (alone or (line.url_path == "graph" and not graph)):
+                slot.page_link(self._current if here else line, query_params=query)
             else:
                 slot.empty()
-        self._drawn = (query, graph)
-
-
-def _group(group: str, pages: Sequence["Page"]) -> list[tuple["Page", st.delta_generator.DeltaGenerator]]:
-    st.markdown(f":small[:gray[{group}]]")
-    return [(page, st.empty()) for page in pages]
+        self._drawn = (query, graph, alone)

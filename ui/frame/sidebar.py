@@ -60,11 +60,17 @@ def _has_graph(session_id: str | None) -> bool:
         return state.has_graph()
 
 
-def draw_sidebar(sessions: Mapping[str, Status] | None, memory: Memory | None) -> str | None:
+def draw_sidebar(sessions: Mapping[str, Status] | None, memory: Memory | None, *, alone: bool = False) -> str | None:
     """Draw the session picker with its menu, and the status line; return the title of the selected session.
 
-    `memory`: the selected session, if it could be opened.
+    `memory`: the selected session, if it could be opened; `alone`: the page shows something else than the database's
+    sessions, and only the ways to them are drawn.
     """
+    if alone:
+        draw_goto_button()
+        nav.link("sessions", "All sessions", icon=":material/folder_open:")
+        draw_person()
+        return None
     if sessions is None:
         st.error("Database not reachable", icon=":material/database_off:")
         return None

@@ -93,6 +93,15 @@ def reads_coding_agents() -> bool:
     return person is None or (person.may("owner") and not person.tenant)
 
 
+CODE = "code"
+"""URL parameter with the id of the coding session that is shown."""
+
+
+def shows_coding_session(page: "Page") -> bool:
+    """Return whether a page shows a coding agent's session, which pages of the database's sessions say nothing of."""
+    return page.title == title("code") and CODE in st.query_params and reads_coding_agents()
+
+
 def build_pages() -> Mapping[str, Sequence["Page"]]:
     """The menu, by group; hidden pages have no line in it.
 
