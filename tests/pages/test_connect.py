@@ -5,14 +5,16 @@ import sys
 
 import pytest
 from pages_driver import ROOT, joined, message_texts, opened
+from running_agent import running_agent
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, Database
 from memory_core.attach.recording import attach
 from memory_core.engine.session import Session
+from memory_core.history.log import last_position
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.new_session import new_memory
-from ui.sessions.connect import Heard, code, sentence
+from ui.sessions.connect import Heard, code, listened, sentence
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -40,37 +42,57 @@ def elsewhere(lines, *messages):
 
 @pytest.mark.slow
 def test_the_lines_of_the_card_connect_another_process_and_the_dot_lights(demo_home):
-    app = card("demo")
+    made = new_memory(services.engine(), title="Empty", token_limit=1200)
+    app = card(made.session_id)
+    assert made.session_id in app.code[0].value
     assert "Listening. Nothing has arrived from another process yet." in joined(app)
-    before = len(services.engine().open("demo").session.messages())
     elsewhere(app.code[0].value, "Hello from outside", "And again")
+    lines = app.code[0].value
     app.run()
     assert ":green[:material/circle:] 2 messages arrived, last " in joined(app)
-    assert len(services.engine().open("demo").session.messages()) == before + 2
-    assert services.engine().open("demo").session.config.token_limit == 1200  # joining changed nothing of the session
-    elsewhere(app.code[0].value, "A third")
+    session = services.engine().open(made.session_id).session
+    assert len(session.messages()) == 2
+    assert session.config.token_limit == 1200  # joining changed nothing of the session
+    elsewhere(lines, "A third")
     app.run()
     assert "3 messages arrived" in joined(app)
 
 
-def test_what_this_server_plays_itself_is_not_taken_for_an_agent(demo_home):
+def test_the_lines_never_name_the_demo_or_a_conversation_that_exists_for_something_else(demo_home):
     shared = services.engine()
-    app = card("demo")
-    memory = shared.open("demo")
-    assert shared.start("demo", "play-1", lambda job: play(job, memory, turns=2, pace=0)).wait(60)
+    other = new_memory(shared, title="Other")
+    other.put(ChatMessage(role="user", content="said before anybody listened"))
+    before = len(shared.open("demo").session.messages())
+    app = opened(page="sessions", session="demo")
+    app.session_state["sessions__connect"] = True
     app.run()
-    assert "Listening." in joined(app)
+    assert '"my-agent"' in app.code[0].value
+    assert app.code[0].value == card(other.session_id).code[0].value
     elsewhere(app.code[0].value, "Hello from outside")
     app.run()
     assert "1 message arrived" in joined(app)
+    assert any(link.proto.label.replace("\\", "") == "Open **my-agent**" for link in app.get("page_link"))
+    assert len(shared.open("demo").session.messages()) == before
+    # Its process has ended: the next agent gets another name.
+    assert '"my-agent-2"' in card("demo").code[0].value
+    assert '"my-agent-2"' in card("my-agent").code[0].value
+    with running_agent(shared.database.url, "my-agent") as agent:
+        agent.say("I am back.")
+        assert '"my-agent"' in card("my-agent").code[0].value
 
 
-def test_another_session_is_listened_to_from_its_own_beginning(demo_home):
-    other = new_memory(services.engine(), title="Other")
-    other.put(ChatMessage(role="user", content="said before anybody listened"))
-    app = card(other.session_id)
-    assert "Listening." in joined(app)
-    assert other.session_id in app.code[0].value
+def test_what_this_server_plays_itself_is_not_taken_for_an_agent(demo_home):
+    shared = services.engine()
+    demo = Heard("demo", last_position(shared.database, "demo"), None)
+    memory = shared.open("demo")
+    job = shared.start("demo", "play-1", lambda job: play(job, memory, turns=2, pace=0))
+    assert job.wait(60)
+    now = Heard("demo", last_position(shared.database, "demo"), job.id)
+    played = listened(demo, now, memory.events(after=demo.position))
+    assert (played.messages, played.position) == (0, now.position)
+    elsewhere(code(shared.database, "demo"), "Hello from outside")
+    after = Heard("demo", last_position(shared.database, "demo"), job.id)
+    assert listened(played, after, memory.events(after=played.position)).messages == 1
 
 
 def test_a_session_that_was_deleted_elsewhere_leaves_the_card_without_an_error(demo_home):

@@ -5,7 +5,7 @@ A message has arrived if another process wrote it: the log grew without a job of
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from memory_core.events import AgentAttached, EventRecord, MessageAdded, Session
 from memory_core.history.log import last_position
 from memory_core.sessions.agents import running_agents
 from memory_inspector.reading.write_access import BRANCH_IT, shown_only
+from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
 from memory_inspector.wording.formatting import ago, count, plain, session_name, short
 from ui.parts.components import heading
@@ -35,6 +36,9 @@ LOOK_SECONDS = 1.0
 LIVE_SECONDS = 600
 """Seconds after the last message from another process until a session no longer counts as live."""
 
+
+AGENT = "my-agent"
+"""Name that the lines give an agent of its own; a number follows where it is taken."""
 
 _HEARD = "connect__heard"
 
@@ -72,6 +76,22 @@ def code(database: Database, session_id: str) -> str:
     )
 
 
+def agent_name(database: Database, session_id: str, live: Collection[str]) -> str:
+    """Return the session that an agent may join: this one if it is empty or `live`, else one of the agent's own.
+
+    Never the demo, nor a conversation that exists for something else.
+    """
+    turns = {status.session_id: status.turns for status in list_sessions(database)}
+
+    def is_free(name: str) -> bool:
+        return name != DEMO_SESSION and (name in live or not turns.get(name))
+
+    if session_id in turns and is_free(session_id):
+        return session_id
+    numbered = (f"{AGENT}-{number}" for number in range(2, len(turns) + 3))
+    return next(filter(is_free, (AGENT, *numbered)))
+
+
 def proxy(session_id: str) -> str:
     """Return the address under which this server passes an agent's calls on and records them."""
     token = f"{TOKEN}/" if sign_in_configured() else ""
@@ -88,7 +108,9 @@ def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
     # The new position counts even where the messages do not, so that they are never looked at again.
     after = replace(now, messages=before.messages, last=before.last)
     begun = any(
-        isinstance(record.event, SessionCreated | SessionImported)
+        isinstance(record.event, SessionImported)
+        # A session that did not exist while this tab watched its name was made by the agent.
+        or (isinstance(record.event, SessionCreated) and before.position > 0)
         or (isinstance(record.event, SessionReset) and record.event.seqs is None)
         for record in new
     )
@@ -163,7 +185,8 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
             _dot(session_id)
             return
         # 2. Three ways to connect, from the closest to the loosest: the library, the recording proxy, spans.
-        lines = code(engine().database, session_id)
+        name = agent_name(engine().database, session_id, live_sessions(engine().database) | _heard())
+        lines = code(engine().database, name)
         st.code(lines, language="python", wrap_lines=True)
         hidden = " The password is hidden: put yours in place of the stars." if "***" in lines else ""
         st.markdown(
@@ -174,7 +197,7 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
             ":small[:gray[Or attach any agent that uses OpenAI's or Anthropic's clients, without changing its code: "
             "its prompts are recorded as a session of their own.]]"
         )
-        _draw_proxy("my-agent")
+        _draw_proxy(AGENT)
         st.markdown(
             ":small[:gray[Or any agent that sends OpenTelemetry spans over HTTP: each conversation becomes a session, "
             "with the agent’s memory writes and searches.]]"
@@ -182,9 +205,19 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
         _draw_spans()
         if sign_in_configured():
             tenant = f" --tenant {engine().database.tenant}" if engine().database.tenant else ""
-            made = f"`memory-inspector token new --name my-agent{tenant}`"
+            made = f"`memory-inspector token new --name {AGENT}{tenant}`"
             st.markdown(f":small[:gray[People sign in here, so an agent sends a token, made by {made}.]]")
-        _dot(session_id)
+        _dot(name)
+
+
+def _heard() -> frozenset[str]:
+    """The session that this tab listens to, if an agent has written to it: its lines stay, also if it has ended."""
+    before: Heard | None = st.session_state.get(_HEARD)
+    try:
+        heard = listen(before.session_id) if before is not None else None
+    except MemoryInspectorError:  # it is gone
+        return frozenset()
+    return frozenset({heard.session_id} if heard is not None and heard.last is not None else ())
 
 
 def _draw_proxy(session_id: str) -> None:
@@ -230,6 +263,9 @@ def _dot(session_id: str) -> None:
         draw_live_links(elsewhere)
     else:
         st.markdown(f"{dot} {sentence(heard, time.time())}")
+        if heard.last is not None and state.selected_session() not in (None, session_id):
+            link = {state.SESSION: session_id}
+            nav.link("chat", f"Open **{plain(short(session_id, 60))}**", icon=":material/forum:", turn=None, **link)
 
 
 def _live_elsewhere(session_id: str) -> dict[str, str]:
