@@ -76,6 +76,13 @@ class PromptPart:
     """Error that prevented reading the block; None if it was read."""
     degraded: str | None = None
     """Sentence on what the block's search could not use; None: nothing failed."""
+    observed: bool = False
+    """True in a prompt that another program built."""
+
+    @property
+    def title(self) -> str:
+        """Name of a block as it was typed, of any other part as it is shown; another program's prompt has no queue."""
+        return "Messages" if self.observed and self.kind == QUEUE else PART_NAMES.get(self.kind, self.name)
 
     @property
     def included(self) -> tuple[Entry, ...]:
@@ -271,7 +278,8 @@ class _Reading:
         event = self.event
         kept_entries = [self._message(seq, cut=False) for seq in expand(event.queue)]
         cut = [self._message(seq, cut=True) for seq in left_out]
-        return PromptPart(QUEUE, QUEUE, None, event.queue_asked, event.queue_tokens, (*kept_entries, *cut))
+        sizes = event.queue_asked, event.queue_tokens
+        return PromptPart(QUEUE, QUEUE, None, *sizes, (*kept_entries, *cut), observed=event.known != "built")
 
     def pinned(self) -> PromptPart:
         entries = tuple(self._message(seq, cut=False) for seq in expand(self.event.pinned))

@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 from memory_core.history.prompt import Prompt
 from memory_inspector.figures import chart_style
 from memory_inspector.palette import PALETTES, Mode, block_colour
-from memory_inspector.wording.formatting import tokens
+from memory_inspector.wording.formatting import count, tokens
 from memory_inspector.wording.prompt_text import amount, colour_kind, part_name
 
 ROW_PIXELS = 34
@@ -73,6 +73,8 @@ def describe(prompt: Prompt) -> str:
     """The figure in words, for screen readers. Plain text."""
     parts = ", ".join(f"{part_name(part)} {amount(part)}" for part in prompt.parts)
     built = prompt.built
+    if built.known != "built":
+        return f"{parts}. Sent {count(built.total, 'token')}."
     end = f"{tokens(built.over_by)} over the limit" if built.over_by else f"{tokens(prompt.free)} free"
     return f"{parts}. Sent {tokens(built.total)} of {tokens(built.token_limit)} tokens, {end}."
 

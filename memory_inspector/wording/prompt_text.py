@@ -37,7 +37,7 @@ BILL_LABELS = {
 
 def part_name(part: PromptPart) -> str:
     """The display name of a part. Plain text."""
-    return PART_NAMES.get(part.kind, short(part.name))
+    return part.title if part.kind in PART_NAMES else short(part.title)
 
 
 def inline_name(part: PromptPart) -> str:
@@ -60,9 +60,8 @@ def headline(prompt: Prompt) -> str:
     # Another program's prompt was observed, so neither a limit nor cuts are known.
     if built.known != "built":
         billed = prompt.call.input_tokens if prompt.call else None
-        counted = (
-            f" The endpoint counted {tokens(billed)}, definitions of tools included." if billed is not None else ""
-        )
+        tools = ", definitions of tools included" if built.reserved_tokens else ""
+        counted = f" The endpoint counted {tokens(billed)}{tools}." if billed is not None else ""
         if prompt.call and prompt.call.cached_tokens is not None:
             counted += f" Its cache had {tokens(prompt.call.cached_tokens)} of them."
         return f"**{count(built.total, 'token')} sent**, {KNOWN[built.known]}.{counted}"
@@ -237,7 +236,8 @@ def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
     if prompt.around:
         rows.append(_number_row("Markup", "–", prompt.around, prompt.around, built.token_limit))
     rows.append(_number_row("Sent", "", built.asked, built.total, built.token_limit))
-    return rows
+    # What another program's parts asked for, and its limit, are not known.
+    return rows if built.known == "built" else [{name: row[name] for name in ("Part", "Sent")} for row in rows]
 
 
 def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) -> dict[str, Any]:

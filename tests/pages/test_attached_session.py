@@ -29,6 +29,12 @@ def test_an_attached_agent_is_shown_and_not_changed(home):
     # What the agent had said before and left out of its second prompt.
     assert "I live in Oslo." in shown
     assert "2 messages of this session" in shown
+    # It has neither a queue nor parts that asked for more than they got.
+    assert "Requested" not in shown
+    assert "Queue" not in shown
+    assert "definitions of tools" not in shown
+    followed = [link.proto.query_string for link in context.get("page_link") if link.proto.label == ":small[Follow]"]
+    assert [query.rpartition("follow=")[2] for query in followed] == ["m2", "m3"]
 
     timeline = opened(page="timeline", session="agent")
     assert any("2 prompts in 2 turns" in each.value for each in timeline.markdown)

@@ -9,7 +9,7 @@ from memory_core.events import ConfigurationChanged, EventRecord, MemorySearched
 from memory_core.history.advice import Remark, remarks
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_diff import diff_prompts
-from memory_core.history.slices.contexts import places_of
+from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
@@ -74,7 +74,8 @@ def draw(view: View) -> None:
 def _chosen(contexts: tuple[EventRecord, ...]) -> EventRecord:
     """Return the last prompt of the turn, unless another one is selected beside the figure's title."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        heading("Requested and sent", width="content")
+        # What another program's parts asked for is not known: it sent what it sent.
+        heading("Requested and sent" if context_of(contexts[-1]).known == "built" else "Sent", width="content")
         if len(contexts) == 1:
             return contexts[0]
         number = st.selectbox(
@@ -152,9 +153,10 @@ def _draw_left_out(view: View, sent: Prompt) -> None:
     st.markdown(f"{count(len(seqs), 'message')} of this session. The agent left them out.")
     left_out = [message for message in view.memory.session.messages() if message.seq in seqs]
     for message in left_out[-LEFT_OUT:]:
-        st.markdown(
-            f":small[:gray[{plain(str(message.message.role))}] {plain(short(message_text(message.message), 90))}]"
-        )
+        words = f":gray[{plain(str(message.message.role))}] {plain(short(message_text(message.message), 90))}"
+        with st.container(horizontal=True, gap="small"):
+            st.markdown(f":small[{words}]", width="content")
+            nav.follow_link(Ref.of("message", message.seq))
     if len(left_out) > LEFT_OUT:
         st.markdown(f":small[:gray[and {tokens(len(left_out) - LEFT_OUT)} before them]]")
 

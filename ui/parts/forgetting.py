@@ -9,6 +9,7 @@ from memory_core.events import QuarantineChanged, Ref
 from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
 from memory_core.sessions import erase_phrase
+from memory_core.text import listed
 from memory_core.verification.receipts import Receipt
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.wording.formatting import count, plain, short
@@ -234,7 +235,11 @@ def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected], going: 
             receipt: Receipt | str = receipt_for(memory.session.database, impact.target.searched)
         except MemoryInspectorError as error:
             receipt = str(error)
-    return f"Forgot {count(len(impact.erased), 'item')}.", receipt
+    # What was said before to stay is found again below, where only files and columns name it.
+    stays = [f"“{short(row.words)}”" for row in impact.rows if row.stays]
+    stays += [f"{count(len(unticked), 'item')} that you kept"] if unticked else []
+    besides = f", but not in {listed(stays)}, as was said before" if stays else ""
+    return f"Forgot {count(len(impact.erased), 'item')}{besides}.", receipt
 
 
 def draw_receipt(done: str, receipt: Receipt | str) -> None:

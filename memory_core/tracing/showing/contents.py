@@ -128,7 +128,7 @@ class _Writing:
 
     def _part(self, part: PromptPart) -> dict[str, Any]:
         return {
-            "name": self.text(PART_NAMES.get(part.kind, part.name)),
+            "name": self.text(part.title),
             "kind": part.kind if part.kind in _KINDS else "custom",
             "priority": part.priority,
             "asked": part.asked,
