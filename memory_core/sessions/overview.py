@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from memory_core.access import needs
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConflictError, NotFoundError
+from memory_core.sessions.running_totals import RunningTotals, running_totals
 from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import ERASING, bury, erase_remains, has_remains, move_tombstone
@@ -120,13 +121,15 @@ class Overview:
     reads_user_facts: bool
     """True if one of the session's blocks stores user-scoped facts."""
     origin: Origin
+    totals: RunningTotals = field(default_factory=RunningTotals)
+    """Its cost, errors and losses."""
 
 
 def overview(database: Database, *, user_id: str | None = None) -> list[Overview]:
     """Return all sessions, or those of one user, most recently used first.
 
     Takes a constant number of queries. The messages of a session are summed again only after some were added or
-    removed.
+    removed, and of its log only what is new is read.
     """
     with database.read() as connection:
         states = read_sessions(connection, user_id=user_id)
@@ -134,17 +137,24 @@ def overview(database: Database, *, user_id: str | None = None) -> list[Overview
         facts = count_facts(connection)
         reading = reading_user_facts(connection)
         origins = {id: _origin(*origin) for id, origin in read_origins(connection).items()}
+        totals = running_totals(database, connection, states)
     return [
-        _overview(state, sums[state.id], facts, state.id in reading, origins.get(state.id, Origin("new")))
+        _overview(state, sums[state.id], facts, state.id in reading, origins.get(state.id, Origin("new")), totals)
         for state in states
     ]
 
 
 def _overview(
-    state: SessionState, sums: MessageSums, facts: Mapping[str, int], reads_user_facts: bool, origin: Origin
+    state: SessionState,
+    sums: MessageSums,
+    facts: Mapping[str, int],
+    reads_user_facts: bool,
+    origin: Origin,
+    totals: Mapping[str, RunningTotals],
 ) -> Overview:
     config = _config(state.config)
     return Overview(
+        totals=totals[state.id],
         status=status_of(state, config),
         messages=sums.messages,
         tokens=total_tokens(sums.content, sums.reference, sums.messages, config.accounting),

@@ -1,7 +1,7 @@
 """Totals over all sessions: one query per kind of total, for any number of sessions."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,10 @@ from memory_core.store.tables import (
 
 ORIGINS = ("session_imported", "session_branched", "agent_attached")
 """Kinds of events that record a session's origin; the newest one counts."""
+
+PROMPTS = ("context_built",)
+WORK = ("model_called", "reply_ended", "delivery_failed", "block_failed")
+"""Kinds of events that tell what a session's models cost, and what failed."""
 
 _m, _e, _v = message_table.c, event_table.c, vector_table.c
 
@@ -76,6 +80,49 @@ def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]
         .where(session_table.c.deleted_at.is_(None))
     )
     return {id: (kind, json.loads(data)) for id, kind, data in connection.execute(query)}
+
+
+def read_work(connection: Connection, after: Mapping[str, int]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield session, position and data of the events of `WORK`, of each session those after a position.
+
+    In no order: sorting would take longer than reading.
+    """
+    query = select(_e.session_id, _e.id, _e.data).where(
+        _e.session_id.in_(bindparam("ids", expanding=True)), _e.kind.in_(WORK), _e.id > bindparam("after")
+    )
+    # Sessions that were read up to about the same position are read together.
+    for ids in chunks(sorted(after, key=after.__getitem__)):
+        for rows in connection.execute(query, {"ids": ids, "after": after[ids[0]]}).partitions(1_000):
+            # A thousand texts are decoded as one list: a session may have many thousand calls.
+            values = json.loads(f"[{','.join([row[2] for row in rows])}]")
+            for (id, position, _), data in zip(rows, values, strict=True):
+                if position > after[id]:
+                    yield id, position, data
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A session's state, as far as it tells what was lost."""
+
+    prompt: dict[str, Any]
+    """Data of its newest prompt; empty without one."""
+    parked: int
+    """Deliveries that were given up."""
+    served: bool
+    """True if anything was ever due to a block."""
+
+
+def read_present(connection: Connection, session_ids: Collection[str]) -> dict[str, Present]:
+    """Return the present state of each session, with a look-up in an index for each part."""
+    s, d = session_table.c, delivery_table.c
+    newest = select(func.max(_e.id)).where(_e.session_id == s.id, _e.kind.in_(PROMPTS))
+    prompt = select(_e.data).where(_e.id == newest.correlate(session_table).scalar_subquery())
+    parked = select(func.count()).where(d.session_id == s.id, d.state == "parked")
+    parts = (prompt.correlate(session_table).scalar_subquery(), parked.correlate(session_table).scalar_subquery())
+    served = select(1).where(d.session_id == s.id).correlate(session_table).exists()
+    query = select(s.id, parts[0], parts[1], served).where(s.id.in_(bindparam("ids", expanding=True)))
+    rows = (row for ids in chunks(sorted(session_ids)) for row in connection.execute(query, {"ids": ids}))
+    return {id: Present(json.loads(data or "{}"), parked, bool(served)) for id, data, parked, served in rows}
 
 
 @dataclass(frozen=True, slots=True)

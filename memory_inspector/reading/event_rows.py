@@ -9,6 +9,7 @@ from memory_core.access import person_name
 from memory_core.coding.prices import cost_of
 from memory_core.coding.transcript import Usage
 from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
+from memory_core.sessions.running_totals import RunningTotals
 from memory_inspector.wording.event_sentences import PURPOSES
 
 Number = TypeVar("Number", int, float)
@@ -181,19 +182,25 @@ def ledger(records: Iterable[EventRecord]) -> list[Calls]:
             cached_tokens=_sum(call.cached_tokens for call in calls),
             output_tokens=_sum(call.output_tokens for call in calls),
             seconds=sum(call.seconds for call in calls),
-            cost=_sum(call.cost if call.cost is not None else _listed_cost(call) for call in calls),
+            cost=_sum(map(cost_of_call, calls)),
         )
         for (turn, purpose, model), calls in by.items()
     ]
     return sorted(rows, key=lambda row: -row.turn)
 
 
-def _listed_cost(call: ModelCalled) -> float | None:
-    """Return what a call of an attached agent costs by list price; writing to a cache counts as input."""
-    if call.input_tokens is None or call.block is not None:
-        return None
+def cost_of_call(call: ModelCalled) -> float | None:
+    """Return a call's cost as recorded, else by list price that of an attached agent; a cache's writes are input."""
+    if call.cost is not None or call.input_tokens is None or call.block is not None:
+        return call.cost
     cached = min(call.cached_tokens or 0, call.input_tokens)
     return cost_of({call.model: Usage(call.input_tokens - cached, cached, output=call.output_tokens or 0)})
+
+
+def session_cost(totals: RunningTotals) -> float | None:
+    """Return what a session's calls cost, as its ledger adds it up; None if no cost of any is known."""
+    listed = (cost_of({model: Usage(new, read, output=out)}) for model, (new, read, out) in totals.unpriced.items())
+    return _sum([totals.dollars, *listed])
 
 
 def totals(rows: Sequence[Calls]) -> Calls:

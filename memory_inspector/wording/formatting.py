@@ -126,3 +126,11 @@ def _in_zone(moment: datetime | float, zone: tzinfo) -> datetime:
         # A naive datetime would be read in the zone of the server, and be wrong by hours without notice.
         raise ValueError(f"must carry a time zone: {moment!r}")
     return moment.astimezone(zone)
+
+
+def milliseconds(seconds: float) -> str:
+    """Duration in words: `under 1 ms`, `7 ms`, `1.2 s`."""
+    if seconds < 0.001:
+        return "under 1 ms"
+    # From 0.9995 s on, it would be rounded to "1000 ms".
+    return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.1f} s"

@@ -19,6 +19,10 @@ from memory_core import (
     StoreError,
     delete_session,
 )
+from memory_core.attach.recording import attach, record_exchange
+from memory_core.attach.wire import Exchange
+from memory_core.engine.session import Session
+from memory_core.events import ModelCalled
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.exporting import export_chat_store, export_configuration
 from memory_core.planning import curation as plans
@@ -184,12 +188,54 @@ def test_the_filter_shows_one_users_sessions(demo_home):
     a_session(title="Ana's", user="ana")
     a_session(title="Nobody's")
     app = page()
-    assert app.selectbox(key="sessions__user").options == ["everyone", "ana", "sam", "nobody"]
+    assert app.selectbox(key="sessions__user").options == ["All users", "ana", "sam", "No user"]
     shown = {}
     for choice in ("ana", "sam", "\x00"):
         app.selectbox(key="sessions__user").set_value(choice).run()
         shown[choice] = [row["Session"] for row in listed(app)]
     assert shown == {"ana": ["Ana's"], "sam": ["Birthday dinner"], "\x00": ["Nobody's"]}
+
+
+def test_many_sessions_are_found_by_words_source_and_what_they_lost_and_put_in_order(demo_home):
+    shared = services.engine()
+    assert "sessions__find" not in {each.key for each in page().text_input}
+    for number in range(8):
+        memory = a_session(f"note {number}", title=f"Trip {number}")
+        memory.log.record(ModelCalled("reply", "m", 10, 1, 0.5, number / 100, error="away" if number == 3 else None))
+    agent = Session(shared.database, "agent", services=shared.services)
+    attach(agent)
+    said, asked = (ChatMessage(role="user", content=words) for words in ("I live in Oslo.", "And now?"))
+    answer = ChatMessage(role="assistant", content="Hm.")
+    for prompt in ((said,), (asked,)):
+        record_exchange(agent, Exchange("reply", "gpt-5-mini", prompt, answer, 1_000_000))
+    app = page()
+    rows = {row["Session"]: row for row in listed(app)}
+    named = ("Lost", "Errors", "Cost", "From")
+    assert [rows["agent"][name] for name in named if name != "Errors"] == ["2 messages left out", 0.5, "attached"]
+    assert [rows["Trip 3"][name] for name in named] == ["", 1, 0.03, "new"]
+
+    def names(widget, value):
+        widget.set_value(value).run()
+        assert not app.exception
+        return [row["Session"] for row in listed(app)]
+
+    assert names(app.selectbox(key="sessions__sort"), "cost")[:3] == ["agent", "Trip 7", "Trip 6"]
+    assert names(app.selectbox(key="sessions__sort"), "errors")[0] == "Trip 3"
+    assert names(app.toggle(key="sessions__lost"), True) == ["agent"]
+    assert len(names(app.toggle(key="sessions__lost"), False)) == 10
+    assert names(app.selectbox(key="sessions__from"), "demo") == ["Birthday dinner"]
+    assert len(names(app.selectbox(key="sessions__from"), "anywhere")) == 10
+    assert names(app.text_input(key="sessions__find"), "trip 5") == ["Trip 5"]
+
+
+def test_a_name_of_three_hundred_characters_is_cut_wherever_it_stands_alone(demo_home):
+    memory = a_session("note", title="long " * 60)
+    app = select(page(), memory.session_id)
+    assert max(len(each.value) for each in app.markdown if "long long" in each.value) < 200
+    for name in ("rename_dialog", "delete_dialog", "branch_dialog"):
+        drawn = dialog("ui.sessions.session_dialogs", name, memory.session_id)
+        assert not drawn.exception
+        assert all(len(each.value) < 200 for each in drawn.markdown)
 
 
 def test_a_user_of_whom_only_facts_are_left_is_offered_and_forgotten(demo_home):
@@ -201,10 +247,11 @@ def test_a_user_of_whom_only_facts_are_left_is_offered_and_forgotten(demo_home):
     mine.deliver()
     delete_session(database(), mine.session_id)
     app = page()
-    assert app.selectbox(key="sessions__user").options == ["everyone", "ana (only facts)", "sam"]
+    assert app.selectbox(key="sessions__user").options == ["All users", "ana (only facts)", "sam"]
     app.selectbox(key="sessions__user").set_value("ana").run()
     assert not app.exception
-    assert listed(app) == []
+    assert not app.dataframe
+    assert "No session matches." in joined(app)
     assert button(app, "Forget this user")
     drawn = dialog("ui.sessions.user_dialog", "forget_user_dialog", "ana")
     assert drawn.dataframe[0].value.to_dict("records") == [{"Shared fact": "The user is allergic to nuts"}]

@@ -8,7 +8,9 @@ import pytest
 from memory_core.interop.openai_format import Conversation, Skipped
 from memory_core.sessions.health import Check, Health
 from memory_core.sessions.overview import Origin, Overview, Status
-from memory_inspector.wording.formatting import file_stem, size
+from memory_core.sessions.running_totals import Losses, RunningTotals
+from memory_inspector.reading.event_rows import session_cost
+from memory_inspector.wording.formatting import file_stem, milliseconds, size
 from ui.sessions.health import Watch
 from ui.sessions.importing import Sized, conversation_sentence, skipped_sentences
 from ui.sessions.session_rows import (
@@ -16,7 +18,6 @@ from ui.sessions.session_rows import (
     NOBODY,
     branch_title,
     delete_question,
-    milliseconds,
     of_user,
     origin,
     origin_in_words,
@@ -49,7 +50,7 @@ def status(session_id="one", title="Trip", user_id=None, **more):
 NEW = Origin("new")
 
 
-def session(session_id="one", *, facts=9, user_facts=0, reads=True, origin=NEW, **more):
+def session(session_id="one", *, facts=9, user_facts=0, reads=True, origin=NEW, totals=None, **more):
     return Overview(
         status(session_id, **more),
         messages=24,
@@ -58,6 +59,7 @@ def session(session_id="one", *, facts=9, user_facts=0, reads=True, origin=NEW, 
         user_facts=user_facts,
         reads_user_facts=reads,
         origin=origin,
+        totals=totals or RunningTotals(),
     )
 
 
@@ -85,6 +87,24 @@ def test_facts_of_the_user_count_where_the_session_reads_them():
 def test_without_any_user_there_is_no_column_of_users():
     assert "User" not in rows([session()], now=0)[0]
     assert rows([session(), session("two", user_id="sam")], now=0)[0]["User"] == ""
+
+
+def test_a_column_that_nothing_would_fill_is_left_out():
+    assert not {"Lost", "Errors", "Cost"} & rows([session()], now=0)[0].keys()
+    failed = session("two", totals=RunningTotals(errors=1, dollars=0.25, losses=Losses(cut=56, parked=1)))
+    first, second = rows([session(), failed], now=0)
+    assert (first["Lost"], first["Errors"], first["Cost"]) == ("", None, None)
+    assert (second["Lost"], second["Errors"], second["Cost"]) == ("1 delivery given up, cut 56 tokens", 1, 0.25)
+
+
+def test_calls_without_a_recorded_cost_have_that_of_a_list_where_their_model_is_known():
+    def cost(**more):
+        return session_cost(RunningTotals(**more))
+
+    assert cost() is None
+    assert cost(unpriced={"house-model": (1_000, 0, 0)}) is None
+    assert cost(dollars=0.5, unpriced={"house-model": (1_000, 0, 0)}) == 0.5
+    assert cost(dollars=0.5, unpriced={"gpt-5-mini": (1_000_000, 1_000_000, 1_000_000)}) == pytest.approx(2.775)
 
 
 def test_a_session_without_a_title_is_called_by_the_start_of_its_id():

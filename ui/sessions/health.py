@@ -19,10 +19,9 @@ from memory_core.process import keep_loaded
 from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_core.sessions.overview import list_sessions
 from memory_inspector.server.jobs import Job
-from memory_inspector.wording.formatting import ago, count, plain, short, size, tokens
+from memory_inspector.wording.formatting import ago, count, milliseconds, plain, short, size, tokens
 from ui.parts import toasts
 from ui.parts.components import heading
-from ui.sessions.session_rows import milliseconds
 from ui.tab import drawing, model, state
 from ui.tab.people import allowed, obstacle
 from ui.tab.services import engine

@@ -1,9 +1,10 @@
 """Display data of the list of sessions: rows, titles, origins. Pure; no Streamlit."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memory_core.sessions.overview import Overview
+from memory_inspector.reading.event_rows import session_cost
 from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import ago, count, session_name, short, tokens
 
@@ -33,18 +34,22 @@ def rows(
     Columns that distinguish sessions come first: a phone shows two or three columns. `agents`: ids of the sessions in
     which an agent works.
     """
-    # An empty column would take the width that a phone does not have.
-    users = any(session.status.user_id for session in sessions)
-    return [
+    rows: list[dict[str, object]] = [
         {
             "Session": named(session),
             "Last activity": LIVE if session.status.session_id in agents else ago(session.status.updated_at, now),
+            "Lost": lost_words(session),
+            "Errors": session.totals.errors or None,
+            "Cost": session_cost(session.totals),
             **_numbers(session),
             "From": origin(session),
-            **({"User": session.status.user_id or ""} if users else {}),
+            "User": session.status.user_id or "",
         }
         for session in sessions
     ]
+    # An empty column would take the width that a phone does not have.
+    empty = {name for name in ("Lost", "Errors", "Cost", "User") if not any(row[name] for row in rows)}
+    return [{name: value for name, value in row.items() if name not in empty} for row in rows]
 
 
 def _numbers(session: Overview) -> dict[str, int]:
@@ -55,6 +60,18 @@ def _numbers(session: Overview) -> dict[str, int]:
         "All tokens": session.tokens,
         "Flushes": session.status.flushes,
     }
+
+
+def lost_words(overview: Overview) -> str:
+    """Losses in the session's present state, in words; empty if nothing was lost."""
+    losses = overview.totals.losses
+    parts = [
+        f"{count(losses.parked, 'delivery')} given up" if losses.parked else "",
+        f"{count(losses.untaken, 'message')} to no block" if losses.untaken else "",
+        f"{count(losses.left_out, 'message')} left out" if losses.left_out else "",
+        f"cut {count(losses.cut, 'token')}" if losses.cut else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def origin(overview: Overview) -> str:
@@ -92,6 +109,8 @@ def totals(overview: Overview) -> str:
     text = ", ".join(parts) + "."
     if overview.status.user_id and overview.user_facts:
         text += f" {overview.status.user_id} has {count(overview.user_facts, 'fact')} across sessions."
+    if lost := lost_words(overview):
+        text += f" Lost: {lost}."
     return text
 
 
@@ -105,6 +124,41 @@ def of_user(sessions: Sequence[Overview], user: str) -> list[Overview]:
     if user == EVERYONE:
         return list(sessions)
     return [session for session in sessions if (session.status.user_id or NOBODY) == user]
+
+
+ORDERS: Mapping[str, Callable[[Overview], float]] = {
+    "last activity": lambda session: session.status.updated_at,
+    "cost": lambda session: session_cost(session.totals) or 0,
+    "tokens": lambda session: session.tokens,
+    "errors": lambda session: session.totals.errors,
+}
+"""Orders of the list, each largest first."""
+
+
+def sorted_sessions(
+    sessions: Sequence[Overview], words: str, source: str | None, *, lost_only: bool, by: str
+) -> list[Overview]:
+    """The sessions from a source whose name or user has all words, or whose id begins with them, in an order."""
+    wanted = words.casefold().split()
+    matching = [
+        session
+        for session in sessions
+        if all(_has(session, word) for word in wanted)
+        and (source is None or source == source_of(session))
+        and (lost_words(session) or not lost_only)
+    ]
+    return sorted(matching, key=ORDERS[by], reverse=True)
+
+
+def _has(session: Overview, word: str) -> bool:
+    # An id is random letters and digits: within one, any short word would be found.
+    text = f"{named(session)} {session.status.user_id or ''}".casefold()
+    return word in text or session.status.session_id.casefold().startswith(word)
+
+
+def source_of(overview: Overview) -> str:
+    """Kind of origin by which the list is filtered."""
+    return "demo" if overview.status.session_id == DEMO_SESSION else overview.origin.kind
 
 
 def branch_title(title: str, taken: Collection[str]) -> str:
@@ -134,11 +188,3 @@ def delete_question(overview: Overview) -> str:
     )
     user = overview.status.user_id
     return f"{question} Facts that belong to {short(user)} stay." if user else question
-
-
-def milliseconds(seconds: float) -> str:
-    """Response time in words: `under 1 ms`, `7 ms`, `1.2 s`."""
-    if seconds < 0.001:
-        return "under 1 ms"
-    # From 0.9995 s on, it would be rounded to "1000 ms".
-    return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.1f} s"

@@ -17,7 +17,7 @@ from memory_core.sessions.overview import Overview, overview
 from memory_inspector.reading.write_access import left_to_agent
 from memory_inspector.server.refused_spans import refused_spans
 from memory_inspector.server.shipped_demo import DEMO_SESSION
-from memory_inspector.wording.formatting import count, plain, short
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import filled_rows, heading, unseen_heading
 from ui.parts.saved_page import page_dialog
 from ui.sessions import session_dialogs, user_dialog
@@ -28,16 +28,30 @@ from ui.sessions.importing import import_dialog
 from ui.sessions.session_rows import (
     EVERYONE,
     NOBODY,
+    ORDERS,
+    lost_words,
     named,
     of_user,
     origin_in_words,
     rows,
+    sorted_sessions,
+    source_of,
     totals,
     users,
 )
 from ui.tab import live, nav, state
 from ui.tab.people import allowed
 from ui.tab.services import engine
+
+FEW = 8
+"""Number of sessions that are seen at a glance, without a search or an order."""
+
+ANYWHERE = "anywhere"
+
+LOST = (
+    "Now: left out of the latest prompt, deliveries given up, and messages that left the queue where no block takes "
+    "them. What blocks made of the others is on the session's own pages."
+)
 
 MAX_REFUSED = 5
 """Maximum reasons shown for which agents' spans were refused."""
@@ -67,14 +81,28 @@ def draw() -> None:
     draw_live_links(
         {session.status.session_id: named(session) for session in sessions if session.status.session_id in agents}
     )
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
-        dialog_open = _begin()
+    dialog_open = _begin()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="sessions__filters"):
+        words = ""
+        if len(sessions) > FEW:
+            words = st.text_input(
+                "Find",
+                key="sessions__find",
+                placeholder="Find a session",
+                icon=":material/search:",
+                label_visibility="collapsed",
+                width=200,
+                persist_state="session",
+            )
         user = _filter(sessions, outliving)
-        shown = of_user(sessions, user)
+        shown = _narrowed(of_user(sessions, user), words)
     if user not in (EVERYONE, NOBODY):
         dialog_open = user_dialog.draw_button(user) or dialog_open
     picked = _picked(sessions)
-    _table(shown, picked, agents)
+    if shown or not sessions:
+        _table(shown, picked, agents)
+    else:
+        st.markdown(":gray[No session matches.]")
     if picked is not None:
         dialog_open = _selected(picked, sessions) or dialog_open
         _connect(picked.status.session_id, folded=len(sessions) > 1)
@@ -153,23 +181,38 @@ def _filter(sessions: Sequence[Overview], outliving: Sequence[str]) -> str:
         return EVERYONE
     # "nobody" is offered only where it would find something.
     options = [EVERYONE, *names, *([NOBODY] if any(session.status.user_id is None for session in sessions) else [])]
-    with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
-        st.markdown("User", width="content")
-        user = st.selectbox(
-            "User",
-            options,
-            format_func=lambda user: _user(user) + (" (only facts)" if user in outliving else ""),
-            key="sessions__user",
-            label_visibility="collapsed",
-            width=180,
-            # Kept when another page is drawn, where Streamlit would forget the widget.
-            persist_state="session",
-        )
+    user = _choice("User", options, lambda user: _user(user) + (" (only facts)" if user in outliving else ""))
     return user or EVERYONE
 
 
+def _choice(label: str, options: Sequence[str], says: Callable[[str], str] = str) -> str:
+    """Draw a choice whose options say what they choose, the first one at first."""
+    chosen = st.selectbox(
+        label,
+        options,
+        format_func=says,
+        key=f"sessions__{label.lower()}",
+        label_visibility="collapsed",
+        width=158,
+        # Kept when another page is drawn, where Streamlit would forget the widget.
+        persist_state="session",
+    )
+    return chosen or options[0]
+
+
+def _narrowed(sessions: Sequence[Overview], words: str) -> list[Overview]:
+    """Draw the other filters, each where it would find something and leave something out, and the order of many."""
+    sources = sorted({source_of(session) for session in sessions})
+    source = _choice("From", [ANYWHERE, *sources], "From {}".format) if len(sources) > 1 else ANYWHERE
+    by = _choice("Sort", list(ORDERS), "By {}".format) if len(sessions) > FEW else next(iter(ORDERS))
+    losing, lost_only = sum(bool(lost_words(session)) for session in sessions), False
+    if 0 < losing < len(sessions):
+        lost_only = st.toggle(f"Lost something ({tokens(losing)})", key="sessions__lost", help=LOST)
+    return sorted_sessions(sessions, words, None if source == ANYWHERE else source, lost_only=lost_only, by=by)
+
+
 def _user(user: str) -> str:
-    return {EVERYONE: "everyone", NOBODY: "nobody"}.get(user) or short(user)
+    return {EVERYONE: "All users", NOBODY: "No user"}.get(user) or short(user)
 
 
 def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collection[str]) -> None:
@@ -186,15 +229,19 @@ def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collectio
         key=key,
         on_select=lambda: _pick(ids, st.session_state[key].selection.rows),
         selection_mode="single-row",
+        placeholder="–",
         selection_default={"selection": {"rows": [] if at is None else [at]}},
         column_config={
             "Session": st.column_config.TextColumn(width="medium"),
+            "Lost": st.column_config.TextColumn(width="medium", help=LOST),
+            "Errors": number(help="Failed calls, replies and deliveries, each try, and blocks that could not be read"),
+            "Cost": number(format="$%.4f", help="As recorded, or by list price. Calls without a price are not in it"),
             "Turns": number(),
             "All tokens": number(help="All messages, also those that left the queue; a prompt has its own size"),
             "Flushes": number(),
             "Facts": number(help="Active facts, with those that belong to its user"),
         },
-        alt=f"{count(len(ids), 'session')}, most recently used first",
+        alt=f"List of {count(len(ids), 'session')}",
     )
 
 
