@@ -159,7 +159,24 @@ def test_the_figure_and_its_table_hold_the_events_own_numbers(demo_home):
     assert newest["Sent"] == built.total
     assert newest["Queue"] + sum(newest[part["name"]] for part in built.parts) == built.total
     assert newest["Flushed"] == of_kind(memory, FlushPlanned)[-1].event.tokens
-    assert len(app.get("plotly_chart")) == 2
+    assert len(app.get("plotly_chart")) == 3
+
+
+def test_the_calls_of_the_shown_turn_stand_with_their_times_and_cost(demo_home):
+    demo().log.record(
+        ModelCalled("extract", "gpt-x", 1000, 50, 1.25, 0.001, "Facts"),
+        ModelCalled("reply", "gpt-x", None, None, 3.0, None, None, "It did not answer."),
+    )
+    app = timeline(session="demo")
+    app.session_state["timeline__turn_calls_numbers"] = True
+    app.run()
+    assert "**Calls of turn 11**" in joined(app)
+    assert "4.2 s in models, $0.0010, 1 failed." in joined(app)
+    calls = next(each.value for each in app.dataframe if "Milliseconds" in each.value).to_dict("records")
+    failed, learned = [row for row in calls if row["Of"] == "gpt-x"]
+    assert (failed["Milliseconds"], failed["Failed"]) == (3000, "yes")
+    assert (learned["Milliseconds"], learned["Cost"], learned["Failed"]) == (1250, "$0.0010", "")
+    assert "**Calls of turn 1**" not in joined(timeline(session="demo", turn="1"))
 
 
 def test_every_message_has_a_outcome(demo_home):

@@ -5,13 +5,15 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
+from memory_inspector.figures.calls_figure import calls_figure, drawn
 from memory_inspector.figures.chart_style import BETWEEN, legend_entry
 from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
 from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
 from memory_inspector.palette import Mode, block_colour, colour
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.reading.token_series import Course, course, course_rows, describe
-from memory_inspector.wording.formatting import short, tokens
+from memory_inspector.reading.turn_calls import calls_rows, summary, turn_calls
+from memory_inspector.wording.formatting import plain, short, tokens
 from ui.parts.components import chart, heading, numbers_table
 from ui.tab.appearance import mode
 from ui.tab.view import View
@@ -21,6 +23,10 @@ ABOUT = (
     "What the last prompt of each turn held, part by part. Limit: all of it must fit in. "
     "Flush: when the queue (short-term memory) grows above this line (history budget), its oldest messages leave. "
     "Click a bar for the prompt of that turn, a mark for its flush or cut."
+)
+CALLS = (
+    "Searches, models, tools and deliveries to blocks. A bar is as long as its call took, and ends when the call was "
+    "recorded, or as the agent's spans report it. A ◇ has no recorded time. Models that a delivery asked are within it."
 )
 OUTCOME = (
     "Where each message is, oldest first. Flushed ones are in the archive; recalled: brought back into a prompt; "
@@ -59,6 +65,24 @@ def _legend(drawn: Course, appearance: Mode) -> str:
     entries = [legend_entry(short(layer.label), block_colour(layer.kind, appearance)) for layer in drawn.layers]
     line = "┄ flush line: counts the queue only".replace(" ", "\N{NO-BREAK SPACE}")
     return BETWEEN.join([*entries, *([line] if drawn.flush_line else [])])
+
+
+def draw_calls(view: View) -> None:
+    """Draw the calls of the shown turn with their times, if there are any."""
+    turn = view.history.turns.get(view.shown_turn)
+    records = view.history.after(turn.first_position - 1) if turn is not None else ()
+    calls = turn_calls(record for record in records if record.turn == view.shown_turn)
+    if not calls:
+        return
+    with st.container(border=True, gap="xsmall"):
+        heading(f"Calls of turn {tokens(view.shown_turn)}", f"\n:small[:gray[{plain(summary(calls))}]]", help=CALLS)
+        if some := drawn(calls):
+            figure = calls_figure(some, view.history.kinds(view.history.position), mode())
+            chart(figure, "timeline__turn_calls", ", ".join(f"{call.what} {call.name}: {call.amount}" for call in some))
+        if len(some) < len(calls):
+            drawn_ones = f"The {tokens(len(some))} longest are drawn." if some else "No time was recorded."
+            st.markdown(f":small[:gray[{drawn_ones}]]")
+        numbers_table(lambda: calls_rows(calls), key="timeline__turn_calls_numbers")
 
 
 def draw_outcomes(view: View, timeline: Timeline) -> None:

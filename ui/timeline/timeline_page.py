@@ -17,7 +17,7 @@ from ui.tab.view import View
 from ui.timeline.event_drawer import event_drawer
 from ui.timeline.event_list import draw_events
 from ui.timeline.opened import opened, take_link
-from ui.timeline.timeline_cards import draw_outcomes, draw_tokens
+from ui.timeline.timeline_cards import draw_calls, draw_outcomes, draw_tokens
 
 LIVED: tuple[Family, ...] = ("messages", "facts", "relations")
 """Families of events that show a session is in use: a program may keep facts without a conversation."""
@@ -41,6 +41,7 @@ def draw(view: View) -> None:
     draw_watched(view)
     if view.history.turns:
         draw_tokens(view, timeline)
+        draw_calls(view)
     attachment = view.history.attachment
     if attachment is None or attachment.source == "file":  # otherwise the outcomes are not known
         draw_outcomes(view, timeline)
