@@ -26,6 +26,8 @@ PINNED = "pinned"
 """Kind of the part that holds the system messages in front of a conversation."""
 RESERVED = "reserved"
 """Kind of the part that memory does not write: the agent's own system prompt and its definitions of tools."""
+MARKUP = "Markup"
+"""Name of what belongs to no part: the markup around all blocks, and the message added to carry it."""
 PART_NAMES = {QUEUE: "Queue", PINNED: "System messages", RESERVED: RESERVED_LABEL}
 """Names of the parts that are no block, by kind."""
 
@@ -161,6 +163,11 @@ class Prompt:
     def around(self) -> int:
         """Tokens that belong to no part: the surrounding markup, and the message added to carry it, if counted."""
         return self.built.total - sum(part.granted for part in self.parts)
+
+    @property
+    def around_asked(self) -> int:
+        """Tokens of that markup if nothing were cut: with the last block it goes as well."""
+        return self.built.asked - sum(part.asked for part in self.parts)
 
     @property
     def bill(self) -> tuple[BillLine, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from memory_core.history.prompt import Entry, Prompt, PromptPart
+from memory_core.history.prompt import MARKUP, Entry, Prompt, PromptPart
 from memory_core.messages import ChatMessage, Part, TextPart, ThinkingPart
 from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
 
@@ -45,11 +45,16 @@ class PartDiff:
 
 
 def diff_prompts(before: Prompt, after: Prompt) -> tuple[PartDiff, ...]:
-    """Compare every part of two prompts: the later one's parts in order, then parts only in the earlier one."""
+    """Compare every part of two prompts: the later one's parts in order, then parts only in the earlier one.
+
+    Markup that belongs to no part is the last of them where its size differs, so that all add up to the prompts.
+    """
     earlier = {(part.kind, part.name): part for part in before.parts}
     pairs = [(earlier.pop((part.kind, part.name), None), part) for part in after.parts]
     gone = [_diff(part, None) for part in earlier.values()]
-    return (*(_diff(old, new) for old, new in pairs), *gone)
+    around = PromptPart(MARKUP, "markup", None, after.around_asked, after.around, ())
+    markup = PartDiff(around, before.around, after.around, (), (), reordered=False)
+    return (*(_diff(old, new) for old, new in pairs), *gone, *([markup] if markup.before != markup.after else []))
 
 
 def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from memory_core import Status
 from memory_core.events import ContextBuilt
+from memory_core.history.prompt import MARKUP
 from memory_core.planning.context_plan import RESERVED_LABEL
 from memory_inspector.palette import PALETTES, Appearance, Palette, block_colour, ink_on
 from memory_inspector.wording.formatting import count, short, tokens
@@ -128,6 +129,11 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
                 asked=int(part["asked"]),
             )
         )
+    # 4. Markup, where it counts, belongs to no part: without it the table would not add up to the prompt.
+    around = built.asked - sum(segment.asked for segment in segments) if built else 0
+    if built and around > 0:
+        granted = built.total - sum(segment.tokens for segment in segments)
+        segments.append(Segment(MARKUP, "custom", granted, 0, around, note="around the blocks"))
     smallest = built is not None and built.truncation_order == "smallest_first"
     return Lanes(
         limit=limit,

@@ -2,11 +2,11 @@
 
 import plotly.graph_objects as go
 
-from memory_core.history.prompt import Prompt
+from memory_core.history.prompt import MARKUP, Prompt
 from memory_inspector.figures import chart_style
 from memory_inspector.palette import PALETTES, Mode, block_colour
 from memory_inspector.wording.formatting import count, tokens
-from memory_inspector.wording.prompt_text import amount, colour_kind, part_name
+from memory_inspector.wording.prompt_text import amount, colour_kind, part_name, sizes
 
 ROW_PIXELS = 34
 AROUND_PIXELS = 46
@@ -26,13 +26,12 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
     """Draw one row per part and a last row for the total; cuts and excess are hatched, the limit is a line."""
     built, palette = prompt.built, PALETTES[mode]
     rows = [(part_name(part), block_colour(colour_kind(part), mode), part.granted, part.asked) for part in prompt.parts]
-    if prompt.around:
-        rows.append(("Markup", palette.unknown, prompt.around, prompt.around))
+    if prompt.around_asked:
+        rows.append((MARKUP, palette.unknown, prompt.around, prompt.around_asked))
     figure = chart_style.blank(mode, ROW_PIXELS * (len(rows) + 1) + AROUND_PIXELS)
     ends, start = [], 0
     for place, (name, colour, granted, asked) in enumerate(rows):
-        hover = f"{chart_style.shown(name)}: {tokens(granted)}" + (f" of {tokens(asked)}" if asked > granted else "")
-        _bar(figure, place, start, granted, colour, hover)
+        _bar(figure, place, start, granted, colour, f"{chart_style.shown(name)}: {sizes(granted, asked)}")
         start += granted
         _hatched(
             figure, place, start, asked - granted, mode, f"{chart_style.shown(name)}: cut {tokens(asked - granted)}"
@@ -44,7 +43,7 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
     _bar(figure, last, 0, inside, palette.unknown, f"Sent: {tokens(built.total)}")
     _hatched(figure, last, inside, built.over_by, mode, f"Over the limit: {tokens(built.over_by)}")
     _bar(figure, last, built.total, prompt.free, palette.free, f"Free: {tokens(prompt.free)}")
-    amounts = [amount(part) for part in prompt.parts] + ([tokens(prompt.around)] if prompt.around else [])
+    amounts = [sizes(granted, asked) for *_, granted, asked in rows]
     # With free space, the number of the last row stands behind the free part, at the limit.
     numbers = list(zip([*ends, max(built.total, built.token_limit)], [*amounts, tokens(built.total)], strict=True))
     # The scale leaves room for the number beside every bar, not only for the bars.

@@ -6,7 +6,7 @@ Everything returned is markdown in which quoted words are escaped, unless its do
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memory_core.history.prompt import PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptCut, PromptPart
+from memory_core.history.prompt import MARKUP, PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
 from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
 from memory_core.planning.speech import parse_message
@@ -55,7 +55,7 @@ def square(part: PromptPart, mode: Mode) -> str:
 
 
 def headline(prompt: Prompt) -> str:
-    """The prompt in one sentence: tokens counted, and billed where that differs, the limit, requested and cut."""
+    """The prompt in one sentence: tokens counted, the limit, requested and cut. What is billed: `billed_beside`."""
     built = prompt.built
     # Another program's prompt was observed, so neither a limit nor cuts are known.
     if built.known != "built":
@@ -66,9 +66,6 @@ def headline(prompt: Prompt) -> str:
             counted += f" Its cache had {tokens(prompt.call.cached_tokens)} of them."
         return f"**{count(built.total, 'token')} sent**, {KNOWN[built.known]}.{counted}"
     sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
-    if built.billed != built.total:
-        limit = tokens(built.token_limit)
-        sent = f"**{count(built.total, 'token')} counted, {tokens(built.billed)} billed, limit {limit}.**"
     if not prompt.cuts:
         over = built.over_by
         fitted = f"Everything fitted. {tokens(prompt.free)} {'token was' if prompt.free == 1 else 'tokens were'} free."
@@ -78,6 +75,22 @@ def headline(prompt: Prompt) -> str:
     lost += [f"{tokens(more)} from {inline_name(part)}" for part, more in rest]
     asked = f"Parts asked for {tokens(built.asked)}, {tokens(built.asked - built.token_limit)} over the limit"
     return f"{sent} {asked}, so {_listed(lost)}."
+
+
+def billed_beside(prompt: Prompt) -> str | None:
+    """Sentence on what is billed for the prompt beside what the limit counts; None if both are the same."""
+    built = prompt.built
+    if built.known != "built" or built.billed == built.total:
+        return None
+    if built.accounting == "billed":
+        return f"{tokens(built.billed)} billed: tokens span markup and text."
+    return f"{tokens(built.billed)} billed, with {_uncounted(prompt)}, which the limit does not count."
+
+
+def _uncounted(prompt: Prompt) -> str:
+    # Each accounting leaves out something else, and the sentence names only that.
+    calls = prompt.built.accounting == "reference" and prompt.tool_call_tokens
+    return f"{'tool calls, ' if calls else ''}markup and message overhead"
 
 
 def _lost(prompt: Prompt) -> list[tuple[PromptPart, int]]:
@@ -189,7 +202,11 @@ def cut_next(prompt: Prompt) -> str | None:
 
 def amount(part: PromptPart) -> str:
     """Format granted tokens: `279 of 335`, or `212` if nothing was cut."""
-    return tokens(part.granted) + (f" of {tokens(part.asked)}" if part.asked > part.granted else "")
+    return sizes(part.granted, part.asked)
+
+
+def sizes(granted: int, asked: int) -> str:
+    return tokens(granted) + (f" of {tokens(asked)}" if asked > granted else "")
 
 
 def part_label(part: PromptPart, mode: Mode) -> str:
@@ -233,8 +250,8 @@ def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
                 built.token_limit,
             )
         )
-    if prompt.around:
-        rows.append(_number_row("Markup", "–", prompt.around, prompt.around, built.token_limit))
+    if prompt.around_asked:
+        rows.append(_number_row(MARKUP, "–", prompt.around_asked, prompt.around, built.token_limit))
     rows.append(_number_row("Sent", "", built.asked, built.total, built.token_limit))
     # What another program's parts asked for, and its limit, are not known.
     return rows if built.known == "built" else [{name: row[name] for name in ("Part", "Sent")} for row in rows]
@@ -276,13 +293,10 @@ def bill_sentence(prompt: Prompt) -> str:
         return (
             "The limit is compared with what a provider bills; the two differ only where tokens span markup and text."
         )
-    # Each accounting leaves out something else, and the sentence names only that.
-    kinds = "Markup and message overhead"
-    if built.accounting == "reference" and prompt.tool_call_tokens:
-        kinds = "Tool calls, markup and message overhead"
+    kinds = _uncounted(prompt)
     calls = "" if built.accounting == "reference" else ", tool calls included"
     return (
-        f"The limit is compared with the content alone{calls}. {kinds} are added: "
+        f"The limit is compared with the content alone{calls}. {kinds[0].upper()}{kinds[1:]} are added: "
         f"{tokens(more)} more, {_percent(more, built.total)} of what was counted."
     )
 
@@ -301,7 +315,7 @@ def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *,
     `in_user`: the memory section is in the user message now. `other` is None if there is no memory section to move.
     """
     first = (
-        f"Prompt cache: **{tokens(same)}** of {count(billed, 'token')} ({_percent(same, billed)}) "
+        f"Prompt cache: **{tokens(same)}** of {count(billed, 'billed token')} ({_percent(same, billed)}) "
         f"can be reused from turn {tokens(turn)}."
     )
     if other is None:

@@ -120,15 +120,15 @@ def test_the_figure_is_told_in_words(cut):
 
 def test_the_first_sentence_says_what_was_sent_asked_for_and_cut(cut):
     assert words.headline(cut) == (
-        "**37 tokens counted, 63 billed, limit 40.** "
-        "Parts asked for 55, 15 over the limit, so 14 were cut from Earlier and 4 from Facts."
+        "**37 of 40 tokens sent.** Parts asked for 55, 15 over the limit, so 14 were cut from Earlier and 4 from Facts."
     )
 
 
 def test_the_first_sentence_of_a_prompt_that_fitted_says_what_was_free():
     fitted = prompt_of(session(static("Rules", 3), notes=1))
-    assert (
-        words.headline(fitted) == "**10 tokens counted, 22 billed, limit 40.** Everything fitted. 30 tokens were free."
+    assert words.headline(fitted) == "**10 of 40 tokens sent.** Everything fitted. 30 tokens were free."
+    assert words.billed_beside(fitted) == (
+        "22 billed, with markup and message overhead, which the limit does not count."
     )
     assert words.never_cut(fitted) == "Never cut: Rules."
 
@@ -245,7 +245,7 @@ def test_counted_and_billed_stand_beside_each_other():
 def test_the_common_start_is_one_line():
     said = words.same_start_sentence(11, 104, 1305, 640, in_user=False)
     assert said == (
-        "Prompt cache: **104** of 1,305 tokens (8 %) can be reused from turn 11. "
+        "Prompt cache: **104** of 1,305 billed tokens (8 %) can be reused from turn 11. "
         "With memory in the user message instead: 640."
     )
     assert words.same_start_sentence(1, 0, 10, None, in_user=True).endswith("from turn 1.")

@@ -97,7 +97,7 @@ def _draw_sentence(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
         st.error(plain(remark.text))
     # Over the limit without cuts, the error has said all there is to say.
     if not over or sent.cuts:
-        st.markdown(prompt_text.headline(sent))
+        st.markdown(prompt_text.headline(sent), help=prompt_text.billed_beside(sent))
     # A turn can have no prompt of its own, such as an imported one.
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
