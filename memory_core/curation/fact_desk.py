@@ -123,10 +123,12 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """Return the effect of `max_facts` on the active facts and `added`, facts that a person would write."""
         self._session.open()  # another process, or another tab, may have changed the limit
         # Facts with a key are a program's: they are never condensed, and do not count.
-        facts, protected = [fact for fact in self.facts() if fact.key is None], self.protected()
+        active, protected = self.facts(["active"]), self.protected()
+        facts = [fact for fact in active if fact.key is None]
         more = sum(new.state == "active" and new.key is None for new in added)
         protected_count = sum(fact.id in protected for fact in facts)
-        return LimitEffect(len(facts) + more, protected_count + more, self._facts_block.max_facts)
+        keyed = len(active) - len(facts)
+        return LimitEffect(len(facts) + more, protected_count + more, self._facts_block.max_facts, keyed)
 
     # -- changing ---------------------------------------------------------------------------------
 

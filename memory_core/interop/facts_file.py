@@ -342,7 +342,7 @@ def plan_import(file: FactsFile, existing: Sequence[Fact]) -> ImportPlan:
         total=total,
         duplicates=tuple(duplicates),
         problems=file.problems,
-        sentence=_sentence(file, len(new), total, len(duplicates)),
+        sentence=_sentence(file, len(new), total, duplicates),
     )
 
 
@@ -351,15 +351,20 @@ def _same(text: str, key: str | None) -> tuple[str, str]:
     return ("words", same_words(text)) if key is None else ("key", key)
 
 
-def _sentence(file: FactsFile, importable: int, total: int, duplicates: int) -> str:
+def _sentence(file: FactsFile, importable: int, total: int, duplicates: Sequence[Duplicate]) -> str:
     clauses = []
     if file.problems:
         first, more = file.problems[0], len(file.problems) - 1
         clauses.append(f"{file.filename}, {place_words(first.place)}: {first.what}.")
         if more:
             clauses.append(f"{more:,} more {'line has' if more == 1 else 'lines have'} a problem.")
-    if duplicates:
-        clauses.append(f"{duplicates:,} {'is' if duplicates == 1 else 'are'} there already.")
+    repeats = [one.of_place for one in duplicates if one.of_place is not None]
+    if existing := len(duplicates) - len(repeats):
+        clauses.append(f"{existing:,} {'is' if existing == 1 else 'are'} there already.")
+    if len(repeats) == 1:
+        clauses.append(f"1 repeats {place_words(repeats[0])} of the file.")
+    elif repeats:
+        clauses.append(f"{len(repeats):,} repeat others of the file.")
     if importable == total:
         clauses.append(f"{total:,} facts can be imported." if total > 1 else "1 fact can be imported.")
     else:

@@ -249,6 +249,8 @@ class LimitEffect:
     facts: int
     protected: int
     max_facts: int
+    keyed: int = 0
+    """Further facts, which a program keeps by a key; the limit does not count them."""
 
     @property
     def target(self) -> int:

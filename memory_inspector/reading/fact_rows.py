@@ -289,15 +289,15 @@ def used(carried: int, cut: int) -> str:
     return f"In {count(carried, 'prompt')}, cut {count(cut, 'time')}."
 
 
-def nothing_found(wanted: Wanted, view: View) -> str:
-    """Reason why the list is empty although the view is not. Not escaped: it quotes the search."""
-    if wanted.words.strip() and not wanted.filters:
-        return f'No fact contains "{wanted.words.strip()}".'
-    if wanted.words.strip():
-        return f'No fact contains "{wanted.words.strip()}" and passes the filter.'
-    return {"active": "No active fact passes the filter.", "retired": "No fact here passes the filter."}.get(
-        view, "No fact passes the filter."
-    )
+def nothing_found(rows: Sequence[Row], wanted: Wanted, view: View, *, now: float) -> str:
+    """Reason why the list is empty although the view is not, and where there are matches. Not escaped: it quotes."""
+    kind = "active fact" if view == "active" else "fact here"
+    ways = [f'contains "{wanted.words.strip()}"'] if wanted.words.strip() else []
+    ways += ["passes the filter"] if wanted.filters or not ways else []
+    matching = matching_rows(rows, wanted, now=now)
+    others = {VIEWS[other]: len(in_view(matching, other)) for other in ("active", "retired") if other != view}
+    under = "".join(f" {tokens(size)} under {name}." for name, size in others.items() if size)
+    return f"No {kind} {' and '.join(ways)}.{under}"
 
 
 def _waiting(waiting: int) -> str:

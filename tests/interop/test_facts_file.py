@@ -246,7 +246,8 @@ def test_the_plan_says_what_can_be_imported_and_why_the_rest_cannot():
     assert [(d.place, d.fact and d.fact.id, d.of_place) for d in plan.duplicates] == [(2, 7, None), (5, None, 3)]
     assert (plan.importable, plan.total) == (2, 6)
     assert plan.sentence == (
-        "facts.csv, line 4: no text. 1 more line has a problem. 2 are there already. 2 of 6 can be imported."
+        "facts.csv, line 4: no text. 1 more line has a problem. 1 is there already. 1 repeats line 3 of the file. "
+        "2 of 6 can be imported."
     )
 
 

@@ -172,7 +172,7 @@ def test_a_link_to_a_fact_that_is_not_there_says_so_and_opens_the_list(demo_home
 def test_a_search_without_a_hit_says_so_and_can_be_cleared(demo_home):
     app = facts_page()
     app.text_input[0].set_value("boat").run()
-    assert 'No fact contains "boat".' in words(app)
+    assert 'No active fact contains "boat".' in words(app)
     press(app, "Clear")
     assert len(shown(app)) == 6
 
@@ -372,7 +372,7 @@ def test_facts_that_say_different_things_are_merged_into_what_a_person_types(dem
 def test_a_search_says_how_many_match_and_columns_that_say_nothing_are_left_out(demo_home):
     app = facts_page()
     of = len(shown(app))
-    assert list(app.dataframe[0].value) == ["Fact", "Category", "Turn", "Tokens", "Prompts"], "all are active"
+    assert list(app.dataframe[0].value) == ["Fact", "Turn", "Tokens", "Prompts", "Category"], "all are active"
     app = app.text_input[0].set_value("ana").run()
     assert f"{len(shown(app))} of {of} match" in words(app)
     assert 0 < len(shown(app)) < of

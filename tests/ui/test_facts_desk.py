@@ -176,8 +176,14 @@ def test_the_other_sentences_count_in_words():
     assert used(3, 0) == "In 3 prompts, cut 0 times."
     assert used(1, 1) == "In 1 prompt, cut 1 time."
     assert used(0, 0) == "Not in a prompt yet."
-    assert nothing_found(Wanted(words=" boat "), "active") == 'No fact contains "boat".'
-    assert nothing_found(Wanted(suspicious=True), "active") == "No active fact passes the filter."
+    assert nothing_found(ROWS, Wanted(words=" boat "), "active", now=400) == 'No active fact contains "boat".'
+    assert nothing_found(ROWS[:1], Wanted(suspicious=True), "active", now=400) == "No active fact passes the filter."
+    assert nothing_found(ROWS, Wanted(words="Porto"), "active", now=400) == (
+        'No active fact contains "Porto". 1 under Retired.'
+    )
+    assert nothing_found(ROWS, Wanted(words="Ana", states=("retired",)), "retired", now=400) == (
+        'No fact here contains "Ana" and passes the filter.'
+    )
 
 
 # -- selection ---------------------------------------------------------------------------------
@@ -286,14 +292,20 @@ def test_a_history_tells_what_was_done_by_whom():
 # -- what the next prompt makes of it --------------------------------------------------------------
 
 
-def prompt(total, facts, *, asked=None, free=None, cuts=(), over_by=0):
-    """A context as far as the sentences read it."""
+def prompt(total, facts, *, asked=None, free=None, cuts=(), over_by=0, earlier=0):
+    """A context as far as the sentences read it; `earlier`: tokens of earlier turns, and all others are of facts."""
     pieces = tuple(SimpleNamespace(ref=f"f{id}") for id in facts)
     plan = SimpleNamespace(
         total=total,
         free=1200 - total if free is None else free,
         over_by=over_by,
-        granted=(SimpleNamespace(pieces=(SimpleNamespace(ref="sabc"),)), SimpleNamespace(pieces=pieces)),
+        queue_granted=0,
+        pinned_tokens=0,
+        reserved_tokens=0,
+        granted=(
+            SimpleNamespace(name="Earlier turns", granted=earlier, pieces=(SimpleNamespace(ref="sabc"),)),
+            SimpleNamespace(name="Facts", granted=total - earlier, pieces=pieces),
+        ),
         cuts=tuple(SimpleNamespace(part=part, tokens=size) for part, size in cuts),
     )
     return SimpleNamespace(plan=plan, words={f"f{id}": "" for id in (asked or facts)} | {"sabc": ""}, messages=())
@@ -324,14 +336,21 @@ def coming(*made, leave=(), unknown=(), **how):
 
 
 def test_what_is_foreseen_names_who_would_lose():
-    before = coming(1180, [1], cuts=[("Earlier turns", 56)])
-    assert foreseen(before, coming(1191, [1, 2], cuts=[("Earlier turns", 56)])) == (
+    before = coming(1180, [1], cuts=[("Earlier turns", 56)], earlier=100)
+    assert foreseen(before, coming(1191, [1, 2], cuts=[("Earlier turns", 56)], earlier=100)) == (
         "Next prompt +11 tokens, nothing more cut."
     )
-    assert foreseen(before, coming(1130, [1, 2], cuts=[("Earlier turns", 117)])) == (
-        "Next prompt −50 tokens, Earlier turns would lose 61 more."
+    assert foreseen(before, coming(1130, [1, 2], cuts=[("Earlier turns", 117)], earlier=39)) == (
+        "Next prompt −50 tokens, Earlier turns 100 → 39, Facts 1,080 → 1,091."
     )
-    assert foreseen(before, coming(1212, [1, 2], over_by=12)) == "Next prompt +32 tokens, 12 over the limit."
+    # A block may ask for less, which is no cut.
+    assert foreseen(before, coming(1130, [1], earlier=50)) == "Next prompt −50 tokens, nothing more cut."
+    assert foreseen(before, coming(1130, [1, 2], earlier=43)) == (
+        "Next prompt −50 tokens, Earlier turns 100 → 43, Facts 1,080 → 1,087; nothing more cut."
+    )
+    assert foreseen(before, coming(1212, [1, 2], over_by=12, earlier=100)) == (
+        "Next prompt +32 tokens, 12 over the limit."
+    )
     over = coming(1212, [1], over_by=12)
     assert foreseen(over, over) == "Next prompt stays the same size, 12 over the limit."
 

@@ -4,6 +4,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.interop.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
+from memory_core.interop.located_json import place_words
 from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_core.planning.curation import New
 from memory_core.text import listed
@@ -88,9 +89,9 @@ def _preview(plan: ImportPlan) -> None:
     for problem in problems:
         st.markdown(f":small[{_where(problem.place)}: {plain(problem.what)}]")
     for duplicate in plan.duplicates[:LONGEST_PROBLEMS]:
-        st.markdown(
-            f":small[{_where(duplicate.place)} duplicates an existing fact: {plain(short(duplicate.text, 80))}]"
-        )
+        of = duplicate.of_place
+        same = "duplicates an existing fact" if of is None else f"repeats {plain(place_words(of))}"
+        st.markdown(f":small[{_where(duplicate.place)} {same}: {plain(short(duplicate.text, 80))}]")
     hidden = max(0, len(plan.problems) - LONGEST_PROBLEMS) + max(0, len(plan.duplicates) - LONGEST_PROBLEMS)
     if hidden:
         st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")

@@ -44,7 +44,7 @@ BESIDE_PIXELS, MIN_PIXELS = 380, 300
 STATE_PIXELS, CHIP_PIXELS, REASON_PIXELS = 150, 104, 174
 """Widths in pixels of the state column: for two chips in a row, for one, and for reasons why rows are grey."""
 
-FACT_PIXELS = 300
+FACT_PIXELS = 264
 """Minimum width in pixels of the column Fact; the table scrolls to columns that do not fit beside it."""
 
 MAX_LABELS = 16
@@ -93,7 +93,7 @@ def draw_list(
     if not shown:
         with st.container(border=True, horizontal_alignment="center", gap="xsmall"):
             st.space("small")
-            st.markdown(f":gray[{plain(nothing_found(wanted, view))}]", text_alignment="center")
+            st.markdown(f":gray[{plain(nothing_found(rows, wanted, view, now=time.time()))}]", text_alignment="center")
             st.button("Clear", key="facts__clear", type="tertiary", on_click=_clear, args=(place,))
             st.space("small")
         return shown
@@ -129,11 +129,12 @@ def draw_list(
                 width=_state_pixels(states, bool(gone)),
                 pinned=True,  # first, so that neither a long fact nor a phone pushes it out of sight
             ),
-            "Category": st.column_config.TextColumn(width=84),
             "Turn": st.column_config.NumberColumn(width=50, format="localized", help="Turn in which it was learned"),
             "Tokens": st.column_config.NumberColumn(width=60, format="localized"),
             "Prompts": st.column_config.NumberColumn(width=64, format="localized", help="Prompts that contained it"),
+            "Category": st.column_config.TextColumn(width=84),
         },
+        placeholder="–",
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"] if several else ["single-cell"],
         selection_default=_selection(picked if several else Picked(picked.open), ids),
@@ -149,10 +150,10 @@ def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]
     values = {
         "State": state,
         "Fact": row.text,
-        "Category": row.category,
-        "Turn": row.turn,
+        "Turn": row.turn or None,  # before the first turn
         "Tokens": row.tokens,
         "Prompts": row.carried,
+        "Category": row.category,  # last, as the numbers must be in sight beside the state
     }
     return {name: value for name, value in values.items() if columns.get(name, True)}
 

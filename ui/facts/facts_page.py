@@ -6,9 +6,11 @@ from functools import partial
 
 import streamlit as st
 
+from memory_core.events import ContextBuilt
 from memory_core.history.change_log import next_undo
+from memory_core.planning.former_values import stored_marks
 from memory_inspector.reading.fact_rows import CHECK_AFTER, Picked, Row, View, in_view, opening, to_check, view_labels
-from memory_inspector.wording.formatting import count, plain, short
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab, grid
 from ui.facts.decision_list import draw_decisions
 from ui.facts.fact_list import draw_list, draw_search
@@ -45,7 +47,7 @@ def draw(view: Shown) -> None:
     give_while_typing("facts")
     _take_link(desk)
     past_turn = view.turn if view.past else None
-    st.markdown(plain(opening(desk.rows, past_turn=past_turn)))
+    st.markdown(plain(opening(desk.rows, past_turn=past_turn) + _in_prompt(view, desk)))
     if not view.read_only and desk.runs_here:
         draw_limit(desk.memory, desk.block, desk.curation.limit_effect(), key="facts")
     shown = _head(view, desk, blocks)
@@ -65,6 +67,18 @@ def draw(view: Shown) -> None:
         draw_rewrites(desk)
     else:
         _nothing(view, shown)
+
+
+def _in_prompt(view: Shown, desk: Desk) -> str:
+    """Say what the facts take in the prompt shown, where that is another number than that of the facts alone."""
+    event = view.contexts[-1].event if view.contexts else None
+    parts = event.parts if isinstance(event, ContextBuilt) else ()
+    part = next((part for part in parts if part["name"] == desk.block), None)
+    alone = sum(row.tokens for row in in_view(desk.rows, "active"))
+    if part is None or int(part["granted"]) == alone:
+        return ""
+    noted = " with notes on former values" if stored_marks(part) else ""
+    return f" In the prompt of turn {tokens(view.contexts[-1].turn)}: {count(int(part['granted']), 'token')}{noted}."
 
 
 def _desk(view: Shown, block: str) -> Desk:

@@ -29,10 +29,12 @@ def limit_line(block: str, effect: LimitEffect) -> str | None:
     # `target` is what condensing reduces a list to: up to there the limit changes nothing.
     if effect.facts <= effect.target:
         return None
-    head = f"{short(block)}: {tokens(effect.facts)} facts, limit {tokens(effect.max_facts)}."
+    beside = f" and {tokens(effect.keyed)} of a program" if effect.keyed else ""
+    head = f"{short(block)}: {tokens(effect.facts)} facts{beside}, limit {tokens(effect.max_facts)}."
     # 1. Protected facts alone fill the list, so that nothing may be condensed.
     if effect.filled:
-        return f"{head} {tokens(effect.protected)} written or confirmed by people stay, and nothing is condensed."
+        whose = "All" if effect.protected == effect.facts else f"{tokens(effect.protected)} of them"
+        return f"{head} {whose} were written or confirmed by people, so none is dropped."
     loose = f"{tokens(effect.facts - effect.protected)} that nobody wrote or confirmed"
     # 2. Above the limit already: the next flush condenses.
     if effect.exceeded:
