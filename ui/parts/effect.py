@@ -4,7 +4,8 @@ The sentences quote only the names of blocks. They are markdown with escaped nam
 relations are plain text, which notices and captions escape.
 """
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import streamlit as st
@@ -12,6 +13,7 @@ import streamlit as st
 from memory_core import ChatMessage, ConfigError, Context, Memory, MemoryInspectorError
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import numbers
+from memory_core.history.prompt import MARKUP, PART_NAMES, PINNED, RESERVED
 from memory_core.messages import message_text
 from memory_core.planning.context_plan import QUEUE
 from memory_inspector.wording.event_sentences.line import listed
@@ -19,21 +21,23 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 
 
 def size_line(before: NextPrompt, after: NextPrompt) -> str:
-    """Size of the next prompt under the change and without it, and the tokens that parts would lose.
+    """Size of the next prompt under the change and without it, the parts whose size changes, and what is left out.
 
-    `Next prompt: **632** of 700 tokens (so far 852 of 1,200). Left out: Facts 51, oldest messages 169.`
+    `Next prompt: **632** of 700 tokens (so far 852 of 1,200). Earlier turns 220 → 51, queue 400 → 349.`
     """
     old, new = before.context.plan, after.context.plan
     # Total and limit belong together: the same size under another limit is a change.
     same = (old.total, old.token_limit) == (new.total, new.token_limit)
     so_far = ", as it is" if same else f" (so far {tokens(old.total)} of {tokens(old.token_limit)})"
+    sentences = [f"Next prompt: **{tokens(new.total)}** of {count(new.token_limit, 'token')}{so_far}."]
+    if changed := _changed_sizes(before.context, after.context):
+        sentences.append(f"{', '.join(_sized(changed))}.")
     cuts = _cuts(after.context)
-    lost = [f"{_OLDEST if name == QUEUE else plain(short(name))} {tokens(size)}" for name, size in cuts.items()]
-    left_out = f"Left out: {', '.join(lost)}." if lost else "Nothing is left out."
-    return f"Next prompt: **{tokens(new.total)}** of {count(new.token_limit, 'token')}{so_far}. {left_out}"
-
-
-_OLDEST = "oldest messages"
+    # A part that shrinks stands with both sizes above: a cut beside them would be a second number for the same loss.
+    lost = [f"{plain(short(name))} {tokens(size)}" for name, size in cuts.items() if not _shrinks(name, changed)]
+    if lost or not cuts:
+        sentences.append(f"Left out: {', '.join(lost)}." if lost else "Nothing is left out.")
+    return " ".join(sentences)
 
 
 def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
@@ -41,10 +45,10 @@ def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
     if not after.flush:
         ends = " any more" if before.flush else ""
         return f"No flush before it{ends}: queue {tokens(after.queue_tokens)}, flushes above {tokens(budget)}."
-    sentence = f"Before it, {_moved(after)} leave the queue: {tokens(after.queue_tokens)} is above {tokens(budget)}"
     # By message, not by size: two flushes of equal size can move different messages.
     if _leaving(before) == _leaving(after):
-        return f"{sentence}, as without the change."
+        return f"Before it, {_moved(after)} leave the queue, with or without the change."
+    sentence = f"Before it, {_moved(after)} leave the queue: {tokens(after.queue_tokens)} is above {tokens(budget)}"
     return f"{sentence} (so far {_moved(before)})." if before.flush else f"{sentence} (so far none)."
 
 
@@ -98,7 +102,7 @@ def _moved(foretold: NextPrompt) -> str:
 def effect_sentence(before: Context, after: Context) -> str:
     """The next prompt before and after a change, and what else would be cut or would fit again.
 
-    `Next prompt: 1,178 → 1,195 tokens, 22 → 5 free. Earlier turns would lose 61 more.`
+    `Next prompt: 1,178 → 1,195 tokens, 22 → 5 free. Facts 40 → 118, Earlier turns 743 → 682.`
     """
     old, new = before.plan, after.plan
     # Above the limit there is no free room to compare.
@@ -109,36 +113,68 @@ def effect_sentence(before: Context, after: Context) -> str:
     else:
         room = f"{tokens(old.free)} → {tokens(new.free)} free"
     size = tokens(new.total) if old.total == new.total else f"{tokens(old.total)} → **{tokens(new.total)}**"
-    more = _other_cuts(before, after)
-    return f"Next prompt: {size} tokens, {room}.{' ' + more if more else ''}"
+    changed = _changed_sizes(before, after)
+    sentences = [", ".join(_sized(changed)), *_unseen_cuts(before, after)]
+    if not _more_cut(before, after):
+        sentences.append("Nothing more is cut")
+    return " ".join(f"{sentence}." for sentence in (f"Next prompt: {size} tokens, {room}", *sentences) if sentence)
 
 
-def _other_cuts(before: Context, after: Context) -> str:
-    """Sentence on parts that lose more or less of what they request."""
-    old = _cuts(before)
-    lost, again = [], []
-    for name, change in _changed_cuts(before, after).items():
-        shown = "The queue" if name == QUEUE else plain(short(name))
-        if change > 0:
-            lost.append(f"{shown} would lose {tokens(change)}{' more' if old.get(name) else ''}")
-        elif change < 0:
-            again.append(f"{shown} would get {tokens(-change)} more")
-    return " ".join(f"{sentence}." for sentence in (*lost, *again)) or "Nothing more is cut."
+def _sizes(context: Context) -> Counter[str]:
+    """Tokens of the prompt by part; they add up to its size."""
+    plan = context.plan
+    sizes = Counter(
+        {
+            PART_NAMES[QUEUE]: plan.queue_granted,
+            PART_NAMES[PINNED]: plan.pinned_tokens,
+            PART_NAMES[RESERVED]: plan.reserved_tokens,
+        }
+    )
+    for part in plan.granted:
+        sizes[part.name] += part.granted
+    sizes[MARKUP] += plan.total - sizes.total()
+    return sizes
 
 
-def _changed_cuts(before: Context, after: Context) -> dict[str, int]:
-    """Return how many tokens more, or less, each part is cut."""
+def _changed_sizes(before: Context, after: Context) -> dict[str, tuple[int, int]]:
+    """Return the sizes of parts that change, the largest change first; together they change the prompt by as much."""
+    old, new = _sizes(before), _sizes(after)
+    changed = [name for name in old | new if old[name] != new[name]]
+    return {name: (old[name], new[name]) for name in sorted(changed, key=lambda name: -abs(new[name] - old[name]))}
+
+
+def _sized(changed: Mapping[str, tuple[int, int]], shown: Callable[[str], str] = plain) -> list[str]:
+    """Return parts with their sizes: `Earlier turns 743 → 0`, in which no line breaks at the arrow."""
+    arrow = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}"
+    return [f"{shown(short(name))} {tokens(old)}{arrow}{tokens(new)}" for name, (old, new) in changed.items()]
+
+
+def _more_cut(before: Context, after: Context) -> dict[str, int]:
+    """Return how many tokens more each part loses of what it asks for."""
     old, new = _cuts(before), _cuts(after)
-    # Parts that lose something now come first, then those that no longer do.
-    return {name: new.get(name, 0) - old.get(name, 0) for name in dict.fromkeys((*new, *old))}
+    return {name: new[name] - old[name] for name in new if new[name] > old[name]}
 
 
-def _cuts(context: Context) -> dict[str, int]:
+def _unseen_cuts(before: Context, after: Context, shown: Callable[[str], str] = plain) -> list[str]:
+    """Sentences on parts that lose more although they do not shrink: they ask for more than there is room for."""
+    changed = _changed_sizes(before, after)
+    return [
+        f"{shown(short(name))} would lose {tokens(size)} more"
+        for name, size in _more_cut(before, after).items()
+        if not _shrinks(name, changed)
+    ]
+
+
+def _shrinks(name: str, changed: Mapping[str, tuple[int, int]]) -> bool:
+    return name in changed and changed[name][0] > changed[name][1]
+
+
+def _cuts(context: Context) -> Counter[str]:
     """Tokens cut, by part."""
     # One part can be cut by several rules: their tokens are added up.
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for cut in context.plan.cuts:
-        total[cut.part] = total.get(cut.part, 0) + cut.tokens
+        total[PART_NAMES.get(cut.part, cut.part)] += cut.tokens
     return total
 
 
@@ -172,7 +208,8 @@ def foreseen(before: NextPrompt, after: NextPrompt) -> str:
     change = new.plan.total - old.plan.total
     size = _signed(change) if change else "stays the same size"
     over = [f"{tokens(new.plan.over_by)} over the limit"] if new.plan.over_by else []
-    sentence = "; ".join([*_lost(old, new), *over]) or "nothing more cut"
+    cut = [] if _more_cut(old, new) or over else ["nothing more cut"]
+    sentence = "; ".join([*_lost(old, new), *over, *cut])
     sentence = f"Next prompt {size}, {sentence}.{_marked(old, new)}"
     if not after.flush:
         return sentence
@@ -207,12 +244,12 @@ def _others(before: Context, after: Context) -> str:
 
 
 def _lost(before: Context, after: Context) -> list[str]:
-    """Parts that lose more than before, the queue included."""
-    return [
-        f"{'the queue' if name == QUEUE else short(name)} would lose {tokens(size)} more"
-        for name, size in _changed_cuts(before, after).items()
-        if size > 0
-    ]
+    """Return the parts that change if they are several, and those that lose more of what they ask for."""
+    changed = _changed_sizes(before, after)
+    # One part alone grows as much as the prompt.
+    named = len(changed) > 1 or _more_cut(before, after)
+    sizes = ", ".join(_sized(changed, str)) if named else ""
+    return [*filter(None, [sizes]), *_unseen_cuts(before, after, str)]
 
 
 def _inside(context: Context) -> set[int]:
