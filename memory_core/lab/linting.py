@@ -421,7 +421,9 @@ def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
         facts = min(block.max_facts, block.top_k) if block.show == "relevant" else block.max_facts
         share = share_tokens(block.settings(), measured.limit)
         # A block with a share gives up what is above it before any other is cut.
-        takes = facts * FACT_TOKENS if share is None else min(facts * FACT_TOKENS, share)
+        takes, bound = facts * FACT_TOKENS, f"{facts:,} × {FACT_TOKENS}"
+        if share is not None and share < takes:
+            takes, bound = share, f"its share of the prompt; {bound} would be {takes:,}"
         first = measured.cut_first
         # Only blocks that are cut before this one suffer; a facts block that is never cut may displace all.
         behind = first[: first.index(block)] if block in first else first
@@ -434,7 +436,7 @@ def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
         yield _report(
             "facts_fill",
             "warning",
-            f"{block.name} may take {takes:,} tokens ({facts:,} × {FACT_TOKENS}); a full queue leaves {room:,}, so "
+            f"{block.name} may take {takes:,} tokens ({bound}); a full queue leaves {room:,}, so "
             f"{listed(names)} may get none.",
             {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": measured.limit},
             [relevant],
