@@ -6,7 +6,6 @@ prompts of its calls are taken. Pieces of one streamed answer, and results of to
 they stand in the file.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from memory_core.coding.transcript import (
     Spent,
     Usage,
     as_count,
+    lane_of,
 )
 from memory_core.errors import FormatError
 
@@ -517,7 +517,7 @@ class CodingSession:
         return {name: (FilePart(path),) for name, path in paths.items()}
 
     def _named_lanes(self) -> list[str]:
-        return [key.removeprefix("lane ") for key in self.main.about if re.fullmatch(r"lane [\w-]{1,80}", key)]
+        return [lane for key in self.main.about if (lane := lane_of(key))]
 
     @property
     def gaps(self) -> list[str]:

@@ -26,7 +26,7 @@ from memory_core.coding.prices import all_spent
 from memory_core.coding.qwen_code import QwenReader
 from memory_core.coding.record_file import BadLine, RecordFile, RecordSource
 from memory_core.coding.rollouts import Head, Rollouts, head_of
-from memory_core.coding.transcript import RecordReader, Spent, Usage, as_count, as_text, quotable
+from memory_core.coding.transcript import RecordReader, Spent, Usage, as_count, as_text, lane_of, quotable
 from memory_core.errors import FormatError, NotFoundError
 from memory_core.interop.stores.sqlite_file import SQLITE_MAGIC
 
@@ -192,12 +192,19 @@ class Overview:
     """Title in the program's own list."""
     _session: str = ""
     """Id that its records name; those that a fork copies name the fork's."""
-    _answers: dict[str, tuple[str, Usage, int]] = field(default_factory=dict)
-    """Model, tokens, and number of the record, by answer."""
+    _beside: dict[Path, "Overview"] = field(default_factory=dict)
+    """Files of subagents, which the program keeps beside the session."""
+    _named: dict[str, None] = field(default_factory=dict)
+    """Ids of the subagents that its records name."""
+    copied: int = 0
+    """Tokens of answers that stand in another session as well, and count there."""
+    _answers: dict[str, tuple[str, Usage, float, int]] = field(default_factory=dict)
+    """Model, tokens, time, and number of the record, by answer."""
     _compacted: list[int] = field(default_factory=list)
     """Numbers of the compactions' records."""
-    _spent: list[tuple[int, Spent]] = field(default_factory=list)
-    """Each of the program's counts, with the number of answers before it."""
+    _spent: list[tuple[int, float, Spent]] = field(default_factory=list)
+    """Each of the program's counts, with the number of answers before it, and the time of the last record."""
+    _last_at: float = 0
     _own_title: bool = False
     _seen: tuple[int, float] = (-1, 0)
     """Bytes and time of the last write, when it was read last."""
@@ -246,6 +253,14 @@ class Overview:
                 one.follow(until)
             if not one.read:
                 self._seen = -1, 0
+        for path in self.reader.subagents(self.path, list(self._named)).values():
+            # Some programs keep them in the session's own file.
+            if path != self.path:
+                one = self._beside.setdefault(path, Overview(path, self.reader, "", 0, 0))
+                one._seen = one.size, one.changed
+                one._read_file(until)
+                if not one.read:
+                    self._seen = -1, 0
         self.title = self.named or self.title
         self._add_up({})
 
@@ -255,6 +270,7 @@ class Overview:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers, self._spent = file, self.reader(), {}, []
                 self.title, self.folder, self._compacted, self._own_title = "", "", [], False
+                self._named = {}
             for number, line in file.new_records(self.reader.is_for_list, until):
                 if not isinstance(line, BadLine):
                     self._count(line, number)
@@ -268,28 +284,33 @@ class Overview:
         """Count only answers that no session had `first`, by id, and add them: a fork begins with copied records."""
         if self._session:
             # A line's number says nothing of another file.
-            ids = [id for id in self._answers if not _LINE.fullmatch(id)]
+            ids = [id for one in (self, *self._beside.values()) for id in one._answers if not _LINE.fullmatch(id)]
             copied = {id: first[id] for id in ids if id in first and first[id]._session != self._session}
-            if copied or self.calls != len(self._answers):
+            if copied or self.copied:
+                self._add_up({})
+                whole = self.tokens
                 self._add_up(copied)
+                self.copied = whole - self.tokens
             first.update((id, self) for id in ids if id not in first)
 
     def _add_up(self, copied: Mapping[str, "Overview"]) -> None:
-        number, spent = self._spent[-1] if self._spent else (0, None)
-        if copied and spent is not None:
-            last = list(copied)[-1]
-            spent = spent.since(copied[last]._spent_with(last))
+        number, at, spent = self._spent[-1] if self._spent else (0, 0, None)
+        from_main = [id for id in copied if id in self._answers]
+        if from_main and spent is not None:
+            spent = spent.since(copied[from_main[-1]]._spent_with(from_main[-1]))
         before: dict[str, Usage] = {}
         after: dict[str, Usage] = {}
-        for place, (id, (model, used, _)) in enumerate(self._answers.items()):
+        answers = [(id, answer, place < number) for place, (id, answer) in enumerate(self._answers.items())]
+        answers += [(id, one, one[2] <= at) for file in self._beside.values() for id, one in file._answers.items()]
+        for id, (model, used, *_), counted in answers:
             if id not in copied:
-                totals = before if place < number else after
+                totals = before if counted else after
                 totals[model] = totals.get(model, Usage()) + used
         for one in (*self.segments, *self.subagents):
             for model, used in one.usage.items():
                 after[model] = after.get(model, Usage()) + used
         self.usage, self.cost = all_spent(spent, before, after)
-        self.calls, self.compactions = -len(copied), 0
+        self.calls, self.compactions = -len(from_main), 0
         for file, end in [(self, math.inf), *((one, math.inf) for one in self.segments), *self.inherited]:
             self.calls += sum(number < end for *_, number in file._answers.values())
             self.compactions += sum(number < end for number in file._compacted)
@@ -297,7 +318,7 @@ class Overview:
     def _spent_with(self, id: str) -> Spent | None:
         """Return the program's first count that includes an answer."""
         number = list(self._answers).index(id)
-        return next((spent for answers, spent in self._spent if answers > number), None)
+        return next((spent for answers, _, spent in self._spent if answers > number), None)
 
     def _count(self, line: Mapping[str, object], number: int) -> None:
         assert self._records is not None
@@ -306,9 +327,11 @@ class Overview:
         for record in self._records.read(line, number):
             self.began = record.at or math.inf if self.began == math.inf else self.began
             if record.spent is not None:
-                self._spent.append((len(self._answers), record.spent))
+                self._spent.append((len(self._answers), self._last_at, record.spent))
+            self._named |= {lane: None for key in record.about if (lane := lane_of(key))}
             if record.aside:
                 continue
+            self._last_at = record.at or self._last_at
             self.folder = self.folder or record.about.get("folder", "")
             if title := record.about.get("title"):
                 self.title, self._own_title = quotable(title, TITLE_CHARACTERS), True
@@ -318,9 +341,9 @@ class Overview:
             # An answer without an id counts once for each of its lines.
             if record.usage is not None:
                 key = record.answer or record.id or f"line {number}"
-                before = self._answers.get(key, ("", Usage(), 0))[1]
+                _, before, at, _ = self._answers.get(key, ("", Usage(), record.at or 0, 0))
                 # Pieces of a streamed answer repeat its tokens.
-                self._answers[key] = record.model, before.latest(record.usage), place
+                self._answers[key] = record.model, before.latest(record.usage), at, place
             if record.boundary is not None and not record.boundary.clears:
                 self._compacted.append(place)
 
@@ -406,9 +429,13 @@ class Listing:
             none = f"There is no session of a coding agent in {places}."
             raise NotFoundError(f"{problem} begins with “{name[:60]}”." if sessions else none)
         if not matching[0].read:
-            matching[0].follow()
-            self._leave_out_copies()
+            self.follow(matching[0])
         return matching[0]
+
+    def follow(self, overview: Overview) -> None:
+        """Count a session to its present end."""
+        overview.follow()
+        self._leave_out_copies()
 
     def _files(self, home: Home) -> Iterator[tuple[Path, int, float]]:
         def denied(error: OSError) -> None:

@@ -1,5 +1,6 @@
 """Values of a coding agent's session: the records of its file, their items, and what they say of calls. Pure."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -278,6 +279,11 @@ def reasons_by_name(names: Mapping[str, str]) -> dict[str, str]:
 def item(kind: ItemKind, text: str, **more: Any) -> Item:
     """Return an item with its whole text."""
     return Item(kind, text, len(text), **more)
+
+
+def lane_of(key: str) -> str:
+    """Return the subagent that a fact about a session is on; empty for any other fact."""
+    return key.removeprefix("lane ") if re.fullmatch(r"lane [\w-]{1,80}", key) else ""
 
 
 def quotable(text: str, most: int = QUOTED) -> str:

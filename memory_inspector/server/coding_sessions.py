@@ -108,7 +108,7 @@ class CodingSessions:
                     overview = self._listing.of(id)
                 if overview is None:
                     return None
-                overview.follow()  # its title, where the list was not looked at
+                self._listing.follow(overview)  # its title, where the list was not looked at
                 opened = OpenSession(overview)
                 self._open.put(id, opened)
         opened.follow()  # outside of the lock, as a large file takes seconds

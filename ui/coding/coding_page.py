@@ -134,6 +134,11 @@ def _facts(opened: OpenSession, session: CodingSession) -> None:
             st.badge("cost unknown", color="gray", help=plain(f"Not in the file; no price known: {listed(unknown)}"))
         if session.lanes:
             st.badge(count(len(session.lanes), "subagent"), icon=":material/account_tree:", color="gray")
+    if overview.copied:
+        st.markdown(
+            f":small[:gray[{tokens(overview.copied)} of these tokens stand in another session as well; the list counts "
+            "them and their cost there.]]"
+        )
 
 
 def _branch(branches: list[Branch]) -> Branch:

@@ -73,11 +73,9 @@ def _table(overviews: Sequence[Overview]) -> None:
         column_config={
             "Session": st.column_config.TextColumn(width="medium", help="Its title, or what the user said first"),
             "Compactions": number(),
-            "Tokens": number(
-                format="localized", help="Sent and written in all calls; of subagents if the file says so"
-            ),
+            "Tokens": number(format="localized", help="Sent and written in all calls, subagents included"),
             "Cost": number(format="$%.2f", help=COST),
-            "Calls": number(format="localized"),
+            "Calls": number(format="localized", help="Without those of subagents, if they have files of their own"),
             "Written": st.column_config.TextColumn(width="small"),
         },
         alt=f"{count(len(overviews), 'session')} of coding agents, newest first",
