@@ -46,7 +46,8 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
         since = f"Reworded {in_turn(reworded[-1])}, and active" if reworded else since
         return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
     if state == "proposed":
-        text = f"Waits for approval since turn {turn:,}: until then fact {number:,} is in no prompt."
+        since = f" since turn {turn:,}" if turn else ""
+        text = f"Waits for approval{since}: until then fact {number:,} is in no prompt."
         return stage("kept", "waiting", text, decided, rule="proposed", fact=id, number=number), None
     if state == "superseded":
         return _superseded(life, id, decided)
@@ -72,12 +73,12 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
             break
         counts = f"{event.before:,} facts became {event.after:,}"
         if id in event.vanished:
-            text = f"Condensed away in turn {record.turn:,}: {counts}, and fact {number:,} was left out."
+            text = f"Condensed away {in_turn(record)}: {counts}, and fact {number:,} was left out."
             numbers = {"fact": id, "number": number, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="condensed", **numbers), None
         if merged is not None:
             into = life.number("fact", merged)
-            text = f"Merged into fact {into:,} when facts were condensed in turn {record.turn:,}: {counts}."
+            text = f"Merged into fact {into:,} when facts were condensed {in_turn(record)}: {counts}."
             numbers = {"fact": id, "number": number, "by": merged, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="merged", **numbers), merged
     if by is None:
@@ -131,7 +132,7 @@ def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage 
             return None
         if state is not None:
             by = f" by relation {life.number('relation', event.by):,}" if getattr(event, "by", None) else ""
-            text = f"Relation {life.number('relation', id):,} was {state} in turn {record.turn:,}{by}."
+            text = f"Relation {life.number('relation', id):,} was {state} {in_turn(record)}{by}."
             return stage("kept", "lost", text, record, rule=state, relation=id)
     return None
 

@@ -15,7 +15,7 @@ from memory_core.history.stores import Store, StoreRecord, is_store_search, stor
 from memory_core.planning.phrase_matching import Phrase
 from memory_core.tracing.moment import Moment
 from memory_core.tracing.omitted_results import Prompts
-from memory_core.tracing.stages import in_turn, stage
+from memory_core.tracing.stages import in_turn, no_prompt, stage
 from memory_core.tracing.values import Carrier, Stage, Track
 
 QUOTED = 80
@@ -92,7 +92,7 @@ class Records:
         """Yield the stages retrieved before the prompt, and in the prompt."""
         moment = self.moment
         if moment.record is None:
-            yield stage("prompt", "waiting", f"No prompt was seen up to turn {moment.turn:,}.", rule="no_prompt")
+            yield stage("prompt", "waiting", no_prompt(moment.turn, "seen"), rule="no_prompt")
             return
         of_store = [search for search in searches if store_name(search.event) == record.store]
         # The newest search first: it is the closest one before the prompt.

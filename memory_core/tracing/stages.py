@@ -74,6 +74,10 @@ def in_turn(record: EventRecord) -> str:
     return f"in turn {record.turn:,}" if record.turn else "before the first turn"
 
 
+def no_prompt(turn: int, built: str = "built") -> str:
+    return f"No prompt was {built} up to turn {turn:,}." if turn else f"No prompt was {built} yet."
+
+
 # -- the message ---------------------------------------------------------------------------------
 
 
@@ -88,31 +92,30 @@ def intake(
     who = SPEAKERS.get(event.role, event.role)
     knowledge: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
     if added.position > moment.position:
-        late = f"Said by {who} in turn {added.turn:,}, after {moment.prompt}."
+        late = f"Said by {who} {in_turn(added)}, after {moment.prompt}."
         return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
-    first = stage("said", "passed", f"Said by {who} in turn {added.turn:,}, {count(event.tokens)}.", added,
+    first = stage("said", "passed", f"Said by {who} {in_turn(added)}, {count(event.tokens)}.", added,
                   knowledge=knowledge, turn=added.turn, tokens=event.tokens)  # fmt: skip
     if moment.observed:  # an attached agent's queue is unknown
         return [first]
     if event.pinned:
         return [first, stage("queue", "passed", "At the start of every prompt, as a system message.", added)]
+    begun = f"turn {added.turn:,}" if added.turn else "the beginning"
     if removal is None or removal.position > moment.position:
-        return [first, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
-    queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {removal.turn:,}.", added)
+        return [first, stage("queue", "passed", f"In the queue since {begun}.", added, turn=added.turn)]
+    queued = stage("queue", "passed", f"In the queue from {begun} to {removal.turn or 'the first turn'}.", added)
     gone: Any = removal.event
     flush = getattr(gone, "flush", None)
     # A reset names its messages only where it forgets a phrase.
     if gone.forgets:
         when = "when the queue was reset" if gone.seqs is None else "with a phrase that it contains"
-        text = f"Forgotten in turn {removal.turn:,}, {when}: blocks receive nothing that leaves it this way."
+        text = f"Forgotten {in_turn(removal)}, {when}: blocks receive nothing that leaves it this way."
         return [first, queued, stage("flush", "lost", text, removal, rule="forgotten", turn=removal.turn)]
     if flush is None:
-        text = (
-            f"Taken out of the queue in turn {removal.turn:,}, when it was replaced: no block receives such messages."
-        )
+        text = f"Taken out of the queue {in_turn(removal)}, when it was replaced: no block receives such messages."
         return [first, queued, stage("flush", "lost", text, removal, rule="replaced", turn=removal.turn)]
     text = (
-        f"Flushed in turn {removal.turn:,}: the queue had {gone.queue_before:,} tokens of {gone.history_budget:,.0f}, "
+        f"Flushed {in_turn(removal)}: the queue had {gone.queue_before:,} tokens of {gone.history_budget:,.0f}, "
         f"and {count(gone.messages, 'message')} with {count(gone.tokens)} left it."
     )
     if gone.trigger != "over_budget":
@@ -121,9 +124,7 @@ def intake(
             "compacted": "by the agent's compaction, which left it out",
         }
         why = whys.get(gone.trigger, "on request")
-        text = (
-            f"Flushed in turn {removal.turn:,} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
-        )
+        text = f"Flushed {in_turn(removal)} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
     flushed = stage("flush", "passed", text, removal, turn=removal.turn, flush=flush, tokens=gone.tokens,
                     queue_before=gone.queue_before, history_budget=gone.history_budget)  # fmt: skip
     return [first, queued, flushed]
@@ -132,7 +133,7 @@ def intake(
 def in_prompt(moment: Moment, seq: int, removal: EventRecord | None) -> Stage:
     """Return the stage saying whether a message is in the prompt, as part of its queue. `removal`: see `intake`."""
     if moment.record is None:
-        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
+        return stage("prompt", "waiting", no_prompt(moment.turn), rule="no_prompt")
     if moment.observed and seq in moment.queue:
         text = f"In {moment.prompt}, as one of its messages."
         if any(seq in one.seqs for one in moment.quarantine):
@@ -143,7 +144,7 @@ def in_prompt(moment: Moment, seq: int, removal: EventRecord | None) -> Stage:
         gone: Any = removal.event if removal is not None and removal.position <= moment.position else None
         if removal is not None and getattr(gone, "trigger", None) == "compacted":
             summary = ", ".join(f"{one:,}" for one in expand(gone.summary))
-            text = f"Not in {moment.prompt}: the agent's compaction left it out in turn {removal.turn:,}"
+            text = f"Not in {moment.prompt}: the agent's compaction left it out {in_turn(removal)}"
             text += f", with message {summary} in its place." if summary else "."
         return stage("prompt", "lost", text, moment.record, rule="not_sent", knowledge=moment.seen_by)
     if seq in moment.queue:
@@ -178,18 +179,19 @@ def delivery(
     event: Any = last.event
     if event.delivery_status == "done":
         tries = "at the first try" if event.attempt == 1 else f"at try {event.attempt}"
-        return stage("delivery", "passed", f"Given to {name} in turn {last.turn:,}, {tries}.", last,
+        return stage("delivery", "passed", f"Given to {name} {in_turn(last)}, {tries}.", last,
                      turn=last.turn, attempt=event.attempt)  # fmt: skip
     if event.delivery_status == "failed":
-        text = f"Delivery to {name} failed in turn {last.turn:,}, try {event.attempt}: {_clause(event.error)}."
+        text = f"Delivery to {name} failed {in_turn(last)}, try {event.attempt}: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_failed", attempt=event.attempt)
     if event.delivery_status == "parked":
         text = f"Delivery to {name} failed {event.attempts} times and is parked: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_parked", attempts=event.attempts)
     if event.delivery_status == "skipped":
-        text = f"Delivery to {name} was skipped in turn {last.turn:,}."
+        text = f"Delivery to {name} was skipped {in_turn(last)}."
         return stage("delivery", "lost", text, last, rule="delivery_skipped")
-    text = f"Due to {name} since turn {events[0].turn}; not delivered yet."
+    since = f" since turn {events[0].turn:,}" if events[0].turn else ""
+    text = f"Due to {name}{since}; not delivered yet."
     return stage("delivery", "waiting", text, last, rule="pending")
 
 
@@ -216,7 +218,7 @@ def _not_due(
     if sees_it == SEES_IT["session_end"]:
         return stage("delivery", "waiting", f"Kept until the session ends: {name} sees it {sees_it}.", removal,
                      rule="session_open")  # fmt: skip
-    text = f"Never given to {name}: not due to the block when the message left the queue in turn {removal.turn:,}."
+    text = f"Never given to {name}: not due to the block when the message left the queue {in_turn(removal)}."
     return stage("delivery", "lost", text, removal, rule="not_due")
 
 
@@ -244,7 +246,7 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[i
     `seqs`: messages of a stored unit; if the prompt marks one of them as a former value, the stage says so.
     """
     if moment.record is None:
-        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
+        return stage("prompt", "waiting", no_prompt(moment.turn), rule="no_prompt")
     if ref in moment.held:
         parts = [part for part in context_of(moment.record).parts if part["name"] == block]
         marks = stored_marks(parts[0]) if parts else {}
@@ -279,7 +281,8 @@ def in_quarantine(moment: Moment, holds: Callable[[QuarantinedSet], bool]) -> St
     held_in = next(filter(holds, moment.quarantine), None)
     if held_in is None:
         return None
-    text = f"In quarantine since turn {held_in.turn:,}: no prompt has it until you release it."
+    since = f" since turn {held_in.turn:,}" if held_in.turn else ""
+    text = f"In quarantine{since}: no prompt has it until you release it."
     return stage("prompt", "lost", text, moment.record, rule="quarantined", number=held_in.number, since=held_in.turn)
 
 

@@ -12,7 +12,7 @@ from memory_core.messages import TextPart, content_hash
 from memory_core.planning.phrase_matching import Phrase, carries
 from memory_core.planning.running_summary import sentences
 from memory_core.text import stems
-from memory_core.tracing.stages import author, stage
+from memory_core.tracing.stages import author, in_turn, stage
 from memory_core.tracing.values import Stage
 
 MAX_RANGES = 4
@@ -159,7 +159,7 @@ def stretch(seqs: Ranges) -> str:
 def read_into(block: PastBlock, read: EventRecord) -> Stage:
     """Return the stage of a message that a summary read, with others."""
     event: Any = read.event
-    text = f"Read into {block.name} in turn {read.turn:,}, version {event.revision}, from {stretch(event.seqs)}."
+    text = f"Read into {block.name} {in_turn(read)}, version {event.revision}, from {stretch(event.seqs)}."
     return stage("learned", "passed", text, read, revision=event.revision)
 
 
@@ -176,11 +176,11 @@ def written_into(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stag
         since = f"since turn {turn:,}" if turn else "from the beginning"
         text = f"In {block.name} {since}, version {came.revision}."
     elif edits_text(record.event):
-        text = f"Written into {block.name} by {author(record)} in turn {turn:,}, version {came.revision}."
+        text = f"Written into {block.name} by {author(record)} {in_turn(record)}, version {came.revision}."
     elif came.seqs:
-        text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from {stretch(came.seqs)}."
+        text = f"Written into {block.name} {in_turn(record)}, version {came.revision}, from {stretch(came.seqs)}."
     else:
-        text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from its own earlier text."
+        text = f"Written into {block.name} {in_turn(record)}, version {came.revision}, from its own earlier text."
     return stage("learned", "passed", text, record, revision=came.revision)
 
 
@@ -206,7 +206,7 @@ def kept_in(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage | N
     # A new piece with most of the words says the same in another wording.
     instead = next((words for words in new if phrase.carried_by(words)), None)
     if instead is not None:
-        text = f'Reworded in turn {gone.record.turn:,}, version {gone.revision} of {block.name}: "{instead}"'
+        text = f'Reworded {in_turn(gone.record)}, version {gone.revision} of {block.name}: "{instead}"'
         return stage("kept", "lost", text, gone.record, rule="reworded", knowledge="observed", revision=gone.revision)
-    text = f"Left out in turn {gone.record.turn:,}: version {gone.revision} of {block.name} does not have its words."
+    text = f"Left out {in_turn(gone.record)}: version {gone.revision} of {block.name} does not have its words."
     return stage("kept", "lost", text, gone.record, rule="left_out", knowledge="observed", revision=gone.revision)

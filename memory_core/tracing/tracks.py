@@ -332,19 +332,19 @@ class Tracing:
         if record.position > self.moment.position:
             return fact_later(self.life, self.moment, id, record)
         if event.confirms:
-            text = f"Already known as fact {number:,} of {name}, confirmed in turn {turn:,}."
+            text = f"Already known as fact {number:,} of {name}, confirmed {in_turn(record)}."
         elif event.support:
             text = f"Part of fact {number:,} of {name} since {author(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
             text = f"Written as fact {number:,} of {name} by {author(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
-            text = f"Created as fact {number:,} of {name} when facts were condensed in turn {turn:,}."
+            text = f"Created as fact {number:,} of {name} when facts were condensed {in_turn(record)}."
         elif record.session_id != self.life.session_id:
             # A position or turn of another session's log means nothing here, so the stage has no record.
             text = f"Learned as fact {number:,} of {name} in another session of the user."
             return stage("learned", "passed", text, fact=id, number=number)
         else:
-            text = f"Extracted as fact {number:,} of {name} in turn {turn:,}."
+            text = f"Extracted as fact {number:,} of {name} {in_turn(record)}."
         return stage("learned", "passed", text, record, fact=id, number=number, turn=turn)
 
     # -- relations, stored units, texts ----------------------------------------------------------
@@ -359,9 +359,9 @@ class Tracing:
         first = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
         if first.position > self.moment.position:
             return Track(carrier, (*stages, relation_later(self.moment, id, first)))
-        text = f"Learned as relation {number:,} of {name} in turn {first.turn:,}."
+        text = f"Learned as relation {number:,} of {name} {in_turn(first)}."
         if first.event.confirms:
-            text = f"Already known as relation {number:,} of {name}, confirmed in turn {first.turn:,}."
+            text = f"Already known as relation {number:,} of {name}, confirmed {in_turn(first)}."
         stages.append(stage("learned", "passed", text, first, relation=id))
         gone = relation_gone(self.life, id, records)
         if gone is not None:
@@ -378,16 +378,16 @@ class Tracing:
         carrier = Carrier("unit", name, Ref.of("unit", number), words, matched, seq)
         stages = list(before or [])
         if stored is None or stored.position > self.moment.position:
-            turn = f" in turn {stored.turn:,}" if stored is not None else ""
+            turn = f" {in_turn(stored)}" if stored is not None else ""
             text = f"Stored by {name} only{turn}, after {self.moment.prompt}."
             return Track(carrier, (*stages, stage("learned", "lost", text, stored, rule="learned_later")))
         event: Any = stored.event
         with_vector = "" if event.error is None else f", without a vector: {event.error.rstrip('.')}"
-        text = f"Stored by {name} in turn {stored.turn:,}{with_vector}."
+        text = f"Stored by {name} {in_turn(stored)}{with_vector}."
         stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
         removed = self.life.removed.get(number)
         if removed is not None and removed.position <= self.moment.position:
-            text = f"Deleted from {name} by {author(removed)} in turn {removed.turn:,}."
+            text = f"Deleted from {name} by {author(removed)} {in_turn(removed)}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
         *searched, end = unit_shown(
             self.moment,
@@ -403,7 +403,7 @@ class Tracing:
         read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
         carrier = Carrier("text", block.name, None, "", "words", seq)
         if read.position > self.moment.position:
-            sentence = f"Read into {block.name} only in turn {read.turn:,}, after {self.moment.prompt}."
+            sentence = f"Read into {block.name} only {in_turn(read)}, after {self.moment.prompt}."
             yield Track(carrier, (*before, stage("learned", "lost", sentence, read, rule="learned_later")))
             return
         history = self._versions_then(block.name)
@@ -450,7 +450,7 @@ class Tracing:
             return Track(carrier, (rest, *self._with_answer(self._text_stage(name, ref), carrier)))
         asked_for = ref in self.moment.held or ref in self.moment.cut  # by an erased version
         if came is not None and came.record.position > self.moment.position and not asked_for:
-            sentence = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
+            sentence = f"Written into {name} only {in_turn(came.record)}, after {self.moment.prompt}."
             return Track(carrier, (stage("learned", "lost", sentence, came.record, rule="learned_later"),))
         return self._sentence(block, carrier, [written_into(block, self._versions_then(name), ref)])
 

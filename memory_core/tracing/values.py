@@ -297,19 +297,20 @@ def said_by(messages: Sequence[Said]) -> str:
     """Describe speakers and turns: `Said by the user in turns 3 and 9.` Plain text; empty for nobody."""
     if messages and all(message.matched == "read" for message in messages):
         by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(message.role for message in reversed(messages)))
-        return f"Written from messages by {by} in {_turns(messages)}."
+        return f"Written from messages by {by} {_turns(messages)}."
     turns: dict[str, list[Said]] = {}
     for message in reversed(messages):  # in order of the first mention
         turns.setdefault(SPEAKERS.get(message.role, message.role), []).append(message)
     speakers: dict[str, list[str]] = {}
     for who, spoken in turns.items():
         speakers.setdefault(_turns(spoken), []).append(who)
-    return f"Said {listed(f'by {listed(who)} in {where}' for where, who in speakers.items())}." if messages else ""
+    return f"Said {listed(f'by {listed(who)} {where}' for where, who in speakers.items())}." if messages else ""
 
 
 def _turns(messages: Sequence[Said]) -> str:
-    turns = sorted({message.turn for message in messages})
+    turns = sorted({message.turn for message in messages} - {0})
+    before = ["before the first turn"] if any(not message.turn for message in messages) else []
     named = [f"{turn:,}" for turn in turns[:MAX_TURNS_NAMED]]
     if len(turns) > len(named):
         named.append(f"{len(turns) - len(named)} more")
-    return f"turn{'s' * (len(turns) > 1)} {listed(named)}"
+    return listed([*before, *([f"in turn{'s' * (len(turns) > 1)} {listed(named)}"] if turns else [])])

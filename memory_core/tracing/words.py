@@ -6,6 +6,7 @@ Pure; everything is plain text.
 from collections.abc import Mapping
 
 from memory_core.planning.context_plan import QUEUE
+from memory_core.tracing.stages import no_prompt
 from memory_core.tracing.values import Carrier, Knowledge, Stage, StageName, Trace, Track, Verdict
 
 STAGES: Mapping[StageName, str] = {
@@ -108,7 +109,7 @@ def matched(trace: Trace) -> str:
 def prompt_of(trace: Trace) -> str:
     """Name the viewed prompt if the requested turn has none; else empty."""
     if trace.prompt_turn is None:
-        return f"No prompt was built up to turn {trace.turn:,}."
+        return no_prompt(trace.turn)
     if trace.prompt_turn != trace.turn:
         return f"Turn {trace.turn:,} has no prompt; this is the one of turn {trace.prompt_turn:,}."
     return ""

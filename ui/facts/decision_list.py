@@ -92,11 +92,12 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
 def _detail(decisions: Decisions, picked: Decided, facts: dict[int, str]) -> None:
     event = picked.event
     label = DECISIONS[event.decision]
+    when = f"turn {tokens(picked.turn)}" if picked.turn else "before the first turn"
     with st.container(border=True, gap="xsmall", key="facts__decision"):
         st.markdown(f"**{plain(short(decisions.describe(event.content), 160))}**")
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.badge(plain(label), color=_BADGES[event.decision], icon=f":material/{_ICONS[event.decision]}:")
-            st.markdown(f":small[:gray[turn {tokens(picked.turn)}]]", width="content")
+            st.markdown(f":small[:gray[{when}]]", width="content")
         # 1. The words of an updated fact before and after; of a deleted one, what it said.
         if picked.before is not None:
             change = markdown(diff_pieces(decisions.describe(picked.before), decisions.describe(picked.after)))

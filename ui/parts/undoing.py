@@ -31,5 +31,6 @@ def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callabl
 def about(change: AppliedChangeSet, now: float) -> str:
     """Return the line below a change: `Turn 4, a person, 2 minutes ago. Undone.`"""
     record = change.record
-    who = f"Turn {tokens(record.turn)}, {maker(change.actor, record.person)}, {ago(record.at, now)}."
+    turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
+    who = f"{turn}, {maker(change.actor, record.person)}, {ago(record.at, now)}."
     return " ".join(part for part in (who, "Undone." if change.undone else "", change.obstacle) if part)

@@ -54,7 +54,8 @@ def draw(view: View) -> None:
     )
     # After the field: its callback has changed what is followed.
     asking.write_link(session_id)
-    if not view.history.turns:
+    # Facts that a person wrote can be followed before anything is said.
+    if target is None and not view.history.turns:
         empty("Nothing was said yet.", "After the first message, follow here what was said.", icon="route")
         return
     if target is None:
@@ -96,7 +97,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
         if trace.origin:
             st.markdown(f"**{plain(trace.origin)}**")
         st.markdown(f"## {plain(trace.sentence)}", anchors=False)
-        notes = " ".join(filter(None, [matched(trace), prompt_of(trace)]))
+        notes = " ".join(filter(None, [matched(trace), prompt_of(trace).removeprefix(trace.sentence)]))
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f":small[:gray[{plain(notes if trace.tracks else notes or NOWHERE)}]]", width="content")
             with st.container(horizontal=True, width="content", gap="small"):
