@@ -103,11 +103,11 @@ def last(trial: Trial) -> int:
 
 
 def freshness(tried: Tried, turns: int) -> str:
-    """Return the note above the table: the turns that were tried, and the meaning of the column *Model calls*."""
+    """Return the note above the table: the turns that were tried, and the meaning of the column *Calls to learn*."""
     since = turns - tried.turns
     when = f"Tried on turns {tokens(tried.first_turn)} to {tokens(tried.turns)}"
     when += f", {count(since, 'turn')} ago" if since > 0 else ""
-    return f"{when}, using rules only: no model was called. *Model calls*: calls that learning with a model would take."
+    return f"{when}, using rules only: no model was called. *Calls to learn*: those that a model would take to learn."
 
 
 # -- the table -----------------------------------------------------------------------------------
@@ -133,7 +133,9 @@ def number_rows(tried: Tried, current: str | None) -> list[dict[str, Any]]:
         trial = tried.of(recipe.key)
         row: dict[str, Any] = {"Recipe": _row_name(recipe, current)}
         if trial is None:
-            row |= dict.fromkeys(("Tokens by turn", "Tokens per turn", "Last prompt", "Flushes", "Cut", "Model calls"))
+            row |= dict.fromkeys(
+                ("Tokens by turn", "Tokens per turn", "Last prompt", "Flushes", "Cut", "Calls to learn")
+            )
         else:
             row |= {
                 "Tokens by turn": thinned([turn.sent for turn in trial.turns]),
@@ -141,7 +143,7 @@ def number_rows(tried: Tried, current: str | None) -> list[dict[str, Any]]:
                 "Last prompt": last(trial),
                 "Flushes": sum(bool(turn.flushed) for turn in trial.turns),
                 "Cut": sum(turn.cut for turn in trial.turns),
-                "Model calls": trial.calls,
+                "Calls to learn": trial.calls,
             }
         rows.append(row)
     return rows

@@ -412,7 +412,7 @@ def test_with_a_model_calls_are_counted_made_once_and_never_again_for_equal_stag
 
     app = shown_by_model(app.button(key="lab__play_model").click().run())
     made = len(server.requests)
-    assert made == numbers(app).loc["A", "Model calls"] > 0
+    assert made == numbers(app).loc["A", "Calls to learn"] > 0
     assert f"Learned by **tiny**: {made} call" in joined(app)
     assert numbers(app).loc["A", "Facts"] != by_rules
     assert "**The prompts of A and B are the same in every turn.**" in joined(app)

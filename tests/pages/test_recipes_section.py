@@ -133,8 +133,8 @@ def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
     rows = table(app).set_index("Recipe")
     assert len(rows) == len(RECIPES)
     assert rows.loc["Sliding window", "Tokens per turn"] < rows.loc["Conversation buffer", "Tokens per turn"]
-    assert rows.loc["Sliding window", "Model calls"] == 0
-    assert rows.loc["Consolidating memory (Mem0)", "Model calls"] > 0
+    assert rows.loc["Sliding window", "Calls to learn"] == 0
+    assert rows.loc["Consolidating memory (Mem0)", "Calls to learn"] > 0
     assert "no model was called" in joined(app)
     assert "The next prompt: **" in joined(app)
     assert demo().session.status().position == position

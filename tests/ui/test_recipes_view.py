@@ -115,7 +115,7 @@ def test_every_recipe_has_a_row_in_words_and_one_in_numbers():
     assert len(numbers) == len(RECIPES)
     assert numbers[0] == {
         "Recipe": "Conversation buffer", "Tokens by turn": [10, 20], "Tokens per turn": 15, "Last prompt": 20,
-        "Flushes": 0, "Cut": 0, "Model calls": 4,
+        "Flushes": 0, "Cut": 0, "Calls to learn": 4,
     }  # fmt: skip
     assert numbers[7]["Tokens per turn"] is None
 

@@ -251,7 +251,7 @@ def _draw_numbers(results: dict[str, Result]) -> None:
             "Cut": whole(width=52, help="Tokens that did not fit, over all turns"),
             "Flushes": whole(width=58),
             "Facts": whole(width=46, help="Active facts in the end"),
-            "Model calls": whole(width=78, help="Model calls that learning would take; rules take none"),
+            "Calls to learn": whole(width=92, help="Calls that learning with a model would take; rules take none"),
             "Watched": st.column_config.TextColumn(width=62, help="Watched items in the last prompt"),
             "Probes": st.column_config.TextColumn(width=58, help="Probes that hold"),
         },
@@ -270,7 +270,7 @@ def _row(name: str, result: Result) -> dict[str, Any]:
         "Cut": sum(turn.cut for turn in outcome.turns),
         "Flushes": outcome.flushes,
         "Facts": outcome.facts,
-        "Model calls": outcome.calls,
+        "Calls to learn": outcome.calls,
         **({"Watched": f"{in_prompt} of {len(result.presences)}"} if result.presences else {}),
         **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
     }
@@ -300,15 +300,16 @@ def _draw_divergence(view: View, name: str, own_result: Result, other: Result) -
 def _draw_prompts(view: View, name: str, own_result: Result, other: Result) -> None:
     turn = view.shown_turn
     before, after = own_result.played.prompt(turn), other.played.prompt(turn)
-    heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
+    size = f"{tokens(before.built.total)} → {count(after.built.total, 'token')}; " if before and after else ""
+    heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[{size}− only under A, + only under {plain(name)}]]")
     if before is None or after is None:
         # Turns after the moment that is held were not played; others had no prompt in the session either.
         later = turn > max(own_result.played.turns(), default=0)
         reason = "came after the played turns" if later else "has no prompt"
         st.markdown(f":small[:gray[Turn {tokens(turn)} {reason}.]]")
         return
-    changed = [diff for diff in diff_prompts(before, after) if diff.changed]
-    if not changed:
+    changed = diff_prompts(before, after)
+    if not any(diff.changed or diff.before != diff.after for diff in changed):
         st.markdown(f":small[:gray[The same under A and {plain(name)}, word for word.]]")
         return
     draw_changes(changed, turn, mode())

@@ -64,7 +64,7 @@ _MEASURES: dict[Measure, str] = {
     "sent": "Tokens a turn",
     "cut": "Tokens cut",
     "flushes": "Flushes",
-    "calls": "Model calls",
+    "calls": "Calls to learn",
     "read": "Tokens that models read",
     "cost": "Cost of what models read",
     "stable": "Stable beginning of a prompt",

@@ -179,7 +179,7 @@ def _number_columns(scale: int) -> dict[str, Any]:
         "Last prompt": whole(format="localized", width=90, help="Tokens of the last turn's prompt"),
         "Flushes": whole(format="localized", width=70, help="Turns in which the oldest messages left the queue"),
         "Cut": whole(format="localized", width=70, help="Tokens that did not fit, over all turns"),
-        "Model calls": whole(
+        "Calls to learn": whole(
             format="localized", width=90, help="Calls a model would need for learning; rules need none"
         ),
     }
@@ -368,7 +368,7 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
                 "This session": really.get(turn.turn),
                 "Cut": turn.cut,
                 "Flushed": turn.flushed,
-                "Model calls": turn.calls,
+                "Calls to learn": turn.calls,
             }
             for turn in trial.turns
         ],
