@@ -11,8 +11,9 @@ from memory_core import Holding, Memory
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import stored_item
 from memory_core.events import BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, ContextBuilt, Ref
+from memory_core.history.slices.contexts import context_of
 from memory_core.history.usage import BlockUse
-from memory_core.planning.context_plan import CutOrder, cut_order
+from memory_core.planning.context_plan import QUEUE, CutOrder, cut_order
 from memory_core.tracing.final_stages import AWAY
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.block_card_text import (
@@ -26,7 +27,7 @@ from memory_inspector.wording.block_card_text import (
     strip,
 )
 from memory_inspector.wording.block_kinds import fields_of, kind_of
-from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.summary_text import Freshness, freshness_then, sentence_refs
 from ui.blocks import agent_stores
 from ui.blocks.block_settings import change_dialog, changes_for, settings_of_dialog
@@ -80,6 +81,10 @@ def _draw(view: View) -> Drawer | None:
     priorities = {shown.name: shown.priority for shown in standings}
     order = cut_order(priorities, config.truncation_order)
     drawer = _head(view, standings, order, priorities)
+    # Turns with a cut are marked above the page: those in which no block was cut are the queue's.
+    built_in = [context_of(turn.built) for n, turn in view.history.turns.items() if turn.built and n <= view.shown_turn]
+    if cut := sum(any(one["part"] == QUEUE for one in event.cuts) for event in built_in):
+        st.markdown(f":small[:red[The queue was cut in {tokens(cut)} of {count(len(built_in), 'turn')}.]]")
     usage = view.memory.log.usage(view.position if view.past else None)
     by_name = {shown.name: shown for shown in standings}
     with_tools = any(shown.agent_edits for shown in standings)
