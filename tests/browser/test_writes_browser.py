@@ -8,6 +8,7 @@ from app_server import behind, healthy, idle, opened
 from engine_fakes import assistant, user
 from pages_driver import numbers
 from playwright.sync_api import expect
+from said_numbers import CHANGED, as_said, growth, whole
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
 from memory_inspector.server.chat_turns import play
@@ -276,18 +277,17 @@ def test_smaller_limits_do_to_the_flush_and_the_next_prompt_what_was_foretold(se
     fill(tab, tab.get_by_role("spinbutton", name="Token limit"), "80")
     prompt = in_drawer(tab, "^Next prompt: .* of 80 tokens")
     leaving = in_drawer(tab, "Before it, .* leave the queue: .* is above 56")
-    lost = dict(re.findall(r"(Facts|Notes|oldest messages) (\d+)", prompt))
     tab.get_by_role("button", name="Apply from the next turn").click()
     closed(tab, "From the next turn: ")
     flushes, built = next_turn(served, session)
-    cut = {}
-    for each in built.cuts:
-        cut[each["part"]] = cut.get(each["part"], 0) + each["tokens"]
-    assert built.total == numbers(prompt)[0]
-    assert {name: int(size) for name, size in lost.items()} == {
-        {"queue": "oldest messages"}.get(part, part): size for part, size in cut.items()
-    }
-    assert lost, "the limit is small enough that somebody loses"
+    total, _, so_far, _ = numbers(prompt)[:4]
+    assert growth(prompt) == total - so_far
+    sizes = {part["name"]: part["granted"] for part in built.parts} | {"Queue": built.queue_tokens}
+    changed = {name.split(")")[-1].strip(): whole(size) for name, _, size in CHANGED.findall(as_said(prompt))}
+    assert built.total == total
+    assert changed
+    assert changed.items() <= sizes.items()
+    assert built.cuts, "the limit is small enough that somebody loses"
     assert [each.messages for each in flushes] == numbers(leaving)[:1]
     healthy(tab)
 

@@ -3,6 +3,7 @@
 import pytest
 from engine_fakes import Counter, ShakyExtractor
 from pages_driver import button, dialog, field, joined, opened, press, said, with_toasts
+from said_numbers import as_said
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMemoryBlock
 from memory_core.blocks import plugins
@@ -243,7 +244,7 @@ def test_an_edit_says_its_size_and_its_effect_before_it_is_saved(demo_home):
 def test_an_edit_that_is_too_long_says_what_would_be_lost(demo_home):
     drawn = edit()
     drawn.text_area[0].set_value(texts()[0] + " word" * 200).run()
-    assert "would lose" in joined(drawn)
+    assert "Earlier turns 310 → " in as_said(joined(drawn))
 
 
 def test_an_edit_is_possible_in_a_session_that_refuses_prompts_over_the_limit(demo_home):

@@ -2,6 +2,7 @@
 
 import pytest
 from pages_driver import button, dialog, field, joined, numbers, press, said, with_toasts
+from said_numbers import as_said, growth
 
 from memory_core import Memory
 from memory_inspector.server.chat_turns import play
@@ -52,7 +53,8 @@ def test_the_flush_and_the_queue_come_as_foretold(demo_home, limit):
 def test_who_loses_how_much_is_named_and_a_prompt_over_the_limit_is_a_warning(demo_home):
     drawn = drawer()
     field(drawn, "Token limit").set_value(300).run()
-    assert "Left out: " in joined(drawn)
+    assert growth(joined(drawn).partition("Before it")[0]) == 296 - 1_155
+    assert "Earlier turns 310 → 0" in as_said(joined(drawn))
     field(drawn, "Flush size").set_value(20).run()
     field(drawn, "Token limit").set_value(100).run()
     warnings = [each.value for each in drawn.warning if "over the limit of 100" in each.value]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from said_numbers import plain
+from said_numbers import as_said
 
 from memory_core import MessageError
 from memory_core.curation.fact_desk import Tried
@@ -341,12 +341,12 @@ def test_what_is_foreseen_names_who_would_lose():
     assert foreseen(before, coming(1191, [1, 2], cuts=[("Earlier turns", 56)], earlier=100)) == (
         "Next prompt +11 tokens, nothing more cut."
     )
-    assert plain(foreseen(before, coming(1130, [1, 2], cuts=[("Earlier turns", 117)], earlier=39))) == (
+    assert as_said(foreseen(before, coming(1130, [1, 2], cuts=[("Earlier turns", 117)], earlier=39))) == (
         "Next prompt −50 tokens, Earlier turns 100 → 39, Facts 1,080 → 1,091."
     )
     # A block may ask for less, which is no cut.
     assert foreseen(before, coming(1130, [1], earlier=50)) == "Next prompt −50 tokens, nothing more cut."
-    assert plain(foreseen(before, coming(1130, [1, 2], earlier=43))) == (
+    assert as_said(foreseen(before, coming(1130, [1, 2], earlier=43))) == (
         "Next prompt −50 tokens, Earlier turns 100 → 43, Facts 1,080 → 1,087; nothing more cut."
     )
     assert foreseen(before, coming(1212, [1, 2], over_by=12, earlier=100)) == (
