@@ -49,9 +49,8 @@ else:
     # The session is selected first, as `together` must know which session this run shows.
     sessions = select_session()
     with drawing.together((page.url_path, state.selected_session())):
-        memory = header.open_session()
         with st.sidebar:
-            session = draw_sidebar(sessions, memory)
+            session = draw_sidebar(sessions, memory := header.open_session())
         header.draw_header(page, memory)
         menu.draw()
         nav.name_tab(page.title, session if page.title not in header.WITHOUT_CLOCK else None)

@@ -568,7 +568,7 @@ NOT_REFERENCES = {
 }  # fmt: skip
 """Fields with numbers that count or measure."""
 
-OF_THE_SESSION = {"covers", "seq", "seqs", "sources", "removed", "queue", "pinned"}
+OF_THE_SESSION = {"covers", "seq", "seqs", "sources", "removed", "queue", "pinned", "summary"}
 """Fields that name messages, which keep their numbers."""
 
 OF_THE_BLOCK = {("graph_curated", "undoes")}

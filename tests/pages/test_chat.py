@@ -484,7 +484,7 @@ def test_with_a_paid_model_the_import_says_its_calls_and_tokens_first(demo_home,
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("a.jsonl", b'{"role": "user", "content": "a"}\n{"role": "user", \n', "line 2"),
+        ("a.jsonl", b'{"role": "user", \n', "a.jsonl"),
         ("a.json", b'[{"role": "user", "content": "a"}', "a.json"),
         ("a.json", b"\xff\xfe\x00", "a.json"),
     ],
