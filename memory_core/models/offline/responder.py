@@ -36,6 +36,13 @@ _ITEM = pattern(
     re.DOTALL,
 )
 _FORMER = pattern(r"^.*<former>.*$", re.MULTILINE)
+_ADMITS = pattern(
+    r"\b(?:I (?:don't|do not|can't|cannot) (?:\w+ )?(?:know|have|remember|recall|see|find)|"
+    r"I have (?:nothing|no (?:\w+ )?(?:information|record|note|memory|idea|details?))|I(?:'m| am) not (?:sure|aware)|"
+    r"you (?:haven't|have not|never|didn't|did not) (?:\w+ )?(?:told|tell|mention|said|say|share|specif)\w*|"
+    r"(?:was|were|been) (?:not|never) mentioned)\b",
+    re.IGNORECASE,
+)
 _GREETING = pattern(
     r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|greetings)\b(?:[ ,]+\w{2,20}){0,3}[.! ]*", re.I
 )
@@ -181,6 +188,22 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
             return "You're welcome."
         return f"Hello{_name_of_user(memory_sentences)}. What would you like to talk about?"
     return _acknowledge(content)
+
+
+def admits(reply: str) -> bool:
+    """Tell whether a reply, of rules or a model, says that it does not know something.
+
+    >>> admits("As for the menu, I have nothing about what Rui eats."), admits("Rui eats no meat.")
+    (True, False)
+    """
+    return bool(_ADMITS.search(reply[:MANY_CHARACTERS].replace("’", "'")))
+
+
+def answering(messages: Sequence[ChatMessage]) -> list[str]:
+    """Return the user's earlier sentences that answer the last user message, by the rules of a reply."""
+    statements, last = _read(messages)
+    questions = [sentence for sentence in islice(sentences(last), 200) if _is_question(sentence)]
+    return [item.text for item in _choose(questions[-1], statements) if item.said] if questions else []
 
 
 def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
