@@ -30,7 +30,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_inspector.wording.event_sentences import Line, Words
-from memory_inspector.wording.story import Summary, happened, story, summaries
+from memory_inspector.wording.story import Summary, happened, passages, story, summaries
 
 WORDS = Words(
     facts={1: "Ana is allergic to nuts", 2: "Sam lives in Porto", 3: "Sam lives in Lisbon"},
@@ -313,12 +313,39 @@ def test_the_lines_come_in_the_order_of_cause_and_only_the_last_prompt_counts():
     first = built(cuts=(cut("Facts", 500),))
     last = built(cuts=(cut("Facts", 14, refs=["f1"]),))
     recalled = retrieved((8, 0.5, 0.4, 0.62, "granted"))
-    lines = told(first, last, recalled, fact(1), flush())
+    lines = told(first, recalled, fact(1), flush(), last)
     assert [line.icon for line in lines] == ["keyboard_tab", "lightbulb", "search", "content_cut"]
     assert "14 tokens" in lines[-1].text
-    every = records(first, last, recalled, fact(1), flush())
-    assert happened(every) == {"flushed", "learned", "recalled", "cut"}
-    assert happened(every[:1] + records(built(), retrieved((8, 0.1, 0.1, 0.1, "below_threshold")))) == set()
+
+
+def test_what_the_reply_caused_is_told_after_its_prompt():
+    recalled = retrieved((8, 0.28, None, 0.28, "below_threshold"))
+    events = records(recalled, built(), flush(), fact(1))
+    assert [(passage.stage, passage.begins) for passage in passages(events, WORDS)] == [
+        ("recalled", 1), ("flushed", 3), ("learned", 4)
+    ]  # fmt: skip
+    assert [line.icon for line in story(events, WORDS)] == ["search_off", "keyboard_tab", "lightbulb"]
+
+
+def test_a_delivery_that_failed_after_the_prompt_is_told_once_and_after_it():
+    lines = story(records(QUEUED, built(cuts=(cut("Facts", 14),)), FAILED), WORDS)
+    assert [line.icon for line in lines] == ["content_cut", "refresh"]
+
+
+def test_a_moment_before_the_prompt_tells_what_was_recalled_by_then():
+    assert [line.icon for line in told(flush(), retrieved((8, 0.5, 0.4, 0.62, "granted")))] == [
+        "keyboard_tab", "search"
+    ]  # fmt: skip
+
+
+def test_what_happened_counts_in_any_turn_and_only_if_something_came_of_it():
+    recalled = retrieved((8, 0.5, 0.4, 0.62, "granted"))
+    assert happened(records(flush(), fact(1), recalled, built(cuts=(cut("Facts", 14),)))) == {
+        "flushed", "learned", "recalled", "cut"
+    }  # fmt: skip
+    assert happened(records(retrieved((8, 0.1, 0.1, 0.1, "below_threshold")), built())) == set()
+    earlier = records(built(cuts=(cut("Facts", 14),)), turn=3)
+    assert happened([*earlier, *records(built())]) == {"cut"}
 
 
 def test_a_turn_is_summed_up_in_one_line():

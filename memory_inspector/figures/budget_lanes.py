@@ -72,6 +72,8 @@ class Lanes:
     """Priority numbers that are cut first: the largest or the smallest (`truncation_order`)."""
     queue_name: str = "Queue now"
     """Name of the second lane; for an earlier turn, `Queue then`."""
+    sent_name: str = "Sent"
+    """Name of the first lane; `Last sent` in a turn that has no prompt yet."""
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -146,12 +148,15 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
     )
 
 
-def queue_sentence(status: Status) -> str:
-    """Tokens until the next flush, in words; markdown without quoted words. The queue's size stands above it."""
+def queue_sentence(status: Status, *, leaving: bool = False) -> str:
+    """Tokens until the next flush, in words; markdown without quoted words. The queue's size stands above it.
+
+    `leaving`: the moment before a flush."""
     line = int(status.history_budget)
     over = status.queue_tokens - line
     if over > 0:
-        ending = f"{tokens(over)} above the flush line: the next message flushes it."
+        then = "its oldest messages leave now" if leaving else "the next message flushes it"
+        ending = f"{tokens(over)} above the flush line: {then}."
     else:
         ending = f"**{tokens(status.to_next_flush)} to the next flush.**"
     moving = ""
@@ -187,7 +192,7 @@ def lanes_html(lanes: Lanes, mode: Appearance, motion: Motion | None = None, *, 
     palette = PALETTES[mode]
     drawn = _lane(
         _sent_boxes(lanes, mode, motion),
-        name=f"Sent {tokens(lanes.total)}",
+        name=f"{lanes.sent_name} {tokens(lanes.total)}",
         mark=f"limit {tokens(lanes.limit)}",
         at=Fraction(lanes.limit, lanes.scale),
         line="solid",

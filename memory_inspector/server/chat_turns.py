@@ -5,19 +5,21 @@ again after a crash adds nothing that is there already.
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from memory_core import ChatMessage, Memory, MessageRole, ModelError
 from memory_core.agent import loop
-from memory_core.events import ReplyEnded, ReplyStarted
+from memory_core.events import MessageAdded, ReplyEnded, ReplyStarted
 from memory_core.messages import message_text
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.protocols import ChatModel
-from memory_inspector.server.jobs import Job, Reveal
+from memory_inspector.reading.forgotten import forgotten
+from memory_inspector.server.jobs import Job, Reveal, Stop
 from memory_inspector.wording.event_sentences.event_words import words_in_log
-from memory_inspector.wording.story import STORY_KINDS, happened, stages
+from memory_inspector.wording.story import STORY_KINDS, happened, passages
 
-STEP_SECONDS = 0.3
-"""Pause, in seconds, between the engine's steps of a single turn, so that each can be seen."""
+STEP_SECONDS = 0.4
+"""Pause, in seconds, between the stages of a single turn, so that each can be seen."""
 
 LINE_SECONDS = 1.0
 """Seconds from one line of a turn's story to the next while a recording plays at 1 ×."""
@@ -108,15 +110,17 @@ def play(
     In a session whose blocks an agent may edit, the offline rules edit them after each user message, since the recorded
     answers were made without this memory.
 
-    `pace` is the job's initial pace: 1 is the speed for watching, 2 twice as fast, 0 without pauses. Without `turns`,
-    each message is left long enough to be read, and the turn's story is shown line by line. With `stops_after`, playing
-    ends in the middle of a turn where something is flushed, learned, recalled or cut for the first time after that
-    turn; to go on, pass the `reveal` of the job that ended so.
+    `pace` is the job's initial pace: 1 is the speed for watching, 2 twice as fast, 0 without pauses. What each message
+    causes is shown after it, in the order of the log; without `turns`, it is left long enough to be read, and its
+    effects are shown line by line. Playing then ends behind an answer that admits not to know what was said before, and
+    with `stops_after` in the middle of a turn where something is flushed, learned, recalled or cut for the first time
+    after that turn; to go on, pass the `reveal` of the job that ended so.
     """
-    job.pace, job.watched = pace, turns is None and pace > 0
+    watched = turns is None
+    job.pace, job.watched = pace, watched and pace > 0
     played, recording = 0, memory.session.recording()
     foreseen = recording.played if recording else 0
-    if reveal is not None and not _show(job, reveal):
+    if reveal is not None and not _tell(job, memory, replace(reveal, held=None), stops_after, watched):
         return
     while recording is not None and recording.next_turn and (turns is None or played < turns):
         if job.cancel.is_set():
@@ -129,37 +133,34 @@ def play(
         job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
         # 2. Put the turn's messages as an agent would, with a prompt before each first answer.
         for offset, message in enumerate(turn):
-            if message.role is MessageRole.ASSISTANT and offset and turn[offset - 1].role is MessageRole.USER:
-                newest = memory.session.status().turns
-                if turns is None:
-                    job.reveal = Reveal(newest)
-                else:
-                    _pause(job, STEP_SECONDS)
-                memory.build_context()
-                job.add_progress("The prompt was built")
-                if turns is None:
-                    job.reveal = reveal = _reveal(memory, newest, stops_after)
-                    _pause(job, reading_seconds(turn[offset - 1]))
-                    if not _show(job, reveal):
-                        return
-                else:
-                    _pause(job, STEP_SECONDS)
+            asks, ends = message.role is MessageRole.USER, offset == len(turn) - 1
+            # Nothing that the message causes is shown before its time.
+            reveal = _show(job, Reveal(memory.log.history().position))
             # An id made from the place in the recording: playing again after a crash stores nothing twice.
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
-            if (
-                memory.session.services.extractor.offline
-            ):  # a put waits for learning only briefly; waiting to its end gives one log on every machine
+            added = [r.position for r in memory.log.history().after(reveal.position) if r.kind == MessageAdded.kind]
+            reveal = _show(job, Reveal(next(iter(added), reveal.position)))
+            # A put waits for learning only briefly; waiting to its end gives one log on every machine.
+            if memory.session.services.extractor.offline:
                 memory.deliver()
             job.add_progress("A message was stored")
             # 3. Recorded answers know nothing of this memory, so rules edit its blocks in their place.
-            if message.role is MessageRole.USER and memory.blocks.editable_by_agents:
-                _pause(job, STEP_SECONDS)
+            if asks and memory.blocks.editable_by_agents:
                 loop.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
                 job.add_progress("Memory was edited by rules, not by a model")
+            if asks and not ends and turn[offset + 1].role is MessageRole.ASSISTANT:
+                memory.build_context()
+                job.add_progress("The prompt was built")
+            # 4. The message alone is shown first: the queue is seen above its line before it is flushed.
+            if asks or ends:
+                _pause(job, reading_seconds(message) if watched else STEP_SECONDS)
+            if not _tell(job, memory, reveal, stops_after, watched):
+                return
         played, recording = played + 1, replace(recording, played=recording.played + len(turn))
-        if recording.next_turn and turns is None:
-            _pause(job, reading_seconds(turn[-1]))
+        missed = forgotten(memory, last=1) if watched and job.pace > 0 else None
+        if missed is not None and _stop(job, memory, Stop("forgotten", forgotten=missed)):
+            return
 
 
 def reading_seconds(message: ChatMessage) -> float:
@@ -167,33 +168,49 @@ def reading_seconds(message: ChatMessage) -> float:
     return min(len(message_text(message)) / READ_CHARACTERS, LONGEST_READING_SECONDS)
 
 
-def _reveal(memory: Memory, turn: int, stops_after: int | None) -> Reveal:
-    """Return a turn's first `Reveal`; it stops at stages that first occur after turn `stops_after` (None: none)."""
+def _show(job: Job, reveal: Reveal) -> Reveal:
+    """Show this moment, or the end of the log if nobody watches any more."""
+    job.reveal = reveal if job.pace > 0 and not job.cancel.is_set() else None
+    return reveal
+
+
+def _stop(job: Job, memory: Memory, stop: Stop, reveal: Reveal | None = None) -> bool:
+    """Stop at a moment, by default the present; return False if nobody watches any more."""
+    newest = memory.log.history().position
+    watched = job.pace > 0 and not job.cancel.is_set()
+    job.reveal = replace(reveal or Reveal(newest), held=stop, until=newest) if watched else None
+    return watched
+
+
+def _tell(job: Job, memory: Memory, reveal: Reveal, stops_after: int | None, watched: bool) -> bool:
+    """Show what followed a moment, line by line if `watched`, otherwise stage by stage; return False at a stop.
+
+    With its first line, a stage is shown everywhere: the log up to the beginning of the next one.
+    """
+    if job.pace == 0 or job.cancel.is_set():
+        job.reveal = None
+        return True
+    history = memory.log.history()
+    turn, newest = history.latest_turn, history.position
     events = memory.events(turn=turn, kinds=STORY_KINDS)
-    ends: list[tuple[str, int]] = []
-    lines = 0
-    for stage, of_stage in stages(events, words_in_log(memory).words(events, memory)).items():
-        lines += len(of_stage)
-        ends.append((stage, lines))
-    stops: frozenset[str] = frozenset()
-    if stops_after is not None:
-        # A stage stops playing only the first time that it happens after that turn.
-        later = memory.events(from_turn=stops_after + 1, kinds=STORY_KINDS)
-        stops = happened(events) - happened([record for record in later if record.turn < turn])
-    return Reveal(turn, tuple(ends), stops)
-
-
-def _show(job: Job, reveal: Reveal) -> bool:
-    """Show the story line by line, and everything at once when paused; return False at a stop."""
-    job.reveal = reveal = replace(reveal, held=None)
-    for stage, end in reveal.ends:
-        while reveal.lines < end and job.pace > 0 and not job.cancel.is_set():
-            job.reveal = reveal = replace(reveal, lines=reveal.lines + 1)
-            _pause(job, LINE_SECONDS)
-        if stage in reveal.stops and job.pace > 0 and not job.cancel.is_set():
-            job.reveal = replace(reveal, stops=reveal.stops - {stage}, held=stage)
-            return False
-    job.reveal = None
+    story = passages(events, words_in_log(memory).words(events, memory))
+    ends = [max(passage.begins, following.begins - 1) for passage, following in pairwise(story)]
+    # A stage stops playing only the first time that it happens after that turn, which may not be the first of all.
+    before = [] if stops_after is None else [r for r in memory.events(kinds=STORY_KINDS) if r.turn < turn]
+    stops = happened(events) - happened([r for r in before if r.turn > (stops_after or 0)])
+    shown, lines = reveal.lines, 0
+    if shown is None:
+        shown = sum(len(passage.lines) for passage in story if passage.begins <= reveal.position)
+    for passage, end in zip(story, [*ends, newest], strict=False):
+        first, lines = max(lines, shown) + 1, lines + len(passage.lines)
+        for line in range(first if watched else max(first, lines), lines + 1):
+            reveal = _show(job, Reveal(end, line))
+            _pause(job, LINE_SECONDS if watched else STEP_SECONDS)
+        if lines > shown and stops_after is not None and passage.stage in stops:
+            stop = Stop(passage.stage, first=passage.stage not in happened(before))
+            if _stop(job, memory, stop, reveal):
+                return False
+    _show(job, Reveal(newest))
     return True
 
 

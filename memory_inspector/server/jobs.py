@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from memory_core.access import bind_person
 from memory_core.errors import MemoryInspectorError
+from memory_inspector.reading.forgotten import Forgotten
 
 KEEP_SECONDS = 3600.0
 """Seconds for which a finished job can still be read; a viewer absent for longer reads the database."""
@@ -28,18 +29,33 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reveal:
-    """The part of a turn's story that is shown while a recording is played to be watched."""
+class Stop:
+    """Reason why playing a recording has stopped in the middle."""
 
-    turn: int
-    ends: tuple[tuple[str, int], ...] = ()
-    """The stages of the story in order, each with the number of lines up to its end."""
-    stops: frozenset[str] = frozenset()
-    """The stages after which playing still has to stop."""
-    lines: int = 0
-    """Number of lines shown."""
-    held: str | None = None
-    """The stage after which playing has stopped."""
+    stage: str
+    """Stage of the turn's story that was shown last."""
+    first: bool = False
+    """True if nothing earlier in the log is of this stage."""
+    forgotten: Forgotten | None = None
+    """Words that the answer lacked; `stage` is then `forgotten`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reveal:
+    """The moment that is shown while a recording is played to be watched: the log may be ahead of it."""
+
+    position: int
+    """Log position of the moment."""
+    lines: int | None = None
+    """Number of lines shown of the turn's story at this moment; None: all."""
+    held: Stop | None = None
+    """Reason why playing has stopped here."""
+    until: int = 0
+    """End of the log when playing stopped: with later events, the stop is over."""
+
+    def lasts(self, job: "Job", newest: int) -> bool:
+        """Tell whether this moment is still shown instead of the end of the log, which is at `newest`."""
+        return self.until == newest if self.held is not None else not job.done
 
 
 class Job:
@@ -58,7 +74,7 @@ class Job:
         self.watched = False
         """True for work that waits for its viewers and can go on later: it ends early when the server stops."""
         self.reveal: Reveal | None = None
-        """Shown part of the story of the turn being played; None: all of it. Replaced by the worker only."""
+        """Shown moment of the turn being played; None: the end of the log. Replaced by the worker only."""
         self.problem: str | None = None
         """Sentence on what failed although the work was done; None: nothing. Set by the worker before it ends."""
         self._changed = threading.Condition()

@@ -3,7 +3,8 @@
 The sentences are those of `event_sentences`; here they are selected, summarised and ordered by stage.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -158,21 +159,55 @@ def _wrote(event: ToolCalled) -> bool:
 Stage = Literal["flushed", "learned", "recalled", "cut"]
 """A kind of effect that a turn has on memory, in the order of cause."""
 
+_STAGES: Mapping[str, Stage] = {
+    **dict.fromkeys((RecipeChosen.kind, FlushPlanned.kind, QueueRecounted.kind), "flushed"),
+    **dict.fromkeys((Retrieved.kind, BlockFailed.kind, MemoryStripped.kind), "recalled"),
+    ContextBuilt.kind: "cut",
+}
+"""Stage by kind of event; all others are learning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The lines of one stage, before or after the turn's last prompt."""
+
+    stage: Stage
+    lines: tuple[Line, ...]
+    begins: int
+    """Log position of the first event of the stage."""
+
 
 def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
-    """Lines on what happened in one turn, in the order of cause: flushed, learned, recalled, cut."""
-    return [line for lines in stages(events, words).values() for line in lines]
+    """Lines on what happened in one turn, in the order of cause: flushed, learned, recalled, cut; then what the reply
+    caused after the prompt."""
+    return [line for passage in passages(events, words) for line in passage.lines]
 
 
-def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line]]:
-    """The lines of one turn's story by stage."""
+def passages(events: Sequence[EventRecord], words: Words) -> list[Passage]:
+    """The story of one turn by stage; stages without a line are left out."""
+    built = max((record.position for record in events if isinstance(record.event, ContextBuilt)), default=math.inf)
+    parts = [[r for r in events if r.position <= built], [r for r in events if r.position > built]]
+    # An unfinished delivery is told once, by its last event.
+    waiting = _deliveries([record.event for record in events], words)
+    later = _deliveries([record.event for record in parts[1]], words)
+    made = []
+    for part, due in zip(parts, ([line for line in waiting if line not in later], later), strict=True):
+        for stage, lines in _by_stage(part, words, due).items():
+            begins = [record.position for record in part if _STAGES.get(record.kind, "learned") == stage]
+            if lines:
+                made.append(Passage(stage, tuple(lines), min(begins)))
+    return made
+
+
+def _by_stage(events: Sequence[EventRecord], words: Words, waiting: Sequence[Line]) -> dict[Stage, list[Line]]:
     # What the agent archived is reported by its tool call.
     values = [r.event for r in events if not (r.actor == "agent" and isinstance(r.event, FactAdded))]
     built = _last_context(events)
     recalls = [event for event in values if isinstance(event, Retrieved)]
     # Of several searches the last one's results are in the prompt that counts.
-    last = recalls[-1:] if built is not None else []
-    recalled = [describe(event, words) for event in last if event.candidates or event.elsewhere or event.degraded]
+    recalled = [
+        describe(event, words) for event in recalls[-1:] if event.candidates or event.elsewhere or event.degraded
+    ]
     cut = [one_cut(cut, recalls, words) for cut in built.cuts] if built is not None else []
     return {
         "flushed": _lines_of(values, words, RecipeChosen, FlushPlanned) + _lines_of(values, words, QueueRecounted),
@@ -180,7 +215,7 @@ def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line
             *_lines_of(values, words, ToolCalled),
             *_learned(values, words),
             *_related(values, words),
-            *_deliveries(values, words),
+            *waiting,
         ],
         # The sentence on text that was taken out is always the same, so one line is enough.
         "recalled": recalled + _lines_of(values, words, BlockFailed) + _lines_of(values, words, MemoryStripped)[:1],
@@ -190,7 +225,7 @@ def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line
 
 def happened(events: Sequence[EventRecord]) -> frozenset[Stage]:
     """The stages in which something was flushed, learned, recalled or cut."""
-    built, values = _last_context(events), [record.event for record in events]
+    values = [record.event for record in events]
     in_stage: dict[Stage, bool] = {
         "flushed": any(isinstance(event, FlushPlanned) for event in values),
         "learned": any(is_learned(event) for event in values),
@@ -198,7 +233,7 @@ def happened(events: Sequence[EventRecord]) -> frozenset[Stage]:
             isinstance(event, Retrieved) and any(outcome == "granted" for *_, outcome in event.candidates)
             for event in values
         ),
-        "cut": built is not None and bool(built.cuts),
+        "cut": any(isinstance(event, ContextBuilt) and event.cuts for event in values),
     }
     return frozenset(stage for stage, did in in_stage.items() if did)
 

@@ -13,7 +13,6 @@ from memory_inspector.demo.script import MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory, recorded_session
-from ui.chat.player import STOPS
 from ui.frame.scrubber import steps_of
 
 pytestmark = pytest.mark.browser
@@ -26,7 +25,8 @@ ON_SCREEN = """() => {
     const lines = [...document.querySelectorAll('[class*="st-key-chat__turn_"]')].map((line) => line.innerText);
     return {
         header: number(document.querySelector(".st-key-turn input")?.placeholder ?? "", /turn: (\\d+)/),
-        budget: number(text(".st-key-chat__budget"), /of turn (\\d+)/),
+        budget: number(text(".st-key-chat__budget"), /of turn (\\d+)/)
+            + (text(".st-key-chat__budget").includes("Last sent") ? 1 : 0), // no prompt of its own yet
         story: number(text(".st-key-chat__story"), /in turn (\\d+)/),
         conversation: number(lines.at(-1) ?? "", /Turn (\\d+)/),
         played: number(text(".st-key-chat__player"), /(\\d+) of \\d+/),
@@ -316,8 +316,61 @@ def test_a_message_typed_while_a_recording_plays_pauses_it_and_is_answered(serve
     assert [words for _, words in talk[:-2]] == [message.content for message in MESSAGES[: len(talk) - 2]]
 
 
-def test_the_demo_stops_at_each_first_and_waits_whatever_else_is_looked_at(served, visitor):
-    tab = visitor.open(chat(served, "demo"))
+DEMO = """() => {
+    const all = (root, what) => [...root.querySelectorAll(what),
+        ...[...root.querySelectorAll("*")].flatMap((each) => each.shadowRoot ? all(each.shadowRoot, what) : [])];
+    const text = (place) => (document.querySelector(place)?.innerText ?? "").replace(/\\s+/g, " ");
+    const at = (element) => element?.getBoundingClientRect();
+    const lines = document.querySelector(".st-key-chat__lines");
+    const queue = document.querySelector(".st-key-chat__budget [role=img] > div:last-child");
+    const bar = at(queue?.querySelector("div[title]")), line = at([...(queue?.querySelectorAll("div") ?? [])].at(-1));
+    return {
+        latest: Number(document.querySelector(".st-key-turn input")?.placeholder.match(/turn: (\\d+)/)?.[1]),
+        flushes: all(document, ".track .flush").length, cuts: all(document, ".track .cut").length,
+        queue: Number(text(".st-key-chat__budget").match(/Queue now (\\d+)/)?.[1]),
+        last_sent: text(".st-key-chat__budget").includes("Last sent"),
+        leaving: text(".st-key-chat__budget").includes("its oldest messages leave now"),
+        above: bar && line ? bar.right > line.left : false,
+        budget_cut: / of 393/.test(text(".st-key-chat__budget")),
+        flushed: (text(".st-key-chat__lines").match(/Flushed/g) ?? []).length,
+        cut: /The prompt was \\d+ tokens over/.test(text(".st-key-chat__lines")),
+        line: [...document.querySelectorAll('[class*="st-key-chat__turn_"]')].at(-1)?.innerText ?? "",
+        first: at(lines?.querySelector("p")) && at(lines).top <= at(lines.querySelector("p")).top
+            && at(lines.querySelector("p")).bottom <= innerHeight,
+        last: at([...(lines?.querySelectorAll("p") ?? [])].findLast((each) => !each.closest("a")))?.bottom,
+        input: at(document.querySelector(".st-key-chat__input"))?.top,
+        player: text(".st-key-chat__player"), body: document.body.innerText.length,
+    };
+}"""
+
+
+GO_ON = """() => [...document.querySelectorAll(".st-key-chat__player button")]
+    .find((button) => button.innerText.includes("Continue"))?.click()"""
+
+
+def says_cut(screen):
+    """The answers of budget, story and the line below the reply to whether something was cut: one, if they agree."""
+    return {screen["budget_cut"], screen["cut"], "cut 83" in screen["line"]}
+
+
+def follow_demo(tab, until, seconds=120):
+    """What stood on the screen at every fifth of a second, pressing *Continue* at every stop, until it is so."""
+    seen, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        screen = tab.evaluate(DEMO)
+        if screen["latest"] == 12 and len(says_cut(screen)) > 1:
+            tab.wait_for_timeout(SEEN_MILLISECONDS)
+            screen = tab.evaluate(DEMO)
+        if not seen or screen != seen[-1]:
+            seen.append(screen)
+        if until(screen):
+            return seen
+        tab.evaluate(GO_ON)
+        tab.wait_for_timeout(200)
+    raise AssertionError(f"it never came true; last seen {seen[-1]}")
+
+
+def reset_demo_in(tab, speed):
     idle(tab)
     tab.get_by_role("button", name="More").last.click()
     tab.get_by_text("Reset", exact=True).click()
@@ -325,17 +378,58 @@ def test_the_demo_stops_at_each_first_and_waits_whatever_else_is_looked_at(serve
     expect(tab.get_by_text("22 of 36")).to_be_visible()
     idle(tab)
     tab.locator(".st-key-chat__speed").click()
-    tab.get_by_role("option", name="4 ×").click()
+    tab.get_by_role("option", name=speed).click()
     idle(tab)
     tab.get_by_role("button", name="Play", exact=True).click()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720)])
+def test_the_demo_shows_each_cause_before_its_effect_on_one_screen(served, visitor_with, width, height):
+    visitor = visitor_with(viewport={"width": width, "height": height})
+    tab = visitor.open(chat(served, "demo"))
+    reset_demo_in(tab, "2 ×")
+    seen = follow_demo(tab, lambda screen: "End of demo" in screen["player"])
+    for turn, peak in {12: 732, 14: 722, 16: 722, 18: 744}.items():
+        of_turn = [screen for screen in seen if screen["latest"] == turn]
+        full = next(place for place, screen in enumerate(of_turn) if screen["queue"] == peak)
+        told = next(place for place, screen in enumerate(of_turn) if screen["flushed"])
+        assert full < told, f"turn {turn}: the queue dropped before it was seen above its line"
+        assert any(screen["leaving"] and screen["above"] for screen in of_turn[:told])
+        assert all(screen["last_sent"] == ("tokens" not in screen["line"]) for screen in of_turn)
+        assert all(screen["queue"] < 720 for screen in of_turn[told:])
+        assert all(screen["flushes"] <= of_turn[0]["flushes"] for screen in of_turn[:told])
+    for screen in (screen for screen in seen if screen["latest"] == 12):
+        assert len(says_cut(screen)) == 1, screen
+        assert screen["cuts"] <= screen["cut"], screen
+    hidden = [screen for screen in seen if not screen["first"] or max(screen["last"], screen["input"]) > height]
+    assert hidden == []
+    assert min(screen["body"] for screen in seen) > 500
+    healthy(tab)
+    tab.get_by_role("button", name="Find what it forgot").click()
+    expect(tab.get_by_role("heading", name="Where did it go?", level=1)).to_be_visible()
+    expect(tab.get_by_text("Below the threshold of Earlier turns").first).to_be_visible()
+    healthy(tab)
+
+
+STOPS = ("The queue was full", "Facts were taken from what left", "Earlier turns that fit", "so the least relevant")
+
+
+def test_the_demo_stops_at_each_effect_and_waits_whatever_else_is_looked_at(served, visitor):
+    tab = visitor.open(chat(served, "demo"))
+    reset_demo_in(tab, "4 ×")
     go_on = tab.get_by_role("button", name="Continue")
-    for stage, says in STOPS.items():
-        title = says.split("**")[1]
+    for title in STOPS:
         expect(tab.get_by_text(title)).to_be_visible()
-        if stage == "flushed":
+        if title == STOPS[0]:
             tab.reload()
             expect(tab.get_by_text(title)).to_be_visible()
-        if stage == "learned":
+            tab.get_by_role("button", name="One turn back").click()
+            expect(tab.get_by_text("What memory did in turn 11")).to_be_visible()
+            expect(tab.get_by_text(title)).to_have_count(0)
+            tab.get_by_role("button", name="Back to latest").click()
+            expect(tab.get_by_text(title)).to_be_visible()
+        if title == STOPS[1]:
             tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
             expect(tab.get_by_role("heading", name="Timeline", level=1)).to_be_visible()
             tab.go_back()

@@ -3,16 +3,29 @@
 import threading
 
 import pytest
-from pages_driver import button, job_of, joined, message_texts, opened, press, settled, story, table
+from pages_driver import (
+    budget_title,
+    button,
+    job_of,
+    joined,
+    message_texts,
+    opened,
+    press,
+    settled,
+    story,
+    table,
+)
 
 from memory_core.messages import ChatMessage
+from memory_core.planning import curation
 from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.shipped_demo import reset_demo
-from ui.chat.player import STOPS
+from ui.frame import scrubber
 from ui.parts import toasts
 from ui.tab import services
+from ui.tab.view import opened as opened_view
 
 pytestmark = pytest.mark.slow
 
@@ -46,32 +59,107 @@ def played():
     return memory().session.recording().played
 
 
-def test_play_stops_at_the_first_of_each_and_goes_on_when_asked(app):
+PAUSES = (
+    ("**Flush.** The queue was full", "Flushed"),
+    ("**Learning.** Facts were taken", "Learned"),
+    ("**Recall.** Earlier turns", "Recalled"),
+    ("**First cut.** Over the limit", "The prompt was"),
+)
+"""Sentences at which the demo stops in turn 12, and what the story says more by then."""
+
+
+def track():
+    """The scrubber's turns with a flush, and those with a cut."""
+    data = scrubber.track(opened_view("demo"))
+    return data["flushes"], data["cuts"]
+
+
+def stopped(app):
+    return any(sentence in joined(app) for sentence, _ in PAUSES)
+
+
+def test_play_stops_at_each_effect_and_shows_nothing_of_what_follows_it(app):
     app = press(app, "Play")
-    shown = []
-    for stage, more in zip(STOPS, ("Flushed", "Learned", "Recalled", "The prompt was"), strict=True):
-        assert STOPS[stage].replace("**", "") in joined(app).replace("**", "")
+    shown, seen = [], []
+    for sentence, more in PAUSES:
+        assert sentence in joined(app)
         assert played() == 2 * RECORDED_TURNS + 1  # the question of turn 12, not yet its answer
         assert any(more in line for line in story(app)[len(shown) :])
         shown = story(app)
-        assert "of 1,200 tokens · flushed 4 messages" not in joined(app)
+        line = next(label for each in app.button if "Turn 12" in (label := each.label))
+        seen.append((budget_title(app), "165 to the next" in joined(app), "cut 83" in line, *track()))
         app = press(app, "Continue")
+    of_11, of_12 = "1,108 of 1,200", "1,155 of 1,200"
+    assert seen == [
+        *[(of_11, True, False, (10, 12), ())] * 3,
+        (of_12, True, True, (10, 12), (12,)),
+    ]
+    assert not app.exception
+
+
+def test_play_stops_where_the_answer_lacks_what_was_said_and_leads_there_at_the_end_too(app):
+    app = app.selectbox(key="chat__speed").set_value("4 ×").run()
+    app = press(app, "Play")
+    for _ in PAUSES:
+        app = press(app, "Continue")
+    assert "**Forgotten.** Turn 4 said: “Rui stays off meat these days" in joined(app)
+    assert played() == 32
+    primary = [each.label for each in app.button if each.proto.type == "primary"]
+    assert primary == ["Find what it forgot"]
+    app = press(app, "Continue")
+    assert services.engine().job("demo").pace == 4
     assert played() == len(MESSAGES)
     assert "End of demo" in joined(app)
+    assert button(app, "Play again")
+    app = button(app, "Find what it forgot").click().run()
     assert not app.exception
+    assert title(app) == ["Where did it go?"]
+    assert FORGOTTEN_WORDS in app.query_params["words"]
+    assert f":material/check: {GUIDE[2]}" in linked(opened(session="demo"))
 
 
 def test_a_stop_is_still_there_after_a_reload_and_the_next_message_ends_it(app):
     app = press(app, "Play")
     app = opened(session="demo")
-    assert STOPS["flushed"] in joined(app)
+    assert PAUSES[0][0] in joined(app)
     app = press(app, "Next message")
     assert played() == 2 * RECORDED_TURNS + 2
-    assert not any(sentence in joined(app) for sentence in STOPS.values())
+    assert not stopped(app)
     assert "of 1,200 tokens · flushed 4 messages" in joined(app)
     assert any("The prompt was" in line for line in story(app))
     app = press(app, "Play")  # each was seen in turn 12
-    assert played() == len(MESSAGES)
+    assert played() == 32
+
+
+@pytest.mark.parametrize("page", ["context", "timeline", "facts", "blocks", "trace", "lab"])
+def test_another_page_at_a_stop_shows_the_same_moment_and_leaves_it_there(app, page):
+    press(app, "Play")
+    seen = opened(page=page, session="demo")
+    assert not seen.exception
+    assert track() == ((10, 12), ())
+    if page == "context":
+        assert "1,108" in joined(seen)
+        assert "1,155" not in joined(seen)
+    assert PAUSES[0][0] in joined(opened(session="demo"))
+
+
+def test_an_earlier_turn_at_a_stop_has_no_stop_and_the_latest_still_has(app):
+    app = press(app, "Play")
+    app = press(app, "One turn back")
+    assert "did in turn 11**" in joined(app)
+    assert any("Recalled 3" in line for line in story(app))
+    assert not stopped(app)
+    app = press(app, "Back to latest")
+    assert PAUSES[0][0] in joined(app)
+
+
+def test_a_change_at_a_stop_ends_it_as_the_log_has_gone_on(app):
+    app = press(app, "Play")
+    memory().facts.desk("Facts").apply(curation.add("Rui eats no meat"))
+    app = app.run()
+    assert not stopped(app)
+    assert any("The prompt was" in line for line in story(app))
+    assert button(app, "Play")
 
 
 @pytest.mark.slow
@@ -79,7 +167,7 @@ def test_playing_to_the_end_does_not_stop_and_a_reset_ends_a_stop(app):
     app = press(app, "Play")
     reset_demo(services.engine())
     app = app.run()
-    assert not any(sentence in joined(app) for sentence in STOPS.values())
+    assert not stopped(app)
     assert button(app, "Play")
     app = press(app, "To the end")
     assert played() == len(MESSAGES)
@@ -90,7 +178,7 @@ def test_two_showings_from_a_reset_look_the_same(app):
     def showing():
         reset_demo(services.engine())
         app, screens = opened(session="demo"), []
-        for words in ("Play", *["Continue"] * 3, *["Next message"] * 7):
+        for words in ("Play", *["Continue"] * 4, *["Next message"] * 2):
             app = press(app, words)
             screens.append((joined(app), message_texts(app), story(app), table(app)))
         for page in ("context", "timeline", "facts", "blocks"):

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_inspector.figures.budget_lanes import Lanes, Motion, Segment, describe, in_order, lanes_html, legend_html
+from memory_core import Memory
+from memory_inspector.figures.budget_lanes import (
+    Lanes,
+    Motion,
+    Segment,
+    describe,
+    in_order,
+    lanes_html,
+    legend_html,
+    queue_sentence,
+)
 from memory_inspector.palette import DARK, LIGHT
 from ui.parts.budget_card import Shown, moved
 
@@ -207,21 +217,35 @@ def test_impossible_budgets_are_refused():
 
 
 def test_lanes_that_changed_move_from_where_they_were_past_the_flush_line_and_come_to_rest():
-    before = Shown("demo", 11, TURN_11, since=0.0)
-    now = moved(before, Shown("demo", 12, TURN_12, since=10.0), peak=732)
+    before = Shown("demo", 56, TURN_11, since=0.0)
+    now = moved(before, Shown("demo", 72, TURN_12, since=10.0), {58: 732})
     assert now.motion == Motion(TURN_11, peak=732)
     html = lanes_html(TURN_12, "light", now.motion)
     assert f"--peak-width:{100 * 732 / TURN_12.scale:.3f}%" in html
     assert f"--was-width:{100 * TURN_11.queue_now / TURN_11.scale:.3f}%" in html
-    assert moved(now, Shown("demo", 12, TURN_12, since=11.0), peak=732).motion == now.motion
-    assert moved(now, Shown("demo", 12, TURN_12, since=20.0), peak=732).motion is None
+    assert moved(now, Shown("demo", 72, TURN_12, since=11.0), {58: 732}).motion == now.motion
+    assert moved(now, Shown("demo", 72, TURN_12, since=20.0), {58: 732}).motion is None
     assert "animation" not in lanes_html(TURN_12, "light")
 
 
-def test_nothing_passes_the_flush_line_on_the_way_back():
-    now = moved(Shown("demo", 13, TURN_11), Shown("demo", 12, TURN_12), peak=732)
+def test_nothing_passes_the_flush_line_on_the_way_back_or_once_its_flush_was_shown():
+    now = moved(Shown("demo", 80, TURN_11), Shown("demo", 72, TURN_12), {58: 732})
+    assert now.motion == Motion(TURN_11, peak=0)
+    now = moved(Shown("demo", 58, TURN_11), Shown("demo", 72, TURN_12), {58: 732})
     assert now.motion == Motion(TURN_11, peak=0)
 
 
+def test_a_queue_that_was_shown_above_its_line_only_drops():
+    full = replace(TURN_11, queue_now=732)
+    assert moved(Shown("demo", 57, full), Shown("demo", 58, TURN_12), {58: 732}).motion == Motion(full, peak=0)
+
+
 def test_another_sessions_lanes_are_no_beginning():
-    assert moved(Shown("other", 1, TURN_11), Shown("demo", 1, TURN_12), peak=0).motion is None
+    assert moved(Shown("other", 1, TURN_11), Shown("demo", 1, TURN_12), {}).motion is None
+
+
+@pytest.mark.parametrize(("leaving", "says"), [(True, "its oldest messages leave now."), (False, "the next message")])
+def test_a_queue_above_its_line_says_when_it_is_flushed(leaving, says):
+    full = Memory.from_defaults(token_limit=1200).session.status()
+    full = replace(full, queue_tokens=int(full.history_budget) + 12)
+    assert queue_sentence(full, leaving=leaving).startswith(f"12 above the flush line: {says}")

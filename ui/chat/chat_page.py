@@ -23,9 +23,6 @@ stay above the fold."""
 NARROW = 150
 """Additional pixels that header, guide and player take on a phone, where they wrap."""
 
-BELOW_STORY = 440
-"""Pixels of the window that the story's lines cannot use: space for their title, their actions and the budget."""
-
 MARGIN = 32
 """Pixels below the conversation if nothing else is drawn there."""
 
@@ -44,11 +41,13 @@ def draw(view: View) -> None:
     # The input stays, disabled, where an agent writes, and for a viewer.
     agents = read_only is not None and read_only.because in ("agent", "role")
     recording = memory.session.recording(upto=view.last_seq)
-    with st.container():  # always drawn, so that what follows keeps its place, and the conversation its scroll position
-        guided = not read_only and draw_guide(view, recording)
-    above = ABOVE + SCRUBBER * bool(view.latest_turn) + GUIDE * guided
     conversation_column, memory_column = st.columns([0.58, 0.42], gap="medium")
     with conversation_column:
+        with (
+            st.container()
+        ):  # always drawn, so that what follows keeps its place, and the conversation its scroll position
+            guided = not read_only and draw_guide(view, recording)
+        above = ABOVE + SCRUBBER * bool(view.latest_turn) + GUIDE * guided
         unseen_heading("Conversation")
         beside = {
             PLAYER: recording is not None and not read_only,
@@ -74,10 +73,11 @@ def draw(view: View) -> None:
         elif agents and read_only is not None:
             draw_no_input(read_only)
     with memory_column:
-        with st.container(border=True, gap="small", key="chat__story"):
-            draw_story(view, minus=above + BELOW_STORY)
+        with st.container(border=True, gap="xsmall", key="chat__budget"):
+            draw_prompt(view)
+        # Below the budget, which keeps its place while the story grows.
+        with st.container(border=True, gap="xsmall", key="chat__story"):
+            draw_story(view)
             if not read_only:
                 draw_story_actions(memory, running)
                 draw_actions(memory, view.status, running)
-        with st.container(border=True, gap="xsmall", key="chat__budget"):
-            draw_prompt(view)

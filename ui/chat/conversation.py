@@ -92,8 +92,6 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
                 answered = group[-1].message.role is MessageRole.ASSISTANT
                 summary = lines_by_turn.get(turn, Summary())
-                if view.reveal is not None and turn == view.reveal.turn:
-                    summary = Summary(sent=summary.sent, limit=summary.limit)  # the rest is still to be shown
                 # Only the turn shown offers to ask again: below every answer, the button would disturb reading.
                 _turn_line(view, turn, summary, asks_again=answered and turn == view.shown_turn)
 

@@ -17,17 +17,14 @@ from memory_inspector.wording.story import STORY_KINDS, story
 from memory_inspector.wording.terms import marked
 from ui.blocks.editor import edit_dialog
 from ui.chat.player import start
-from ui.parts.budget_card import draw_budget
-from ui.parts.components import filled, heading
+from ui.parts.budget_card import Shown, draw_budget
+from ui.parts.components import heading
 from ui.parts.flushing import flush_dialog
 from ui.tab import nav
 from ui.tab.model import chosen_model
 from ui.tab.view import View
 
 DETAIL_CHARACTERS = 60
-
-LOWEST = 190
-"""Minimum height of the lines of a story, in pixels: the newest is visible in a low window, the others by scrolling."""
 
 
 def draw_prompt(view: View) -> None:
@@ -46,16 +43,22 @@ def draw_prompt(view: View) -> None:
         _draw_seen(event)
         return
     kinds = view.history.kinds(built.position) if built else {}
-    lanes = replace(lanes_of(view.status_then, event, kinds), queue_name="Queue then" if view.past else "Queue now")
-    flushes = view.then.flushes if view.then else ()
-    before = [record.event.queue_before for record in flushes if isinstance(record.event, FlushPlanned)]
-    draw_budget(
-        view.memory.session_id,
-        lanes,
-        queue_sentence(view.status_then),
-        turn=built.turn if built and event else None,
-        peak=max(before, default=0),
+    lanes = replace(
+        lanes_of(view.status_then, event, kinds),
+        queue_name="Queue then" if view.past else "Queue now",
+        sent_name="Last sent" if built is not None and built.turn < view.shown_turn else "Sent",
     )
+    of_turn = f" of turn {tokens(built.turn)}" if built and event else ""
+    flushes = {
+        record.position: record.event.queue_before
+        for record in (view.then.flushes if view.then else ())
+        if isinstance(record.event, FlushPlanned)
+    }
+    # The whole log: while a recording is played, the view's own ends with the moment that is shown.
+    following = view.memory.log.history().after(view.position)[:1]
+    leaving = any(record.kind == FlushPlanned.kind for record in following)
+    shown = Shown(view.memory.session_id, view.position, lanes)
+    draw_budget(shown, queue_sentence(view.status_then, leaving=leaving), of_turn, flushes)
 
 
 def _draw_store(view: View) -> None:
@@ -81,27 +84,28 @@ def _draw_seen(event: ContextBuilt | None) -> None:
     )
 
 
-def draw_story(view: View, *, minus: int) -> None:
-    """Draw what memory did in the shown turn, up to this moment; `minus`: pixels that the rest of the page takes."""
+def draw_story(view: View) -> None:
+    """Draw what memory did in the shown turn, up to this moment: the card grows with its story."""
     memory, turn = view.memory, view.shown_turn
-    # Up to this moment: inside a turn, later events have not happened yet.
-    events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
-    lines = story(events, words_in_log(memory).words(events, memory))
-    reveal = view.reveal
-    if reveal is not None:
-        lines = lines[: reveal.lines]
     if not turn:
         heading("What memory did", "\n:small[:gray[Nothing yet. Every turn is described here.]]")
         return
+    # Up to this moment: inside a turn, later events have not happened yet.
+    events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
+    revealed = view.reveal.lines if view.reveal is not None and view.turn is None else None
+    lines = story(events, words_in_log(memory).words(events, memory))[:revealed]
+    built = view.then is not None and view.then.built is not None
     heading(f"What memory did in turn {tokens(turn)}")
-    # Lines are added at the latest turn only, so only there the newest stay in sight.
-    with filled("chat__lines", minus=minus, least=LOWEST, border=False, autoscroll=view.turn is None, gap="xxsmall"):
-        if not lines and not view.attached and reveal is None:
-            st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
+    with st.container(key="chat__lines", gap="xxsmall"):
+        if not lines and not view.attached:
+            quiet = "Nothing left the queue, and nothing had to be cut."
+            if view.reveal is not None and not built:
+                quiet = "The message is in the queue. Its prompt is not built yet."
+            st.markdown(f":small[:gray[{quiet}]]")
         names = view.history.kinds(view.position)
         for number, line in enumerate(lines):
             _line(line, names, memory.session_id, number)
-        if view.then is not None and view.then.built is not None and reveal is None:
+        if built:
             nav.link("context", f":small[See the prompt of turn {tokens(turn)}]", icon="")
 
 

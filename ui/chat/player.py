@@ -12,16 +12,17 @@ import streamlit as st
 from memory_core import Memory
 from memory_core.sessions.recorded_conversation import Recording
 from memory_inspector.demo.script import RECORDED_TURNS
+from memory_inspector.reading.forgotten import Forgotten, forgotten
 from memory_inspector.reading.write_access import ReadOnly
 from memory_inspector.server import chat_turns
 from memory_inspector.server.engine import Waiting
-from memory_inspector.server.jobs import Job, Reveal
+from memory_inspector.server.jobs import Job, Reveal, Stop
 from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.parts import toasts
 from ui.parts.components import error_noticed
 from ui.sessions.session_dialogs import reset_dialog
-from ui.tab import state
+from ui.tab import nav, state
 from ui.tab.model import Chosen, chosen_model
 from ui.tab.people import obstacle
 from ui.tab.services import engine
@@ -36,18 +37,39 @@ _SPEED = "chat__speed"
 _DRAFT = "chat_draft"
 
 
-STOPS: Mapping[str, str] = {
-    "flushed": "**First flush.** The queue was full, so its oldest messages left it.",
-    "learned": "**First learning.** Facts were taken from what left the queue.",
-    "recalled": "**First recall.** Earlier turns that fit the question were added.",
-    "cut": "**First cut.** Over the limit, so the least relevant was left out.",
+STOPS: Mapping[str, tuple[str, str]] = {
+    "flushed": ("Flush", "The queue was full, so its oldest messages left it."),
+    "learned": ("Learning", "Facts were taken from what left the queue."),
+    "recalled": ("Recall", "Earlier turns that fit the question were added."),
+    "cut": ("Cut", "Over the limit, so the least relevant was left out."),
 }
-"""Sentences shown when the demo stops playing, by the stage after which it stops."""
+"""Name and sentence shown when the demo stops playing, by the stage after which it stops."""
+
+WORDS_SHOWN = 36
+"""Maximum characters shown of the words that an answer lacked."""
+
+FORGOTTEN_AMONG = 20
+"""Number of the last answers of a recording that are searched for words they lacked, at its end."""
 
 
-def held(view: View) -> str | None:
-    """Stage of a turn's story after which playback has stopped; None if it goes on, or nothing is played."""
-    return view.reveal.held if view.reveal is not None and view.running is None else None
+def held(view: View) -> Stop | None:
+    """Reason why playback has stopped in the middle; None if it goes on, or nothing is played."""
+    return view.reveal.held if view.reveal is not None and view.running is None and view.turn is None else None
+
+
+def stop_sentence(stop: Stop) -> str:
+    """Say in markdown why playback has stopped."""
+    if stop.forgotten is not None:
+        words = plain(short(stop.forgotten.words, WORDS_SHOWN))
+        return f"**Forgotten.** Turn {tokens(stop.forgotten.turn)} said: “{words}”"
+    name, sentence = STOPS[stop.stage]
+    return f"**{f'First {name.lower()}' if stop.first else name}.** {sentence}"
+
+
+def _draw_find(missed: Forgotten) -> None:
+    """Draw the button that follows forgotten words to what lost them."""
+    if st.button("Find what it forgot", type="primary", icon=":material/route:", key="chat__find"):
+        nav.go("trace", turn=None, **nav.followed(missed.words))
 
 
 def draw_player(view: View, recording: Recording | None) -> None:
@@ -60,18 +82,23 @@ def draw_player(view: View, recording: Recording | None) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__player"):
             ended = "End of demo" if session_id == DEMO_SESSION else "End of recording"
             st.markdown(f"{ended} {played}", width="content")
+            if (missed := forgotten(memory, last=FORGOTTEN_AMONG)) is not None:
+                _draw_find(missed)
             if st.button("Play again", icon=":material/replay:", key="chat__again"):
                 reset_dialog(session_id)
         return
     # One message that is being played is no playback: it cannot be paused.
-    playing, stage = running is not None and running.id.startswith(chat_turns.PLAY), held(view)
-    reveal = view.reveal if stage is not None else None
-    if stage is not None:
-        st.markdown(f":small[:material/pause_circle: {STOPS[stage]}]  {played}")
+    playing, stop = running is not None and running.id.startswith(chat_turns.PLAY), held(view)
+    reveal = view.reveal if stop is not None else None
+    if stop is not None:
+        st.markdown(f":small[:material/pause_circle: {stop_sentence(stop)}]  {played}")
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="chat__player"):
+        missed = stop.forgotten if stop is not None else None
+        if missed is not None:
+            _draw_find(missed)
         st.button(
             "Next message",
-            type="primary" if stage is None else "secondary",
+            type="primary" if stop is None else "secondary",
             icon=":material/skip_next:",
             shortcut="Alt+N",
             key="chat__next",
@@ -83,36 +110,37 @@ def draw_player(view: View, recording: Recording | None) -> None:
             st.button("Pause", icon=":material/pause:", key="chat__pause", on_click=_cancel, args=(session_id,))
         else:
             st.button(
-                "Play" if stage is None else "Continue",
-                type="secondary" if stage is None else "primary",
+                "Play" if stop is None else "Continue",
+                type="secondary" if stop is None or missed is not None else "primary",
                 icon=":material/play_arrow:",
                 key="chat__play",
                 disabled=running is not None,
                 on_click=_play,
                 args=(memory, None, reveal),
             )
-        st.button(
-            "To the end",
-            icon=":material/fast_forward:",
-            key="chat__to_the_end",
-            type="tertiary",
-            disabled=running is not None and not playing,
-            on_click=_play,
-            args=(memory, 0.0, reveal),
-            help="Play the rest without pauses",
-        )
-        st.selectbox(
-            "Speed",
-            list(SPEEDS),
-            index=1,
-            key=_SPEED,
-            persist_state="session",
-            label_visibility="collapsed",
-            width=80,
-            on_change=_change_speed,
-            args=(session_id,),
-        )
-        if stage is None:
+        if missed is None:  # otherwise there is no room
+            st.button(
+                "To the end",
+                icon=":material/fast_forward:",
+                key="chat__to_the_end",
+                type="tertiary",
+                disabled=running is not None and not playing,
+                on_click=_play,
+                args=(memory, 0.0, reveal),
+                help="Play the rest without pauses",
+            )
+            st.selectbox(
+                "Speed",
+                list(SPEEDS),
+                index=1,
+                key=_SPEED,
+                persist_state="session",
+                label_visibility="collapsed",
+                width=80,
+                on_change=_change_speed,
+                args=(session_id,),
+            )
+        if stop is None:
             st.markdown(played, width="content")
 
 

@@ -26,7 +26,7 @@ from ui.parts import toasts
 from ui.parts.components import choose_view, empty, error_noticed, heading
 from ui.tab import state
 from ui.tab.appearance import mode
-from ui.tab.view import View, latest_moment, memory_of, turn_at
+from ui.tab.view import View, memory_of, turn_at
 
 VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep", "value": "Value"}
 
@@ -48,7 +48,7 @@ def draw(view: View) -> None:
     tried_variants.take_address(memory.session_id)
     tried_variants.write_address(memory.session_id)
     # The position is held while things are tried, so that all columns are about the same conversation.
-    now = tried_variants.hold(memory.session_id, latest_moment(view.history, view.running))
+    now = tried_variants.hold(memory.session_id, view.newest)
     try:
         # 2. All configurations; an impossible value is said once, and its fields stay to be corrected.
         variants = {OWN: tried_variants.own_variant(memory)}
@@ -103,7 +103,7 @@ def _upto(now: Desk) -> int:
 
 def _draw_news(view: View, now: Desk) -> None:
     """Draw how much has happened since the trial, and the button that includes it; nothing is played again unasked."""
-    newest = latest_moment(view.history, view.running)
+    newest = view.newest
     if newest == now.upto:
         return
     # Other changes than turns count as news, too: an edited fact, say.

@@ -1,7 +1,8 @@
 """The budget card: two lanes, a sentence about them, and the numbers as a small table."""
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
@@ -21,17 +22,18 @@ class Shown:
     """The lanes that a tab shows, and those it showed before."""
 
     session_id: str
-    turn: int
+    position: int
+    """Log position of the moment that the lanes show."""
     lanes: Lanes
     motion: Motion | None = None
-    since: float = 0.0
+    since: float = field(default_factory=time.monotonic)
     """Monotonic time, in seconds."""
 
 
-def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
+def moved(before: Shown | None, shown: Shown, flushes: Mapping[int, int]) -> Shown:
     """The lanes to show, animated if the same session showed other lanes before.
 
-    `peak`: tokens in the queue before the flush of the shown turn, if any; animated only when moving forward.
+    `flushes`: tokens in the queue before each flush of the shown turn, by log position; seen when moving past it.
     """
     # Lanes of two sessions have nothing to do with each other: no animation between them.
     if before is None or before.session_id != shown.session_id:
@@ -39,20 +41,21 @@ def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
     # A redraw during the animation keeps the motion and its begin, so that it neither stops nor starts again.
     if before.lanes == shown.lanes:
         over = shown.since - before.since > MOVING_SECONDS
-        return replace(before, turn=shown.turn, motion=None if over else before.motion)
-    return replace(shown, motion=Motion(before.lanes, peak if shown.turn > before.turn else 0))
+        return replace(before, position=shown.position, motion=None if over else before.motion)
+    peak = max((size for position, size in flushes.items() if position > before.position), default=0)
+    # A queue that stands at its peak already only has to drop.
+    return replace(shown, motion=Motion(before.lanes, peak if peak > before.lanes.queue_now else 0))
 
 
-def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | None, peak: int = 0) -> None:
-    """Draw the card's content: `sentence`, markdown without quoted words, describes the queue.
+def draw_budget(shown: Shown, sentence: str, title: str, flushes: Mapping[int, int]) -> None:
+    """Draw the card's content. `sentence` describes the queue, `title` names the prompt: markdown without quoted words.
 
-    The title names the turn of the prompt. `peak`: tokens in the queue before the flush of this turn.
+    `flushes`: as for `moved`.
     """
-    shown = moved(st.session_state.get(state.LANES), Shown(session_id, turn or 0, lanes, since=time.monotonic()), peak)
+    shown, lanes = moved(st.session_state.get(state.LANES), shown, flushes), shown.lanes
     st.session_state[state.LANES] = shown
     with st.container(horizontal=True, horizontal_alignment="distribute"):
-        of_turn = f" of turn {tokens(turn)}" if turn else ""
-        heading("Token budget", of_turn, help=f"{HELP['prompt']} {HELP['limit']}", width="content")
+        heading("Token budget", title, help=f"{HELP['prompt']} {HELP['limit']}", width="content")
         st.markdown(f"{tokens(lanes.total)} of {tokens(lanes.limit)}", width="content")
     st.html(lanes_html(lanes, mode(), shown.motion))
     # What was said after the prompt was built is in the queue now, and was not in that prompt.

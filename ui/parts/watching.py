@@ -17,7 +17,7 @@ from ui.parts import toasts
 from ui.parts.components import error_noticed
 from ui.tab import nav, state
 from ui.tab.people import allowed
-from ui.tab.view import View, latest_moment, memory_of, opened
+from ui.tab.view import View, memory_of, opened
 
 LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n", "out": "o", "unknown": "u"}
 """Sign of each state of a cell; `unknown` occurs in plans only."""
@@ -167,7 +167,7 @@ def _last_presence(view: View, target: str | Ref) -> Presence | None:
 
 def _presence(view: View, target: str | Ref) -> Presence | None:
     """Return the presence of an item in all turns up to the latest shown; None if the session no longer has it."""
-    before, upto = _last_presence(view, target), latest_moment(view.history, view.running)
+    before, upto = _last_presence(view, target), view.newest
     # Each cell is a trace: nothing new in the log, nothing to trace.
     if before is not None and before.position == upto:
         return before

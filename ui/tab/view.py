@@ -1,8 +1,8 @@
 """A session at a moment, as every page shows it: the single source of time in the app.
 
 A page shows the log up to one position: that of the turn or step selected in the header, otherwise the newest. While a
-turn is running that has no prompt yet, it is the end of the previous turn, so that all numbers on a screen belong to
-one turn.
+recording is played to be watched, that is the moment which playback has come to. While another turn is running that has
+no prompt yet, it is the end of the previous turn, so that all numbers on a screen belong to one turn.
 """
 
 from dataclasses import dataclass, replace
@@ -39,6 +39,8 @@ class View:
     """Log position of the step selected inside a turn."""
     seen: object = None
     """Result of `news` at the start of the drawing, with which later results are compared."""
+    reveal: Reveal | None = None
+    """Moment of a playback that `history` ends with, although the log goes on; None: it is the whole log."""
 
     @property
     def past(self) -> bool:
@@ -83,12 +85,17 @@ class View:
             return self.step
         if self.turn is not None:
             return self.history.position_at(self.turn)
-        return latest_moment(self.history, self.running)
+        return self.newest
+
+    @property
+    def newest(self) -> int:
+        """Position of the newest moment that can be shown."""
+        return self.history.position if self.reveal is not None else latest_moment(self.history, self.running)
 
     @cached_property
     def latest_turn(self) -> int:
-        """The newest turn that can be shown completely; 0 before the first message."""
-        return turn_at(self.history, latest_moment(self.history, self.running))
+        """The newest turn that can be shown; 0 before the first message."""
+        return turn_at(self.history, self.newest)
 
     @property
     def between(self) -> bool:
@@ -103,16 +110,6 @@ class View:
         if record is None or record.last_position <= self.position:
             return record
         return history_of(self.history.upto(self.position)).turns.get(self.shown_turn)
-
-    @cached_property
-    def reveal(self) -> Reveal | None:
-        """The part of the shown turn's story that is shown while it plays or waits at a stop; None: all of it."""
-        job = engine().job(self.memory.session_id)
-        reveal = job.reveal if job is not None and self.turn is None else None
-        if job is None or reveal is None or reveal.turn != self.shown_turn:
-            return None
-        # A finished job keeps its last stage on screen only where it stopped on purpose.
-        return reveal if reveal.held is not None or not job.done else None
 
     @cached_property
     def contexts(self) -> tuple[EventRecord, ...]:
@@ -130,9 +127,9 @@ class View:
     def status_then(self) -> Status:
         """The session's totals at this moment; in the past without messages in transit, which no turn records.
 
-        While a job is running, the totals are read from the log, so that they match everything else shown.
+        While a job is running or stopped on the way, they are read from the log, to match everything else shown.
         """
-        then, past = self.then, self.past or self.between
+        then, past = self.then, self.past or self.between or self.reveal is not None
         if then is None or not (past or self.running):
             return self.status
         return replace(
@@ -192,6 +189,10 @@ def opened(session_id: str, memory: Memory | None = None) -> View:
     running = shared.running(session_id)
     # The newest moment, with no turn selected: whether the selected one exists is only known from its log.
     view = View(memory, memory.log.history(), memory.session.status(), None, running, seen=seen)
+    job = shared.job(session_id)
+    reveal = job.reveal if job is not None else None
+    if job is not None and reveal is not None and reveal.lasts(job, view.history.position):
+        view = replace(view, history=history_of(view.history.upto(reveal.position)), reveal=reveal)
     turn, step = state.selected_turn(), state.selected_step()
     if step is not None and (turn != turn_at(view.history, step) or step >= view.history.position_at(turn)):
         step = None  # the step belongs to another turn, or is the end of this one
@@ -217,7 +218,7 @@ def news(session_id: str) -> tuple[object, ...]:
     # While a job runs, events alone are no news: a turn is shown when its prompt is there.
     history = shared.open(session_id).log.history()
     stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built
-    return latest_moment(history, running), waiting, running.id, stored, running.reveal
+    return running.reveal or latest_moment(history, running), waiting, running.id, stored
 
 
 def _services() -> Services:
