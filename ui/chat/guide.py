@@ -24,7 +24,7 @@ from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View
 
-WHAT_THIS_IS = "What an agent remembers, turn by turn: what is sent, flushed, learned, recalled or cut, and why."
+WHAT_THIS_IS = "An agent's memory, turn by turn: what is flushed, learned, recalled or cut."
 
 PLAYED_SECONDS = 10.0
 """Seconds for which a step waits for its turn to be played before its page is shown."""
@@ -37,8 +37,7 @@ def draw_guide(view: View, recording: Recording | None) -> bool:
     cut = last_cut(view.history)
     with st.container(gap="xxsmall", key="chat__what"):
         st.markdown(f":small[{explained(WHAT_THIS_IS)}]")
-        with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__guide"):
-            st.markdown(":small[:gray[New here?]]", width="content")
+        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="chat__guide"):
             _draw_sending(view, recording)
             step = _step(2, "See what was cut", _is_set(GUIDE_CUT))
             if cut is not None:
@@ -110,7 +109,7 @@ def arrived(page: str, view: View) -> None:
         return
     if page == "context" and view.then is not None and view.then.cut_tokens:
         _set(GUIDE_CUT)
-    if page == "trace" and st.query_params.get(nav.WORDS) == FORGOTTEN_WORDS:
+    if page == "trace" and FORGOTTEN_WORDS in st.query_params.get(nav.WORDS, ""):
         _set(GUIDE_FORGOTTEN)
 
 
