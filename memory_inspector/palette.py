@@ -31,6 +31,8 @@ class Palette:
     """The limit (solid), the flush line and the score threshold (dashed)."""
     unknown: str
     """Values that cannot be known without a model; also secondary text."""
+    rest: str
+    """The sum of the parts, and what belongs to none of them: no grey, as `custom` is one."""
     accent: str
     """Buttons and selection, never data."""
     page: str
@@ -49,6 +51,7 @@ LIGHT = Palette(
     free="#ECEEF2",
     line="#1A1D24",
     unknown="#667085",
+    rest="#7A6652",
     accent="#4F46E5",
     page="#FFFFFF",
     text="#1A1D24",
@@ -66,6 +69,7 @@ DARK = Palette(
     free="#22262F",
     line="#E6E8EC",
     unknown="#98A2B3",
+    rest="#A1957D",
     accent="#6860F0",
     page="#101217",
     text="#E6E8EC",

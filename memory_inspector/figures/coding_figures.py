@@ -18,7 +18,7 @@ MAX_ITEMS = 80
 """Items of the map; smaller ones would be too small to be seen."""
 
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "unseen": (UNSEEN, "unknown"),
+    "unseen": (UNSEEN, "rest"),
     "memory": ("Memory files, added by the program", "facts"),
     "summary": ("Summary", "summary"),
     "user": ("User", "queue"),

@@ -17,7 +17,7 @@ MAX_MESSAGES = 300
 
 OUTCOMES: Mapping[Kind, tuple[str, str]] = {
     "gone": ("gone", "cut"),
-    "flushed": ("flushed", "unknown"),
+    "flushed": ("flushed", "rest"),
     "extracted": ("flushed, learned from", "facts"),
     "recalled": ("flushed, recalled", "vector"),
     "queue": ("in the queue", "queue"),

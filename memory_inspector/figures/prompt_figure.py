@@ -27,7 +27,7 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
     built, palette = prompt.built, PALETTES[mode]
     rows = [(part_name(part), block_colour(colour_kind(part), mode), part.granted, part.asked) for part in prompt.parts]
     if prompt.around_asked:
-        rows.append((MARKUP, palette.unknown, prompt.around, prompt.around_asked))
+        rows.append((MARKUP, palette.rest, prompt.around, prompt.around_asked))
     figure = chart_style.blank(mode, ROW_PIXELS * (len(rows) + 1) + AROUND_PIXELS)
     ends, start = [], 0
     for place, (name, colour, granted, asked) in enumerate(rows):
@@ -40,7 +40,7 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
     last = len(rows)
     # Over the limit, the last row is solid up to the limit and hatched beyond it.
     inside = min(built.total, built.token_limit)
-    _bar(figure, last, 0, inside, palette.unknown, f"Sent: {tokens(built.total)}")
+    _bar(figure, last, 0, inside, palette.rest, f"Sent: {tokens(built.total)}")
     _hatched(figure, last, inside, built.over_by, mode, f"Over the limit: {tokens(built.over_by)}")
     _bar(figure, last, built.total, prompt.free, palette.free, f"Free: {tokens(prompt.free)}")
     amounts = [sizes(granted, asked) for *_, granted, asked in rows]

@@ -69,7 +69,7 @@ def test_every_part_begins_where_the_one_above_ends_and_what_was_cut_is_hatched(
         (2, 33, 37, light.facts),
         (2, 37, 41, "hatched"),
         (3, 37, 51, "hatched"),
-        (4, 0, 37, light.unknown),
+        (4, 0, 37, light.rest),
         (4, 37, 40, light.free),
     ]
     assert [row.rstrip("\N{NO-BREAK SPACE}") for row in figure.layout.yaxis.ticktext] == [
@@ -83,7 +83,7 @@ def test_every_part_begins_where_the_one_above_ends_and_what_was_cut_is_hatched(
 def test_what_is_over_the_limit_is_hatched_beyond_its_line():
     over = prompt_of(session(static("Rules", 50), notes=1))
     assert bars(waterfall(over, "dark"))[-2:] == [
-        (2, 0, 40, colour("unknown", "dark")),
+        (2, 0, 40, colour("rest", "dark")),
         (2, 40, 57, "hatched"),
     ]
 

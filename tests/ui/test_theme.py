@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from memory_inspector import palette as theme
+from memory_inspector.figures.coding_figures import GROUPS
+from memory_inspector.figures.outcome_bar import OUTCOMES
 
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
 
@@ -90,12 +92,29 @@ def test_strong_colours_stay_apart_for_every_eye(mode, least, vision):
     assert too_close == {}
 
 
+CHARTS = {
+    "parts of a prompt, their sum": (*theme.BLOCK_KINDS, "rest"),
+    "calls of a coding agent": [name for _, name in GROUPS.values()],
+    # Lost messages have no fill: they are hatched on the page.
+    "outcomes of messages": [name for _, name in OUTCOMES.values() if name != "cut"],
+}
+"""The fills of each chart, any two of which can be neighbours."""
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("chart", CHARTS)
+def test_neighbours_in_a_chart_stay_apart_for_every_eye(chart, mode, vision):
+    seen = {name: lab(theme.colour(name, mode), vision) for name in CHARTS[chart]}
+    pairs = {(a, b): ciede2000(seen[a], seen[b]) for a, b in combinations(seen, 2)}
+    assert len(seen) == len(CHARTS[chart])
+    assert {pair: round(apart, 1) for pair, apart in pairs.items() if apart < 14.5} == {}
+
+
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_strong_colours_and_lines_read_on_the_page(mode):
-    page = theme.PALETTES[mode].page
-    faint = [
-        name for name in (*theme.STRONG, "line", "unknown") if theme.contrast(theme.colour(name, mode), page) < 3.0
-    ]
+    page, names = theme.PALETTES[mode].page, (*theme.STRONG, "line", "unknown", "rest")
+    faint = [name for name in names if theme.contrast(theme.colour(name, mode), page) < 3.0]
     assert faint == []
 
 
