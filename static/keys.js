@@ -229,6 +229,31 @@ function copying(listen, gone, ask) {
   });
 }
 
+// The conversation is one stop of the Tab key, its latest line or the one that was last focused: Up, Down, Home and End
+// go to the others, which stay what they are for who reads with a screen reader.
+let stood = null; // outlasts a drawing of the page
+function roving(listen) {
+  // Streamlit draws a button twice, once to measure it. The form of a turn has stops of its own.
+  const lines = () => [...document.querySelectorAll('[class*="st-key-chat__box"] :is(button, a)')].filter(
+    (each) => each.offsetParent && !each.closest(".st-key-chat__matter"),
+  );
+  listen("focusin", (event) => lines().includes(event.target) && ((stood = event.target), settle()));
+  listen("keydown", (event) => {
+    const [all, to] = [lines(), { ArrowUp: -1, ArrowDown: 1, Home: -Infinity, End: Infinity }[event.key]];
+    const at = all.indexOf(event.target);
+    if (!to || at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    all[Math.min(Math.max(at + to, 0), all.length - 1)].focus();
+  });
+  function settle() {
+    const all = lines();
+    const stop = all.includes(stood) ? stood : all.at(-1);
+    for (const each of all) each.tabIndex = each === stop ? 0 : -1;
+  }
+  settle();
+  return settle;
+}
+
 // A button at selected words of a conversation, a prompt or a fact, to follow them.
 function selecting(listen, gone, ask) {
   const button = document.createElement("button");
@@ -273,7 +298,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
   listen("keydown", (event) => press(event, data ?? {}, (what) => setTriggerValue("asked", what), wait));
   listen("keydown", choose);
   let known = null; // the dialog takes the focus for itself when it opens
+  const settle = roving(listen);
+  let drawing = 0; // as a reply comes, many times a second
   const opened = new MutationObserver(() => {
+    drawing ||= requestAnimationFrame(() => settle((drawing = 0)));
     const asking = document.querySelector(ASKING);
     if (asking && asking !== known) {
       handOver(asking);

@@ -60,7 +60,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".scrubber");
   const track = root.querySelector(".track");
   const words = root.querySelector(".words");
-  const [back, on] = ["back", "on"].map((name) => root.querySelector(`.${name}`));
+  const [back, on, more, menu] = ["back", "on", "more", "steps"].map((name) => root.querySelector(`.${name}`));
   track.replaceChildren();
   const rail = element("b", track);
   const done = element("u", track);
@@ -208,6 +208,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
   document.addEventListener("keydown", press, { signal });
   document.addEventListener("click", follow, { capture: true, signal });
+  menu.popover = "auto"; // it closes by itself, at Esc or a click elsewhere
+  more.popoverTargetElement = menu;
+  menu.addEventListener("beforetoggle", () => {
+    const place = more.getBoundingClientRect();
+    Object.assign(menu.style, { top: `${place.bottom + 4}px`, right: `${document.documentElement.clientWidth - place.right}px` });
+  }, { signal });
   back.addEventListener("click", () => goStep(-1), { signal });
   on.addEventListener("click", () => goStep(1), { signal });
   draw();

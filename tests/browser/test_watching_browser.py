@@ -138,6 +138,59 @@ def test_the_cut_is_above_the_fold_of_a_small_laptop(served, visitor_with):
     assert tab.url.startswith(f"{served.url}/context")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_conversation_is_one_stop_for_the_tab_key_and_the_arrows_move_in_it(served, visitor_with, scheme):
+    tab = visitor_with(color_scheme=scheme).open(chat(served, "demo"))
+    idle(tab)
+    lines = tab.locator('[class*="st-key-chat__box"] [class*="st-key-chat__turn_"] button:visible')
+    expect(lines.nth(3)).to_be_visible()
+    idle(tab)
+
+    def focused():
+        return tab.evaluate("document.activeElement.innerText")
+
+    tab.locator(".st-key-chat__next button").focus()
+    tab.keyboard.press("Shift+Tab")
+    assert "Did memory matter?" in focused(), "the end of the conversation, which is in sight"
+    tab.keyboard.press("ArrowUp")
+    assert focused() == lines.last.inner_text()
+    tab.keyboard.press("ArrowUp")
+    before = focused()
+    assert before == lines.nth(lines.count() - 2).inner_text()
+    tab.keyboard.press("Home")
+    assert focused() == lines.first.inner_text()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Tab")
+    assert "Next message" in focused()
+    tab.keyboard.press("Shift+Tab")
+    assert focused() == lines.nth(1).inner_text(), "it stays where one was"
+    for name in (lines.first.inner_text(), lines.nth(1).inner_text(), before):
+        expect(tab.get_by_role("button", name=name).first).to_be_visible()  # in the tree of a screen reader
+
+
+def test_the_focus_shows_on_the_scrubber_and_on_selects_and_steps_are_in_its_menu(served, visitor):
+    tab = visitor.open(chat(served, "demo"))
+    idle(tab)
+    shadow = "each => getComputedStyle(each).boxShadow"
+    handle, group = tab.get_by_role("slider", name="Turn").locator("s"), tab.locator('.st-key-turn [role="group"]')
+    assert (handle.evaluate(shadow), group.evaluate(shadow)) == ("none", "none")
+    tab.locator(".st-key-turn input").focus()
+    assert "3px" in group.evaluate(shadow)
+    tab.locator(".st-key-settings button, .st-key-frame__controls button").last.focus()
+    tab.keyboard.press("Tab")
+    assert "5px" in handle.evaluate(shadow)
+    step = tab.get_by_role("button", name="One step back")
+    expect(step).to_be_hidden()
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    expect(step).to_be_visible()
+    step.click()
+    expect(tab.get_by_text(re.compile(r"turn \d+ of \d+, step \d+ of \d+: read only"))).to_be_visible()
+    expect(step).to_be_visible()
+    tab.keyboard.press("Escape")
+    expect(step).to_be_hidden()
+
+
 def test_keys_and_a_drag_move_the_one_clock_of_all_pages(served, visitor):
     memory = recorded_session(behind(served), MESSAGES, title="Scrubbed")
     tab = visitor.open(chat(served, memory.session_id))

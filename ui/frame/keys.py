@@ -27,6 +27,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
     ),
     "Chat": (
         ("Alt+N", "Next message of the recording"),
+        ("Up, Down", "From turn to turn, once the conversation has the focus"),
         ("Y", "Copy a message: Up and Down choose, Enter copies, F opens its trace"),
         ("Enter", "Send what you wrote"),
     ),

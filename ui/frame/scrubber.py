@@ -1,6 +1,6 @@
 """The scrubber below the header: all turns on one track, with ▼ at flushes and ✂ where something was cut.
 
-It sets the turn of all pages, by dragging or with ← and →; with Shift, it moves by single steps inside a turn. The
+It sets the turn of all pages, by dragging or with ← and →; with Shift, or from its menu, it moves by single steps. The
 browser numbers its requests, so quick keystrokes add up, and an older answer does not override a newer request.
 """
 
@@ -29,8 +29,9 @@ _HTML = """
   <div class="track" role="slider" tabindex="0" aria-label="Turn" aria-valuemin="1"
        title="Drag, or press ← and → for turns, Shift + ← and → for steps"></div>
   <span class="words"></span>
-  <span class="steps"><button class="back" title="One step back (Shift + ←)" aria-label="One step back">‹ step</button
-  ><button class="on" title="One step on (Shift + →)" aria-label="One step on">step ›</button></span>
+  <button class="more" title="Steps inside a turn" aria-label="Steps inside a turn">⋯</button>
+  <div class="steps"><button class="back">One step back <kbd>Shift + ←</kbd></button
+  ><button class="on">One step on <kbd>Shift + →</kbd></button></div>
 </div>
 """
 
