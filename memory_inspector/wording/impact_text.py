@@ -6,6 +6,7 @@ from typing import Any
 
 from memory_core.planning.impact import Affected, Impact
 from memory_core.planning.quarantine import QuarantinedSet
+from memory_core.text import listed
 from memory_inspector.wording.formatting import count, short
 
 WORDS_SHOWN, TITLE_SHOWN = 160, 40
@@ -18,7 +19,7 @@ KINDS = {
     "text": "Block text",
     "fields": "Block fields",
     "recording": "Recording",
-    "probe": "Probe",
+    "probe": "Test",
     "watched": "Watched phrase",
     "title": "Title",
     "session": "Other session",
@@ -61,12 +62,8 @@ def set_line(row: Affected) -> str:
 
 
 def beside(impact: Impact) -> str:
-    """Describe what else forgetting changes: `2 stored units are deleted with the messages. ...`"""
-    parts = []
-    if impact.stored_units:
-        goes = "is" if impact.stored_units == 1 else "are"
-        parts.append(f"{count(impact.stored_units, 'stored unit')} {goes} deleted with the messages.")
-    if impact.prompts:
-        shows = "shows" if impact.prompts == 1 else "show"
-        parts.append(f"{count(impact.prompts, 'recorded prompt')} {shows} the words as erased.")
+    """Describe what else forgetting changes: `Also erased: 2 stored turns. ...`"""
+    also = [count(impact.stored_units, "stored turn")] if impact.stored_units else []
+    also += [f"the words in {count(impact.prompts, 'recorded prompt')}"] if impact.prompts else []
+    parts = [f"Also erased: {listed(also)}."] if also else []
     return " ".join([*parts, "Texts and summaries lose the sentences that say it. This cannot be undone."])

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.browser
 def test_a_watched_phrase_says_when_it_drops_out_and_leads_back_to_where_it_was_in(served, demo, visitor):
     session = demo.branch(11, title="Watched").session_id
     tab = visitor.open(f"{served.url}/trace?session={session}&words=Rui stays off meat")
-    tab.get_by_role("button", name="Watch", exact=True).click()
+    tab.get_by_role("button", name="Test this").click()
+    tab.get_by_role("button", name="Watch it turn by turn").click()
     expect(tab.get_by_role("button", name="Stop watching").first).to_be_visible()
     idle(tab)
     tab.locator(".st-key-menu").get_by_role("link", name="Chat").click()

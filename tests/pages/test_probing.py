@@ -24,10 +24,10 @@ def test_each_kind_of_probe_is_kept_from_the_page_where_one_is_and_taken_back(me
     app = button(app, "“allergic to nuts” is in the prompt from turn 11 on").click().run()
     first = InPrompt(phrase="allergic to nuts", from_turn=11)
     assert kept_probes(memory) == (first,)
-    assert said(app) == ["Kept as a probe: “allergic to nuts” is in the prompt from turn 11 on."]
+    assert said(app) == ["Kept as a test: “allergic to nuts” is in the prompt from turn 11 on."]
     seq = memory.trace("allergic to nuts").said[0].seq
-    app = button(app, f"message {seq} is in the prompt of turn 11").click().run()
-    app = button(app, f"message {seq} is in the prompt of turn 11").click().run()
+    for _ in range(2):  # a choice closes the menu
+        app = button(offered(app, "trace_probe"), f"message {seq} is in the prompt of turn 11").click().run()
     assert kept_probes(memory) == (first, EvidenceInPrompt(turn=11, messages=(seq,))), "once"
     app = offered(opened(page="trace", session="demo", words="allergic to nuts", turn="8"), "trace_probe")
     app = button(app, "“allergic to nuts” is in no prompt from turn 8 on").click().run()
@@ -40,7 +40,7 @@ def test_each_kind_of_probe_is_kept_from_the_page_where_one_is_and_taken_back(me
     (_, source), *_ = fact.sources
     app = button(app, f"a fact cites message {source}").click().run()
     assert kept_probes(memory)[-1] == FactCites(message=source)
-    app = button(app, f"“{fact.text}” is in the prompt").click().run()
+    app = button(offered(app, f"facts__{fact.id}_probe"), f"“{fact.text}” is in the prompt").click().run()
     assert kept_probes(memory)[-1] == InPrompt(phrase=fact.text, from_turn=11)
 
 

@@ -4,6 +4,7 @@ import pytest
 from engine_fakes import user
 from pages_driver import button, dialog, joined, message_texts, opened, press, said
 
+from memory_core import FactExtractionMemoryBlock, Memory
 from memory_core.events import Ref
 from memory_core.planning import curation as plans
 from memory_core.tracing.watched import MAX_WATCHED
@@ -47,6 +48,36 @@ def stages(app):
     """Name and icon of each stage of the first track."""
     titles = [each.value for each in app.markdown if each.value.startswith(":material/") and ": **" in each.value]
     return [(title.split("**")[1], title.split(":")[1].removeprefix("material/")) for title in titles]
+
+
+def test_what_nobody_said_offers_nothing_that_could_be_done_to_it(memory):
+    app = page(words="zebra")
+    assert sentence(app) == "Never said in this session."
+    assert not {"trace__quarantine", "trace__forget"} & {each.key for each in app.button}
+    assert {"trace__quarantine", "trace__forget"} <= {each.key for each in page(words=LOST).button}
+
+
+def test_a_fact_of_a_session_in_which_nothing_was_said_can_be_followed_and_forgotten(demo_home):
+    shared = services.engine()
+    curated = Memory.from_defaults(
+        "curated",
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts")],
+        database=shared.database,
+        services=shared.services,
+    )
+    curated.facts.add("Ana is allergic to nuts")
+    (fact,) = curated.facts.read("Facts")
+    app = opened(page="trace", session="curated", follow=f"f{fact.id}")
+    assert not app.exception
+    assert "Ana is allergic to nuts" in joined(app)
+    assert "Nothing was said yet." not in joined(app)
+    assert {"trace__quarantine", "trace__forget"} <= {each.key for each in app.button}
+
+
+def unfolded(app):
+    """The page with its line of other copies opened."""
+    app.session_state["trace__others"] = True
+    return app.run()
 
 
 def links(app):
@@ -125,7 +156,7 @@ def test_fixes_stand_in_the_order_of_what_others_lose_by_them(demo_home):
 
 
 def test_what_is_kept_word_for_word_was_stored_and_not_learned(memory):
-    names = dict(stages(page(words=LOST)))
+    names = dict(stages(unfolded(page(words=LOST))))
     assert names["Stored"] == "check_circle"
     assert "Learned" in names, "the facts, which learned nothing from it"
     assert names["Learned"] == "cancel"
@@ -155,7 +186,8 @@ def test_an_earlier_turn_is_told_as_it_was(memory):
     assert sentence(page(words=LOST, turn="11")).startswith("In the prompt of turn 11, as a message of the queue.")
     app = page(follow="f4", turn="3")
     assert sentence(app).startswith("In the prompt of turn 3, as a message of the queue.")
-    assert "Still in the queue: Facts sees the message at the next flush." in joined(app)
+    assert "Still in the queue: Facts sees the message at the next flush." not in joined(app), "one folded line"
+    assert "Still in the queue: Facts sees the message at the next flush." in joined(unfolded(app))
 
 
 def test_a_fact_that_was_erased_keeps_its_way_without_its_words(memory):
@@ -164,7 +196,7 @@ def test_a_fact_that_was_erased_keeps_its_way_without_its_words(memory):
     memory.build_context("What may Ana eat?")
     app = page(follow="f4")
     assert "(erased)" in joined(app)
-    assert "Fact 4 was deleted for good by the user in turn 16." in joined(app)
+    assert "Fact 4 was deleted for good by the user in turn 16." in joined(unfolded(app))
     assert "Ana is allergic to nuts" not in sentence(app)
 
 
@@ -251,7 +283,9 @@ def test_a_fix_that_is_not_possible_any_more_says_so(memory):
 def test_what_is_followed_can_be_watched_turn_by_turn_here_on_timeline_and_on_context(memory):
     app = page(words=LOST)
     assert "Watched" not in joined(app)
-    press(app, "Watch")
+    app.session_state["trace_probe"] = True
+    app.run()
+    press(app, "Watch it turn by turn")
     assert memory.trace.watched == (LOST,)
     assert button(app, "Stop watching")
     presence = memory.trace.presence(LOST)
@@ -280,7 +314,9 @@ def test_the_seventh_watched_thing_is_refused_in_a_sentence(memory):
     for number in range(MAX_WATCHED):
         memory.trace.watch(f"phrase {number}")
     app = page(words=LOST)
-    press(app, "Watch")
+    app.session_state["trace_probe"] = True
+    app.run()
+    press(app, "Watch it turn by turn")
     refused = f"{MAX_WATCHED} items are watched already. Stop watching one of them first."
     assert [each.value.replace("\\", "") for each in app.error] == [refused]
     assert LOST not in memory.trace.watched
@@ -368,7 +404,8 @@ def test_a_cut_is_followed_from_context_to_its_rule_and_to_where_its_words_are_o
     assert "A cut of Earlier turns" in joined(app)
     assert trace.cut.entries[0].otherwise == "Nothing else in memory carries it. It stays in Earlier turns."
     assert trace.cut.entries[0].otherwise in joined(app)
-    assert not [each for each in app.button if each.label == "Watch"]
+    assert not [each for each in app.button if "trace__quarantine" in each.key]
+    assert not [each for each in app.get("popover") if "Test this" in str(each.proto)]
     press(app, "Follow")
     assert sentence(app) == memory.trace(trace.cut.entries[0].ref, turn=12).sentence
     (warning,) = page(follow="x1.1").warning

@@ -38,7 +38,7 @@ def draw_buttons(session_id: str, what: Chosen, key: str) -> None:
         "Quarantine", key=f"{key}__quarantine", type="tertiary", icon=":material/block:", **allowed(QuarantineChanged)
     )
     forget = st.button(
-        "Forget",
+        ":red[Forget]",
         key=f"{key}__forget",
         type="tertiary",
         icon=":material/delete_forever:",
@@ -212,6 +212,7 @@ def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
         key=f"forget__rows_{chosen.name if isinstance(chosen, Entity) else chosen}",
         disabled=["What", "Why", "Turn", "Session", "Text"],
         height=min(TABLE_PIXELS, ROW_PIXELS * (len(rows) + 1) + 3),
+        placeholder="–",
         column_config={
             "Include": st.column_config.CheckboxColumn(width=64),
             "Turn": st.column_config.NumberColumn(width=64),

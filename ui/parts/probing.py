@@ -1,4 +1,7 @@
-"""The menu Probe of a phrase, a fact, a message or a block: one click stores a probe with the session."""
+"""The menu *Test this* of a phrase, a fact, a message or a block: one click stores a test with the session.
+
+A test is a probe in files and commands; a phrase can also be watched turn by turn.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -48,15 +51,25 @@ def of_block(block: str, tokens: int, turn: int) -> list[Probe]:
     return [BlockTokens(block=block, at_least=tokens, from_turn=turn)]
 
 
-def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> None:
-    """Draw a menu of probes to store; `probes` is called once the menu is open."""
+def draw(
+    session_id: str,
+    probes: Callable[[], Sequence[Probe]],
+    key: str,
+    *,
+    first: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Draw a menu of tests to store; `probes`, and `first`, which draws above them, are called once it is open.
+
+    A choice closes the menu by its key, which `first` gets: while it is open, a click elsewhere would only close it.
+    """
     opened = st.popover(
-        "Probe", icon=":material/rule:", type="tertiary", key=f"{key}_probe", on_change="rerun", **allowed()
+        "Test this", icon=":material/rule:", type="tertiary", key=f"{key}_probe", on_change="rerun", **allowed()
     )
     if not opened.open:
         return
     with opened:
-        st.markdown(":small[:gray[A probe is a test of this session's prompts. The Lab and CI run it.]]")
+        first(f"{key}_probe")
+        st.markdown(":small[:gray[Tests of this session's prompts, for the Lab and CI:]]")
         for number, probe in enumerate(probes()):
             st.button(
                 plain(short(str(probe), PROBE_CHARACTERS)),
@@ -64,20 +77,21 @@ def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> No
                 type="tertiary",
                 icon=":material/add:",
                 on_click=_keep,
-                args=(session_id, probe),
+                args=(session_id, probe, f"{key}_probe"),
                 **allowed(),
             )
-        nav.link("lab", ":small[All probes]", icon=":material/science:")
+        nav.link("lab", ":small[All tests]", icon=":material/science:", view="tests")
 
 
 @error_noticed
-def _keep(session_id: str, probe: Probe) -> None:
+def _keep(session_id: str, probe: Probe, menu: str) -> None:
+    st.session_state[menu] = False
     memory = memory_of(session_id)
     before = kept_probes(memory)
     # A second click keeps it once.
     if probe not in before:
         keep_probes(memory, (*before, probe))
-    toasts.done(f"Kept as a probe: {probe}.", undo=partial(_put_back, session_id, before), session_id=session_id)
+    toasts.done(f"Kept as a test: {probe}.", undo=partial(_put_back, session_id, before), session_id=session_id)
 
 
 def _put_back(session_id: str, probes: tuple[Probe, ...]) -> None:

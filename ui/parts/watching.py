@@ -93,19 +93,17 @@ def draw_cells(key: str, name: str, cells: Sequence[tuple[int, str]], view: View
         )
 
 
-def draw_button(view: View, target: str | Ref) -> None:
-    """Draw the button that starts or stops watching `target`."""
+def draw_button(view: View, target: str | Ref, menu: str) -> None:
+    """Draw the button that starts or stops watching `target`, and closes the menu of this key."""
     watched = target in view.memory.trace.watched
     st.button(
-        "Stop watching" if watched else "Watch",
+        "Stop watching" if watched else "Watch it turn by turn",
         key="watching__toggle",
         type="tertiary",
         icon=":material/visibility_off:" if watched else ":material/visibility:",
-        on_click=_stop if watched else start,
-        args=(view.memory.session_id, target),
-        **allowed(
-            help="Follow it turn by turn: in the prompt, only in memory, or lost. You are told when it drops out."
-        ),
+        on_click=_toggle,
+        args=(view.memory.session_id, target, menu),
+        **allowed(help="In the prompt, only in memory, or lost, for each turn. You are told when it drops out."),
     )
 
 
@@ -187,6 +185,12 @@ def _presence(view: View, target: str | Ref) -> Presence | None:
 def start(session_id: str, target: str | Ref) -> None:
     """Start watching `target`. For callbacks."""
     memory_of(session_id).trace.watch(target)
+
+
+@error_noticed
+def _toggle(session_id: str, target: str | Ref, menu: str) -> None:
+    st.session_state[menu] = False
+    (_stop if target in memory_of(session_id).trace.watched else start)(session_id, target)
 
 
 @error_noticed

@@ -13,7 +13,7 @@ from memory_core.messages import MessageRole, content_hash, message_text
 from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
 from memory_core.tracing.values import CutTrace, Trace, said_by
 from memory_core.tracing.words import matched, prompt_of, target_name
-from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.trace_text import QUOTED, quoted, says
 from ui.parts import forgetting, probing, toasts, watching
 from ui.parts.components import empty, error_noticed, heading
@@ -103,16 +103,16 @@ def _draw_trace(view: View, trace: Trace) -> None:
             with st.container(horizontal=True, width="content", gap="small"):
                 now = asking.asked(view.memory.session_id)
                 followed = now.words or now.target or trace.asked
-                # A cut belongs to one prompt: there is nothing to watch or to probe in later ones.
+                # A cut belongs to one prompt: there is nothing to test in later ones.
                 if trace.tracks and trace.cut is None:
-                    watching.draw_button(view, followed)
-                    probing.draw(view.memory.session_id, partial(_probes, view, trace), "trace")
+                    watch = partial(watching.draw_button, view, followed)
+                    probing.draw(view.memory.session_id, partial(_probes, view, trace), "trace", first=watch)
                 if trace.cut is None and st.button(
                     "Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"
                 ):
                     page_dialog(view.memory.session_id, followed, view.shown_turn, view.position)
                 chosen = _chosen(now.words, now.target)
-                if chosen is not None and not view.read_only:
+                if chosen is not None and trace.tracks and not view.read_only:
                     forgetting.draw_buttons(view.memory.session_id, chosen, "trace")
     if not view.past:
         forgetting.draw_quarantine(view)
@@ -135,12 +135,14 @@ def _draw_trace(view: View, trace: Trace) -> None:
         st.markdown("The agent decides what its prompts contain. To try changes, branch this session.")
     elif not trace.reached:
         _draw_fixes(view, trace)
-    if len(trace.tracks) > 1:
-        st.space("small")
-        heading("Other copies")
-        draw_others(trace.tracks[1:], trace.tracks[0])
-        if trace.more:
-            st.markdown(f":small[:gray[And {tokens(trace.more)} more, which got no further than these.]]")
+    if others := trace.tracks[1:]:
+        number = len(others) + trace.more
+        copies = st.expander(count(number, "other copy"), key="trace__others", on_change="rerun", type="compact")
+        if copies.open:
+            with copies:
+                draw_others(others, trace.tracks[0])
+                if trace.more:
+                    st.markdown(f":small[:gray[And {tokens(trace.more)} more, which got no further than these.]]")
     _draw_watched(view)
 
 
