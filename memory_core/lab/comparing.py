@@ -12,10 +12,14 @@ from memory_core.history.prompt_diff import Difference, diff_prompts, shared_pre
 from memory_core.history.slices.contexts import context_of
 from memory_core.lab.playing import Played
 from memory_core.memory import Memory
+from memory_core.text import listed
 from memory_core.tokens import counter_for
 
 QUOTED = 60
 """Maximum characters of quoted text in a sentence."""
+
+LOST, WON = (True, False), (False, True)
+"""Outcomes of a watched item or a test under two configurations: only the first keeps it, or only the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,51 @@ class Divergence:
     turn: int
     causes: tuple[str, ...]
     """Causes as whole plain-text sentences, root cause first: another flush, another cut, other contents."""
+
+
+def verdict(
+    names: tuple[str, str],
+    one: Outcome,
+    other: Outcome,
+    watched: Sequence[tuple[bool, bool]],
+    tests: Sequence[tuple[bool, bool]],
+) -> str:
+    """Say in one sentence what the second configuration saves, and what it loses.
+
+    `watched`: for each watched item, if the last prompt has it under either; `tests`: for each test, if it holds.
+
+    >>> a, b = (Outcome((PlayedTurn(1, sent, cut, 0, 0),), 0, 0, 0, 0) for sent, cut in ((900, 0), (688, 40)))
+    >>> verdict(("A", "B"), a, b, [(True, False)] * 3 + [(True, True)] * 7, [])
+    'B sends 212 tokens a turn less and loses 3 of 10 watched items.'
+    >>> verdict(("B", "A"), b, a, [], [(False, True), (True, True)])
+    'A sends 212 tokens a turn more and passes 1 of 2 tests that B fails.'
+    >>> verdict(("A", "B"), a, b, [(True, True)], [])
+    'B is better by your tests: it sends 212 tokens a turn less and loses no watched item that A keeps.'
+    >>> verdict(("A", "B"), a, b, [], [])
+    'B sends 212 tokens a turn less and cuts 40 tokens more.'
+    """
+    first, second = names
+    saved = one.average - other.average
+    clauses = [_by(saved, "sends", "a turn ")]
+    for pairs, noun, lose, win in ((watched, "watched item", "loses", "keeps"), (tests, "test", "fails", "passes")):
+        lost, won = (sum(pair == changed for pair in pairs) for changed in (LOST, WON))
+        of = f"of {len(pairs):,} {noun}{'s' * (len(pairs) > 1)}"
+        clauses += [f"{lose} {lost} {of}"] * bool(lost) + [f"{win} {won} {of} that {first} {lose}"] * bool(won)
+        clauses += [f"{lose} no {noun} that {first} {win}"] if pairs and not lost and not won else []
+    judged = [*watched, *tests]
+    if not judged:
+        clauses.append(_by(sum(t.cut for t in one.turns) - sum(t.cut for t in other.turns), "cuts"))
+    # Fewer tokens alone are no gain: they count only beside something that a person wants to keep.
+    better = judged and LOST not in judged and saved >= 0 and (WON in judged or saved)
+    worse = judged and WON not in judged and saved <= 0 and (LOST in judged or saved)
+    subject = f"{second} is {'better' if better else 'worse'} by your tests: it" if better or worse else second
+    return f"{subject} {listed(clauses)}."
+
+
+def _by(less: int, verb: str, when: str = "") -> str:
+    if not less:
+        return f"{verb} as many tokens {when}".rstrip()
+    return f"{verb} {abs(less):,} token{'s' * (abs(less) > 1)} {when}{'less' if less > 0 else 'more'}"
 
 
 def average(turns: Sequence[PlayedTurn]) -> int:

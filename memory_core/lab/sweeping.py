@@ -100,10 +100,12 @@ class Sweep:
         return replace(self, cells=tuple(cells))
 
     def front(self, measure: Measure) -> tuple[Cell, ...]:
-        """Return the Pareto front of prompt tokens and a measure, fewest tokens first.
+        """Return the Pareto front of prompt tokens and a measure, fewest tokens first; its last cell is the best.
 
-        For `sent` itself, the cell with fewest tokens. Cells with unknown values are ignored.
+        Empty for `sent` itself: a prompt is no better for being short. Cells with unknown values are ignored.
         """
+        if measure == "sent":
+            return ()
         rated = [(cell, sent.low, good) for cell in self.cells if (sent := cell.value("sent")) is not None
                  and (good := _goodness(cell, measure)) is not None]  # fmt: skip
         front: list[Cell] = []

@@ -31,6 +31,9 @@ prompt. `answers`: share of the evidence's content words in a model's answer."""
 
 WITH, WITHOUT = "with memory", "without memory"
 
+SURE, FEWEST = 0.05, 6
+"""Chance below which a difference counts as measured, and the fewest questions that can go below it in a sign test."""
+
 RESAMPLES, SEED = 2_000, 7
 """Resamples of the bootstrap for the interval of a difference, and its seed."""
 
@@ -85,6 +88,22 @@ class Value:
     def questions(self) -> int:
         return len(self.arms[0].scores)
 
+    @property
+    def verdict(self) -> str:
+        """The gain of the whole memory, if it can be told from chance, and its price, in one sentence."""
+        whole, none = self.arms[:2]
+        assert none.difference is not None
+        number = "1 question" if self.questions == 1 else f"{self.questions:,} questions"
+        scores = f"{percent(whole.score)} against {percent(none.score)} %"
+        more = round(whole.tokens) - round(none.tokens)
+        price = f"{'cost' if more >= 0 else 'saved'} {abs(more):,} token{'s' * (abs(more) != 1)} a turn"
+        if none.difference.p < SURE:
+            effect = "helped" if none.difference.mean < 0 else "did harm"
+            return f"Memory {effect} in {number} ({scores}) and {price}."
+        if none.difference.mean and self.questions < FEWEST:
+            return f"{number[0].upper()}{number[1:]} cannot show a difference ({scores}); {FEWEST} can. Memory {price}."
+        return f"Memory made no measurable difference in {number} ({scores}) and {price}."
+
     def table(self) -> str:
         """Format as text for a terminal."""
         how = {
@@ -95,6 +114,7 @@ class Value:
         width = max(len(printable(arm.name)) for arm in self.arms)
         number = "1 question" if self.questions == 1 else f"{self.questions:,} questions"
         lines = [
+            self.verdict,
             f"{number}, scored {how}.",
             "",
             f"{'':<{width}}  score  tokens  uncached  compared with the whole memory",
@@ -117,6 +137,11 @@ class Value:
         if self.patterns is not None and self.patterns.failed:
             lines += ["", "Questions without their evidence:", self.patterns.table()]
         return "\n".join(lines)
+
+
+def percent(score: float) -> int:
+    """Return a score, 0 to 1, in whole percent."""
+    return round(100 * score)
 
 
 def value_of(

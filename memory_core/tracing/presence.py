@@ -50,6 +50,11 @@ class Presence:
         """Return the last turn up to this one whose prompt had the item; None without one."""
         return next((cell for cell in reversed(self.turns) if cell.turn <= turn and cell.state == "prompt"), None)
 
+    @property
+    def in_last(self) -> bool:
+        """True if the last turn's prompt had the item."""
+        return bool(self.turns) and self.turns[-1].state == "prompt"
+
     def dropped(self) -> Iterator[TurnPresence]:
         """Yield each turn whose prompt lacks the item while the prompt before it had it."""
         was_in = False

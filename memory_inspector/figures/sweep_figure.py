@@ -11,6 +11,8 @@ from memory_inspector.wording.formatting import tokens
 
 CELL_PIXELS = 34
 FRONT_PIXELS = 320
+OWN_MARK = "◆"
+"""Mark of the session's own values, in the map and in the sentence above it."""
 MOST_WRITTEN = 12
 """Maximum number of columns at which cells still show their numbers."""
 
@@ -21,9 +23,13 @@ def sweep_figure(
     axes: tuple[Sequence[str], Sequence[str]],
     titles: tuple[str, str],
     front: Collection[Cell],
+    base: Cell,
     mode: Mode,
 ) -> go.Figure:
-    """Draw a sweep, better cells in a stronger colour. `axes`: labels of x and y values; `titles`: of the settings."""
+    """Draw a sweep, better cells in a stronger colour, the session's own values (`base`) marked.
+
+    `axes`: labels of x and y values; `titles`: of the settings.
+    """
     palette = PALETTES[mode]
     figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
     # Ranges do not count: colours are for values that are certain.
@@ -75,7 +81,7 @@ def sweep_figure(
             customdata=[[cell.x, cell.y] for cell in sweep.cells],
             mode="markers+text" if written else "markers",
             marker={"symbol": "square", "size": CELL_PIXELS - 4, "opacity": 0},
-            text=[value_words(cell, measure) for cell in sweep.cells],
+            text=[f"{f'{OWN_MARK} ' * (cell is base)}{value_words(cell, measure)}" for cell in sweep.cells],
             textfont={"color": inks, "size": 11},
             hovertext=[_described(cell, measure, axes) for cell in sweep.cells],
             hovertemplate="%{hovertext}<extra></extra>",
@@ -98,7 +104,12 @@ def sweep_figure(
 
 
 def front_figure(
-    sweep: Sweep, measure: Measure, axes: tuple[Sequence[str], Sequence[str]], front: Sequence[Cell], mode: Mode
+    sweep: Sweep,
+    measure: Measure,
+    axes: tuple[Sequence[str], Sequence[str]],
+    front: Sequence[Cell],
+    base: Cell,
+    mode: Mode,
 ) -> go.Figure:
     """Draw each known cell by the tokens it sends and its measure; a line joins the cells that no other cell beats.
 
@@ -127,7 +138,8 @@ def front_figure(
             customdata=[[cell.x, cell.y] for cell in cells],
             mode="markers",
             marker={
-                "size": [12 if (cell.x, cell.y) in best else 8 for cell in cells],
+                "symbol": ["diamond" if cell is base else "circle" for cell in cells],
+                "size": [12 if (cell.x, cell.y) in best or cell is base else 8 for cell in cells],
                 "color": [palette.queue if (cell.x, cell.y) in best else palette.free for cell in cells],
                 "line": {"color": palette.unknown, "width": 1},
                 "opacity": 1,

@@ -46,7 +46,8 @@ def test_a_configuration_that_keeps_what_was_forgotten_is_found_proved_and_taken
     phrases = [" ".join(said.content.split()[:6]) for said in forgetful.get_all()[:12]]
     phrase = next(phrase for phrase in phrases if not forgetful.trace(phrase).reached)  # the agent forgot it
     tab = visitor.open(f"{served.url}/trace?session={forgetful.session_id}&words={phrase}")
-    tab.get_by_role("button", name="Watch", exact=True).click()
+    tab.get_by_role("button", name="Test this").click()
+    tab.get_by_role("button", name="Watch it turn by turn").click()
     expect(tab.get_by_role("button", name="Stop watching").first).to_be_visible()
     idle(tab)
     tab.locator(".st-key-menu").get_by_role("link", name="Lab").click()
@@ -69,14 +70,13 @@ def test_a_configuration_that_keeps_what_was_forgotten_is_found_proved_and_taken
     expect(tab.get_by_text("Token limit 600 → 2,400")).to_have_count(0)
     expect(strips.nth(1).locator("i").last).to_have_class("prompt shown")
     idle(tab)
-    tab.get_by_role("button", name="Add a probe").click()
+    tab.get_by_role("button", name="Add a test").click()
     tab.get_by_label("Phrase").fill(phrase)
     tab.get_by_label("Phrase").press("Tab")
     idle(tab)
     tab.get_by_role("button", name="Add", exact=True).click()
     last = forgetful.log.history().latest_turn
-    expect(tab.get_by_text(f"A in turn {last}:")).to_be_visible()
-    expect(tab.get_by_text(f"B in turn {last}:")).to_have_count(0)
+    expect(tab.get_by_text("A passes 0 of 2 tests and B passes 2 of 2 tests.")).to_be_visible()
     assert kept_probes(forgetful) == (InPrompt(phrase=phrase, from_turn=last),)
     idle(tab)
     tab.get_by_role("radio", name="Compare").click()

@@ -10,12 +10,12 @@ from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemor
 from memory_core.errors import ConfigError
 from memory_core.history.slices.contexts import context_of
 from memory_core.interop.bundle import write_bundle
-from memory_core.lab.cache_price import cache_price
+from memory_core.lab.cache_price import CachePrice, cache_price
 from memory_core.lab.comparing import stable_share
 from memory_core.lab.playing import Player
 from memory_core.lab.questions import Question
 from memory_core.lab.script import script_of
-from memory_core.lab.valuing import value_of
+from memory_core.lab.valuing import WITH, WITHOUT, Arm, Value, _difference, value_of
 from memory_core.lab.variants import variant_of
 from memory_inspector.__main__ import main
 
@@ -177,6 +177,45 @@ def test_a_move_that_is_proposed_saves_what_it_says(services):
         return (1 - stable_share(played.memory)) * sum(context_of(record).billed for record in built[1:])
 
     assert 1 - uncached("user") / uncached("system") == pytest.approx(move.saving, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("whole", "none", "tokens", "verdict"),
+    [
+        ([1.0] * 6, [0.0] * 6, (100, 40), "Memory helped in 6 questions (100 against 0 %) and cost 60 tokens a turn."),
+        (
+            [0.0] * 6,
+            [1.0] * 6,
+            (40, 100),
+            "Memory did harm in 6 questions (0 against 100 %) and saved 60 tokens a turn.",
+        ),
+        (
+            [0.75] * 9 + [0.85],
+            [0.75] * 10,
+            (456, 100),
+            "Memory made no measurable difference in 10 questions (76 against 75 %) and cost 356 tokens a turn.",
+        ),
+        (
+            [1.0],
+            [0.0],
+            (9, 9),
+            "1 question cannot show a difference (100 against 0 %); 6 can. Memory cost 0 tokens a turn.",
+        ),
+        (
+            [0.5, 0.5],
+            [0.5, 0.5],
+            (9, 8),
+            "Memory made no measurable difference in 2 questions (50 against 50 %) and cost 1 token a turn.",
+        ),
+    ],
+)
+def test_the_verdict_says_what_memory_changed_if_that_can_be_told_from_chance(whole, none, tokens, verdict):
+    price = CachePrice(prompts=1, tokens=0, uncached=0, by_part={}, sent={}, move=None)
+    arms = (
+        Arm(WITH, tuple(whole), tokens[0], price, None),
+        Arm(WITHOUT, tuple(none), tokens[1], price, _difference(whole, none, None)),
+    )
+    assert Value("support", None, arms).verdict == verdict
 
 
 @pytest.mark.slow

@@ -76,6 +76,9 @@ def test_a_smaller_limit_is_played_and_says_where_it_first_differs_and_why(memor
     assert "**B** Token limit 1,200 → 500" in words
     assert "**The prompts first differ in turn 5.**" in words
     assert numbers(app).loc["B", "Cut"] > numbers(app).loc["A", "Cut"] == 0
+    less = numbers(app).loc["A", "Tokens a turn"] - numbers(app).loc["B", "Tokens a turn"]
+    more = numbers(app).loc["B", "Cut"]
+    assert f"### **B sends {less} tokens a turn less and cuts {more:,} tokens more.**" in words, "the verdict adds up"
     assert memory.session.config.token_limit == 1_200, "nothing is stored"
     app = ready(button(app, "Token limit 500").click().run())
     assert "no change yet" in joined(app)
@@ -143,9 +146,12 @@ def test_a_probe_is_added_shows_where_it_fails_and_is_removed_again(memory):
     app = app.number_input(key="lab__probe_from_turn").set_value(1).run()
     app = ready(app.button(key="lab__probe_add").click().run())
     assert kept_probes(memory) == (NeverInPrompt(phrase="boat"), InPrompt(phrase="allergic to nuts", from_turn=1))
-    grid = next(each.value for each in app.dataframe if "Probe" in each.value)
-    assert list(grid["A"]) == ["✓", "✗ 1"]
-    assert "Said by the user in turn 2, after the prompt of turn 1." in joined(app)
+    grid = next(each.value for each in app.dataframe if "Test" in each.value)
+    assert list(grid["A"]) == ["✓ holds", "✗ first fails in turn 1"]
+    assert "**A** Said by the user in turn 2\\, after the prompt of turn 1\\." in "".join(
+        each.value for each in app.markdown
+    )
+    assert "### **A passes 1 of 2 tests and B passes 1 of 2 tests.**" in joined(app), "the verdict comes first"
     app = ready(app.button(key="lab__probe_remove_1").click().run())
     assert kept_probes(memory) == (NeverInPrompt(phrase="boat"),)
 
@@ -156,14 +162,14 @@ def test_the_examples_of_tests_work_with_one_click_each(memory):
     (words,) = memory.trace.watched
     assert memory.trace(words).reached
     app = ready(app.button(key="lab__probe_example").click().run())
-    grid = next(each.value for each in app.dataframe if "Probe" in each.value)
-    assert list(grid["A"]) == ["✓"]
+    grid = next(each.value for each in app.dataframe if "Test" in each.value)
+    assert list(grid["A"]) == ["✓ holds"]
     assert not {"lab__watch_example", "lab__probe_example"} & keys(app), "they are for whoever has none"
 
 
 def test_a_probe_of_no_words_is_refused_in_a_sentence(memory):
     app = page(view="tests").button(key="lab__probe_add").click().run()
-    assert "Enter a phrase for the probe." in [each.value.replace("\\", "") for each in app.error]
+    assert "Enter a phrase for the test." in [each.value.replace("\\", "") for each in app.error]
     assert kept_probes(memory) == ()
 
 
@@ -251,6 +257,12 @@ def played_out(app):
     )
 
 
+def numbers_of(memory):
+    """Mean tokens of the session's own prompts."""
+    sent = [turn.built.event.total for turn in memory.log.history().turns.values()]
+    return round(sum(sent) / len(sent))
+
+
 def drawn(app, what):
     """What a sweep's figure writes in its cells, or tells of them under the pointer."""
     return [
@@ -266,10 +278,46 @@ def test_a_sweep_opens_around_the_present_values_and_is_played_without_a_click(m
     written = drawn(app, "text")
     assert len(written) == 16
     assert "?" not in written, "what a plan cannot know was played"
+    assert [words for words in written if "◆" in words] == [f"◆ {numbers_of(memory)}"], "the own values are marked"
+    assert "Outlined" not in joined(app), "fewest tokens are not the best by themselves"
+    assert "### **Fewer tokens are no gain by themselves. Test a phrase, and the best for it is named." in joined(app)
     assert not {"lab__sweep_go", "lab__sweep_play"} & keys(app), "there is nothing left to ask for"
     app = ready(view(app, "compare"))
     app = played_out(view(app, "sweep"))
     assert "lab__sweep_go" not in keys(app), "the same map stands there again"
+
+
+def test_a_sweep_names_what_keeps_the_watched_with_fewest_tokens_beside_the_own_values(memory, monkeypatch):
+    memory.trace.watch("allergic to nuts")
+    app = ready(knob(page(), "token_limit").set_value(500).run())
+    app = played_out(view(app, "sweep"))
+    cells = {}
+    for words in drawn(app, "hovertext"):
+        setting, _, found = words.partition(": ")
+        value, sent = found.split("<br>")
+        cells[tuple(setting.split(" × "))] = int(value), int(sent.removesuffix(" tokens a turn"))
+    assert ("1,200", "60 %") in cells, "the session's own values, whatever is tried"
+    most = max(value for value, _ in cells.values())
+    (limit, share), (_, sent) = min((item for item in cells.items() if item[1][0] == most), key=lambda item: item[1][1])
+    own = cells["1,200", "60 %"]
+    assert (
+        f"### **Best: Token limit {limit}, History share {share}: {most} of 1 watched item with {sent} tokens a turn. "
+        f"Yours: {own[0]} with {own[1]}."
+    ) in joined(app)
+    app = app.number_input(key="lab__sweep_from_x_token_limit").set_value(700).run()
+    app = played_out(app.button(key="lab__sweep_go").click().run())
+    assert any(words.startswith("1,200 × ") for words in drawn(app, "hovertext")), "it is always in the grid"
+
+
+def test_no_cell_is_called_the_best_before_all_are_known(memory, monkeypatch):
+    monkeypatch.setattr(sweeping, "PLAYED_UNASKED_SECONDS", 0.0)
+    app = played_out(opened(page="lab", session="demo", view="sweep"))
+    app = played_out(app.selectbox(key="lab__sweep_measure").set_value("stable").run())
+    assert "of 16 combinations known. The best is named once all are." in joined(app)
+    assert "Outlined" not in joined(app)
+    app = played_out(app.button(key="lab__sweep_play").click().run())
+    assert "Outlined: best for its tokens." in joined(app)
+    assert "### **Best: " in joined(app) or "### **Your setting is the best: " in joined(app)
 
 
 def test_cells_that_no_time_was_left_for_are_played_when_somebody_asks(memory, monkeypatch):
@@ -297,7 +345,7 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     assert not app.exception
     assert "**Stable beginning of a prompt**" in joined(app)
     app = app.segmented_control(key="lab__sweep_as").set_value("Front").run()
-    assert "On the line: no other result does better with as few tokens." in joined(app)
+    assert "On the line: best for its tokens." in joined(app)
     app = app.selectbox(key="lab__sweep_measure").set_value("cost").run()
     assert "Enter a price to see the cost" in joined(app)
     app = app.number_input(key="lab__sweep_price").set_value(0.15).run()
@@ -346,6 +394,7 @@ def test_words_that_are_watched_and_never_occur_are_lost_under_every_configurati
     app = ready(knob(page(), "token_limit").set_value(700).run())
     assert not app.exception
     assert list(numbers(app)["Watched"]) == ["0 of 1", "0 of 1"]
+    assert "tokens a turn less and loses no watched item that A keeps." in joined(app)
     app = ready(view(app, "tests"))
     app = button(app, "Find the smallest limit that keeps it").click().run()
     app = drawn_until(app, lambda: app.exception or "Not even 700 tokens keep what is watched" in joined(app))
@@ -493,7 +542,12 @@ def test_value_shows_each_block_alone_and_what_facts_cost(demo_home):
         "only Facts",
         "only Earlier turns",
     ]
-    assert arms["Score"]["without memory"] < arms["Score"]["with memory"]
+    scores = [round(arms["Score"][name]) for name in ("with memory", "without memory")]
+    assert scores[1] < scores[0]
+    assert arms["Difference"]["without memory"].startswith(f"−{scores[0] - scores[1]} ("), "in the unit of the score"
+    price = arms["Tokens a turn"]["with memory"] - arms["Tokens a turn"]["without memory"]
+    verdict = f"Memory helped in 11 questions ({scores[0]} against {scores[1]} %) and cost {price} tokens a turn."
+    assert f"### **{verdict}**" in joined(app)
     blocks = next(each.value for each in app.dataframe if "Score alone" in each.value).set_index("")
     assert blocks["Read again"]["Earlier turns"] > blocks["Read again"]["Facts"] == 0
     facts = next(each.value for each in app.dataframe if "Tokens sent" in each.value)
@@ -504,7 +558,7 @@ def test_value_shows_each_block_alone_and_what_facts_cost(demo_home):
 def test_value_asks_the_questions_of_the_view(demo_home, memory):
     app = view(page(), "value")
     app.text_area(key="lab__sweep_questions_demo").set_value("Who is allergic? -> Ana is allergic to nuts").run()
-    drawn_until(app, lambda: any("1 question." in each.value for each in app.markdown))
+    drawn_until(app, lambda: "1 question cannot show a difference" in joined(app))
     arms = next(each.value for each in app.dataframe if "Difference" in each.value).set_index("")
     assert (arms["Score"]["with memory"], arms["Score"]["without memory"]) == (100, 0)
 

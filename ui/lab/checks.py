@@ -1,4 +1,4 @@
-"""The view Tests of the Lab: watched phrases turn by turn, probes, and problems of a configuration."""
+"""The view Tests of the Lab: watched phrases turn by turn, tests, and problems of a configuration."""
 
 import streamlit as st
 
@@ -14,7 +14,7 @@ from ui.lab.playing import Result
 from ui.lab.probes import draw_probes
 from ui.lab.tried_variants import OWN, Tried
 from ui.parts import watching
-from ui.parts.components import heading, open_view
+from ui.parts.components import conclusion, heading, open_view
 from ui.tab import nav
 from ui.tab.people import allowed
 from ui.tab.view import View
@@ -36,12 +36,19 @@ def draw(
     results: dict[str, Result],
     probes: tuple[Probe, ...],
 ) -> None:
-    """Draw the three kinds of tests."""
+    """Draw the three kinds of tests, and how many of the first two each configuration passes."""
+    if any(result.presences or result.verdicts for result in results.values()):
+        conclusion(f"{listed(f'{name} passes {_passed(result)}' for name, result in results.items())}.")
     # The example is read only where a list is still empty.
     example = _example(view) if not probes or not results[OWN].presences else ""
     _draw_watched(view, position, tried, variant, results, example)
     draw_probes(view, results, probes, example)
     _draw_findings(view.memory.session_id, tried.name, results[tried.name])
+
+
+def _passed(result: Result) -> str:
+    passed = [one.in_last for one in result.presences.values()] + [one.held for one in result.verdicts.values()]
+    return f"{passed.count(True)} of {count(len(passed), 'test')}"
 
 
 def draw_summary(result: Result) -> None:

@@ -1,7 +1,7 @@
 """The page Lab: the session's conversation under other configurations, beside its own.
 
-Four views: *Compare* tries settings, *Tests* follows what is watched and checks probes, *Sweep* varies two settings,
-*Value* measures what the memory and each block add.
+Four views, each with a question as its title: *Compare* tries settings, *Tests* follows what is watched and checks
+tests, *Sweep* varies two settings, *Value* measures what the memory and each block add.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import streamlit as st
 from memory_core import ConfigError, Memory, MemoryInspectorError
 from memory_core.history.prompt_diff import diff_prompts
 from memory_core.interop.configuration import StoredBlock
-from memory_core.lab.comparing import divergence
+from memory_core.lab.comparing import divergence, verdict
 from memory_core.lab.probes import Probe, kept_probes
 from memory_core.lab.variants import Change, Variant
 from memory_inspector.wording.formatting import count, plain, tokens
@@ -23,12 +23,20 @@ from ui.lab.export_variant import draw_taking
 from ui.lab.playing import PlayRequest, Result
 from ui.lab.tried_variants import OWN, Desk
 from ui.parts import toasts
-from ui.parts.components import choose_view, empty, error_noticed, heading
+from ui.parts.components import choose_view, conclusion, empty, error_noticed, heading
 from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.view import View, memory_of, turn_at
 
 VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep", "value": "Value"}
+
+_QUESTIONS = {
+    "compare": ("What would other settings change?", "This conversation again, by rules. Nothing is stored."),
+    "tests": ("Is everything in the prompt that must be?", ""),
+    "sweep": ("Which values are best?", "Two settings, each value with each."),
+    "value": ("Did memory help?", "The same questions with it, without it, and with each block alone."),
+}
+"""The question that each view answers, and how it does."""
 
 AUTOMATIC_TURNS = 60
 """Maximum turns of a conversation that is played at once after a change; a longer one is played on request."""
@@ -60,6 +68,8 @@ def draw(view: View) -> None:
     # 3. The views; Compare has its fields at the left, the others take the whole width.
     probes = _probes(memory)
     chosen = choose_view(VIEWS, tried_variants.VIEW)
+    question, about = _QUESTIONS[chosen]
+    heading(question, f" :small[:gray[{about}]]" if about else "")
     area = st.container()
     if chosen == "compare":
         controls, area = st.columns([0.32, 0.68], gap="medium")
@@ -223,6 +233,8 @@ def _draw_tried(memory: Memory, now: Desk) -> None:
 def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: dict[str, Result]) -> None:
     memory, current = view.memory, now.current.name
     changes = tried_variants.changes(memory, now.current)
+    if changes or now.current.struck:
+        conclusion(_verdict((OWN, current), results[OWN], results[current]))
     _draw_numbers(results)
     same = _draw_divergence(view, current, results[OWN], results[current])
     checks.draw_summary(results[current])
@@ -233,6 +245,21 @@ def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: 
         draw_taking(view, variants[current], changes, apply=partial(_apply, memory.session_id, changes))
     if not same:
         _draw_prompts(view, current, results[OWN], results[current])
+
+
+def _verdict(names: tuple[str, str], own_result: Result, other: Result) -> str:
+    """Return what another configuration saves and loses; only what both results have measured is compared."""
+    watched = [
+        (presence.in_last, other.presences[phrase].in_last)
+        for phrase, presence in own_result.presences.items()
+        if phrase in other.presences
+    ]
+    tests = [
+        (checked.held, other.verdicts[probe].held)
+        for probe, checked in own_result.verdicts.items()
+        if probe in other.verdicts
+    ]
+    return verdict(names, own_result.outcome, other.outcome, watched, tests)
 
 
 def _draw_numbers(results: dict[str, Result]) -> None:
@@ -253,16 +280,16 @@ def _draw_numbers(results: dict[str, Result]) -> None:
             "Facts": whole(width=46, help="Active facts in the end"),
             "Calls to learn": whole(width=92, help="Calls that learning with a model would take; rules take none"),
             "Watched": st.column_config.TextColumn(width=62, help="Watched items in the last prompt"),
-            "Probes": st.column_config.TextColumn(width=58, help="Probes that hold"),
+            "Tests": st.column_config.TextColumn(width=58, help="Tests that hold"),
         },
-        alt="One row for each configuration: tokens, cuts, flushes, facts, calls, what is watched, probes",
+        alt="One row for each configuration: tokens, cuts, flushes, facts, calls, what is watched, tests",
     )
 
 
 def _row(name: str, result: Result) -> dict[str, Any]:
     outcome = result.outcome
-    in_prompt = sum(presence.turns[-1].state == "prompt" for presence in result.presences.values() if presence.turns)
-    held = sum(verdict.held for verdict in result.verdicts.values())
+    in_prompt = sum(presence.in_last for presence in result.presences.values())
+    held = sum(checked.held for checked in result.verdicts.values())
     return {
         "": name,
         "Tokens by turn": [turn.sent for turn in outcome.turns],
@@ -272,7 +299,7 @@ def _row(name: str, result: Result) -> dict[str, Any]:
         "Facts": outcome.facts,
         "Calls to learn": outcome.calls,
         **({"Watched": f"{in_prompt} of {len(result.presences)}"} if result.presences else {}),
-        **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
+        **({"Tests": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
     }
 
 

@@ -1,4 +1,4 @@
-"""Probes on the page: a grid of probes and configurations, the reason of each failure, and a form to add one."""
+"""Tests (probes) on the page: a grid of tests and configurations, why each fails, and a form to add one."""
 
 import streamlit as st
 from pydantic import ValidationError
@@ -36,22 +36,22 @@ _KINDS = {
 
 def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...], example: str) -> None:
     """Draw the grid, the failures with reasons, and the buttons; `example`: phrase of a first probe, empty if none."""
-    heading("Probes", " :small[:gray[Assertions on every prompt.]]")
+    heading("Tests: what every prompt must contain")
     if probes:
         rows = [_row(probe, results) for probe in probes]
         st.dataframe(
             rows,
             hide_index=True,
             key="lab__probes",
-            column_config={"Probe": st.column_config.TextColumn(width=420)}
-            | {name: st.column_config.TextColumn(width=70) for name in results},
-            alt="Which probe holds under which configuration, or the first turn in which it fails",
+            column_config={"Test": st.column_config.TextColumn(width=420)}
+            | {name: st.column_config.TextColumn(width=130) for name in results},
+            alt="Which test holds under which configuration, or the first turn in which it fails",
         )
         for probe in probes:
             _draw_failures(probe, results)
         for name, result in results.items():
             if result.patterns is not None:
-                draw_patterns(result.patterns, f"probes of {name}", f"lab__patterns_{name}")
+                draw_patterns(result.patterns, f"tests of {name}", f"lab__patterns_{name}")
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if example and not probes:
             # From the first prompt that has it, so that the example holds for a start.
@@ -65,7 +65,7 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
                 args=(view.memory.session_id, (probe,)),
                 **allowed(help=plain(str(probe))),
             )
-        with st.popover("Add a probe", icon=":material/add:", key="lab__probe", **allowed()):
+        with st.popover("Add a test", icon=":material/add:", key="lab__probe", **allowed()):
             _draw_form(view)
         if probes:
             with st.popover("Remove", icon=":material/delete:", key="lab__probe_remove", **allowed()):
@@ -88,21 +88,22 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
 
 
 def _row(probe: Probe, results: dict[str, Result]) -> dict[str, str]:
-    return {"Probe": str(probe), **{name: _mark(result.verdicts[probe]) for name, result in results.items()}}
+    return {"Test": str(probe), **{name: _mark(result.verdicts[probe]) for name, result in results.items()}}
 
 
 def _mark(verdict: Verdict) -> str:
-    return "✓" if verdict.held else f"✗ {verdict.turn}" if verdict.turn is not None else "✗"
+    if verdict.held:
+        return "✓ holds"
+    return f"✗ first fails in turn {verdict.turn}" if verdict.turn is not None else "✗ fails"
 
 
 def _draw_failures(probe: Probe, results: dict[str, Result]) -> None:
-    for name, result in results.items():
-        verdict = result.verdicts[probe]
-        if verdict.held:
-            continue
-        where = f" in turn {verdict.turn}" if verdict.turn is not None else ""
+    failed = {name: result.verdicts[probe] for name, result in results.items() if not result.verdicts[probe].held}
+    if failed:
+        st.markdown(f":small[{plain(str(probe))}]")
+    for name, verdict in failed.items():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f":small[**{plain(name)}**{where}: {plain(verdict.why)}]", width="stretch")
+            st.markdown(f":small[**{plain(name)}** {plain(verdict.why)}]", width="stretch")
             # Only the session itself can be followed: the others were played in memory.
             if name == OWN and isinstance(probe, InPrompt | NeverInPrompt):
                 nav.link(
@@ -155,7 +156,7 @@ def _add(session_id: str) -> None:
             keep_probes(memory, (*stored, probe))
     # Number fields keep to their bounds, so that it is the phrase that is missing.
     except ValidationError:
-        state.say("error", "Enter a phrase for the probe.")
+        state.say("error", "Enter a phrase for the test.")
     except MemoryInspectorError as error:
         state.say("error", str(error))
 

@@ -1,7 +1,8 @@
 """A sweep on the page: two settings with their values, a heat map of the results, a click that tries a cell.
 
-It opens as 4 × 4 around the present values. Every cell is planned at once; cells that a plan cannot compute are
-played for some seconds, nearest to the present values first, the rest on request. Each is drawn once it is known.
+It opens as 4 × 4 around the session's values, which are always in it. Every cell is planned at once; cells that a plan
+cannot compute are played, nearest to these values first, for at most a minute unasked. Each is drawn once it is known;
+the best is named once all are.
 """
 
 import json
@@ -27,16 +28,16 @@ from memory_core.lab.script import script_of
 from memory_core.lab.sweep_plays import play_cells
 from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
 from memory_core.lab.variants import Change, Variant, block_values
-from memory_inspector.figures.sweep_figure import front_figure, sweep_figure
+from memory_inspector.figures.sweep_figure import OWN_MARK, front_figure, sweep_figure, value_words
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences.setting_values import value_words as setting_words
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.lab import planned, playing, progress, tried_variants
-from ui.lab.knobs import LEAST_LIMIT, effective_limit, named
+from ui.lab.knobs import LEAST_LIMIT, effective_limit, named, value_named
 from ui.lab.playing import StoppedError
 from ui.lab.tried_variants import Desk, Tried
-from ui.parts.components import chart, open_view
+from ui.parts.components import chart, conclusion, open_view
 from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.services import engine
@@ -51,7 +52,7 @@ FILLED_SECONDS = 1.0
 MOST_RESULTS = 10
 """Number of results around which a sweep's values lie if the block requests as many as fit."""
 
-PLAYED_UNASKED_SECONDS = 10.0
+PLAYED_UNASKED_SECONDS = 60.0
 """Seconds for which unknown cells are played without a request; the last play is finished."""
 
 CANCEL = "lab__sweep_cancel"
@@ -59,7 +60,7 @@ MAP, FRONT = "Map", "Front"
 
 _MEASURES: dict[Measure, str] = {
     "watched": "Watched items in the last prompt",
-    "probes": "Probes that hold",
+    "probes": "Tests that hold",
     "recall": "Evidence found in the prompts of questions",
     "sent": "Tokens a turn",
     "cut": "Tokens cut",
@@ -106,7 +107,7 @@ class _Swept:
     sweep: Sweep
     asked: _Asked
     present: tuple[float, float]
-    """Present values of both settings, at the centre of the sweep."""
+    """Values of both settings before any change, around which the sweep lies."""
     play_seconds: float | None = None
     """Mean seconds of a play, without the first, which prepares the others."""
     unasked: frozenset[Measure] = frozenset()
@@ -116,6 +117,11 @@ class _Swept:
         """Return `measure` if the sweep has it, otherwise `sent`."""
         asked = self.asked
         return measure if measure in _measures(asked.phrases, asked.probes, asked.questions) else "sent"
+
+    @property
+    def base(self) -> Cell:
+        """The cell of the session's own values."""
+        return self.sweep.nearest_first(self.sweep.cells, *self.present)[0]
 
 
 def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]) -> list[Measure]:
@@ -164,7 +170,7 @@ def draw(
         return
     # 1. The form. Its values lie around the settings before any change, and stay when a cell is tried.
     own_values = _values(memory, tried_variants.variant(memory, replace(tried, knobs=())))
-    offered, present = _offered(memory, variant), _values(memory, variant)
+    offered = _offered(own_values)
     with st.expander("Settings and values", key="lab__sweep_form", icon=":material/tune:"):
         first_column, second_column = st.columns(2)
         with first_column:
@@ -183,7 +189,7 @@ def draw(
     variant = variant.with_changes(variant.name, swept)
     # 3. Opening the view sweeps once; other values wait for the button, as a person still types them.
     asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)
-    ask = partial(_ask, asked, (present[x.setting], present[y.setting]))
+    ask = partial(_ask, asked, (own_values[x.setting], own_values[y.setting]))
     cache, key, before = _cache(memory), asked.key, _ASKED.at(memory.session_id)
     job, missing = cache.jobs.get(key), cache.sweeps.get(key) is None
     if not before or (key == before and missing and job is None):  # the latter was dropped since
@@ -233,7 +239,7 @@ def draw_questions(session_id: str) -> tuple[Question, ...]:
             key=key,
             placeholder="Where does Ana live? → lives in Porto",
             help="Each question is asked after the whole conversation, and is answered if its evidence is in the "
-            "prompt. Probes of the kind “What a message says is in one turn's prompt” count as questions, too.",
+            "prompt. Tests of the kind “What a message says is in one turn's prompt” count as questions, too.",
             on_change=lambda: _TYPED.put(session_id, st.session_state[key]),
         )
         upload = st.file_uploader("Or a file with such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
@@ -283,11 +289,9 @@ def _values(memory: Memory, variant: Variant) -> dict[str, float]:
     return present
 
 
-def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
-    """Return each setting that can be swept, with its initial values, the present one included."""
-    present = _values(memory, variant)
-    limit = present["token_limit"]
-    bounds = {"token_limit": (LEAST_LIMIT, MAX_TOKENS), "token_flush_size": (1, limit)}
+def _offered(own_values: dict[str, float]) -> dict[str, tuple[float, ...]]:
+    """Return each setting that can be swept, with its initial values around the session's own."""
+    bounds = {"token_limit": (LEAST_LIMIT, MAX_TOKENS), "token_flush_size": (1, own_values["token_limit"])}
 
     def around(setting: str, value: float) -> tuple[float, ...]:
         # Half of the present value a step, so that a few cells reach from far below to far above it.
@@ -298,10 +302,10 @@ def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
             step, least, most = 1, 0, 5
         else:
             least, most = bounds.get(setting, (1, 4 * MOST_RESULTS))
-        # The present value is always among them, even where it lies outside the usual bounds.
+        # The own value is always among them, even where it lies outside the usual bounds.
         return values_around(value, step, min(least, value), max(most, value))
 
-    return {setting: around(setting, value) for setting, value in present.items()}
+    return {setting: around(setting, value) for setting, value in own_values.items()}
 
 
 def _draw_axis(
@@ -333,8 +337,8 @@ def _draw_axis(
         count = st.number_input("Steps", step=1, min_value=1, max_value=1_000, key=names[2], on_change=keep)
     spread = [low + (high - low) * n / max(1, count - 1) for n in range(count)]
     rounded = [round(value, 3) for value in spread] if number is float else [round(value) for value in spread]
-    # Rounding can make two values equal: each is one row or column.
-    return Axis(setting, tuple(dict.fromkeys(rounded)))
+    # Rounding can make two values equal: each is one row or column. The own value is what the others are compared with.
+    return Axis(setting, tuple(sorted({*rounded, own_values[setting]})))
 
 
 def _place(setting: str) -> tuple[str, str]:
@@ -490,11 +494,14 @@ def _draw_found(
             if swept.play_seconds is not None:
                 about = f"{_about(swept.play_seconds * len(unknown))}, no model call"
                 st.markdown(f":small[:gray[{about}]]", width="stretch")
-    _draw_map(memory, tried, result, measure)
+    _draw_map(memory, tried, replace(swept, sweep=result), measure)
 
 
-def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) -> None:
-    front = result.front(measured)
+def _draw_map(memory: Memory, tried: Tried, swept: _Swept, measured: Measure) -> None:
+    result, base = swept.sweep, swept.base
+    # Before all are known, another cell may still be better.
+    front = () if result.unknown(measured) else result.front(measured)
+    conclusion(_verdict(swept, front, measured))
     axes = ([_value(result.x, v) for v in result.x.values], [_value(result.y, v) for v in result.y.values])
     across, down = (named(*_place(axis.setting)) for axis in (result.x, result.y))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -507,18 +514,39 @@ def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) ->
     clicked = f"Click a result to try it as {plain(tried.name)}."
     # Points are selected by number: another figure must not inherit the selection.
     key = f"lab__sweep_{shown.lower()}_{measured}"
+    legend = [f"Your setting: {OWN_MARK}."]
     if shown == FRONT:
-        unknown = len(result.unknown(measured))
-        left_out = f" {count(unknown, 'combination')} not played yet." if unknown else ""
-        sentence = f"On the line: no other result does better with as few tokens.{left_out}"
-        figure = front_figure(result, measured, axes, front, mode())
+        legend += ["On the line: best for its tokens."] if front else []
+        figure = front_figure(result, measured, axes, front, base, mode())
     else:
-        hatched = " Hatched: not played yet." if result.unknown(measured) else ""
-        sentence = f"Outlined: no other result does better with as few tokens.{hatched}"
-        figure = sweep_figure(result, measured, axes, (across, down), front, mode())
-    title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{sentence} {clicked}]]")
+        legend += ["Outlined: best for its tokens."] if front else []
+        legend += ["Hatched: not played yet."] if result.unknown(measured) else []
+        figure = sweep_figure(result, measured, axes, (across, down), front, base, mode())
+    title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{' '.join(legend)} {clicked}]]")
     take = partial(_take, memory.session_id, tried.name, result, key)
     chart(figure, key, f"{_MEASURES[measured]} for each pair of values", take)
+
+
+def _verdict(swept: _Swept, front: Sequence[Cell], measured: Measure) -> str:
+    """Return in words the cell that is best by a measure, with as few tokens as possible, beside the session's own."""
+    result, asked, base, cells = swept.sweep, swept.asked, swept.base, len(swept.sweep.cells)
+    if unknown := len(result.unknown(measured)):
+        return f"{tokens(cells - unknown)} of {count(cells, 'combination')} known. The best is named once all are."
+    if measured == "sent":
+        how = "Choose another measure" if asked.phrases or asked.probes else "Test a phrase"
+        return f"Fewer tokens are no gain by themselves. {how}, and the best for it is named."
+    if not front:
+        return "None of these combinations is possible."
+    best = front[-1]
+
+    numbers = {"watched": (len(asked.phrases), "watched item"), "probes": (len(asked.probes), "test")}
+    unit = f" of {count(*numbers[measured])}" if measured in numbers else f" ({_MEASURES[measured].lower()})"
+    value, sent, yours, before = (value_words(cell, of) for cell in (best, base) for of in (measured, "sent"))
+    if (value, sent) == (yours, before):
+        return f"Your setting is the best: {value}{unit}, {sent} tokens a turn."
+    pairs = ((result.x, best.x), (result.y, best.y))
+    setting = ", ".join(value_named(axis.setting, axis.values[at]) for axis, at in pairs)
+    return f"Best: {setting}: {value}{unit} with {sent} tokens a turn. Yours: {yours} with {before}."
 
 
 def _value(axis: Axis, value: Any) -> str:

@@ -10,7 +10,7 @@ import streamlit as st
 from memory_core import Memory, MemoryInspectorError
 from memory_core.lab.questions import Question
 from memory_core.lab.script import script_of
-from memory_core.lab.valuing import Arm, Value, value_of
+from memory_core.lab.valuing import Arm, Value, percent, value_of
 from memory_core.lab.variants import Variant
 from memory_core.planning.context_plan import QUEUE
 from memory_inspector.reading.lru_cache import LruCache
@@ -20,7 +20,7 @@ from ui.lab import playing, progress
 from ui.lab.patterns_section import draw_patterns
 from ui.lab.playing import StoppedError
 from ui.lab.sweeping import draw_questions
-from ui.parts.components import heading
+from ui.parts.components import conclusion, heading
 from ui.tab.services import engine
 from ui.tab.view import View
 
@@ -34,8 +34,8 @@ AUTOMATIC_TURNS = 60
 """Maximum turns of a conversation that is measured without a request; each block costs a replay."""
 
 _SCORED = {
-    "evidence": "Score: share of the questions' evidence in the prompt. No model is asked.",
-    "support": "Score: share of the recorded answers' words in the prompt. No model is asked.",
+    "evidence": "share of the evidence that was in the prompt. No model is asked.",
+    "support": "share of each recorded answer's words that were in the prompt. No model is asked.",
 }
 
 
@@ -115,11 +115,12 @@ def _cache(memory: Memory) -> LruCache[Value]:
 
 
 def _draw_value(memory: Memory, value: Value) -> None:
-    heading("Value", f" :small[:gray[{count(value.questions, 'question')}. {_SCORED[value.measure]}]]")
+    conclusion(value.verdict)
+    st.markdown(f":small[:gray[Score of {count(value.questions, 'question')}: {_SCORED[value.measure]}]]")
     score: Any = partial(st.column_config.ProgressColumn, format="%.0f %%", min_value=0, max_value=100)
     whole: Any = partial(st.column_config.NumberColumn, format="localized")
     st.dataframe(
-        [_arm_row(arm) for arm in value.arms],
+        [_arm_row(arm, value.arms[0]) for arm in value.arms],
         hide_index=True,
         key="lab__value_arms",
         placeholder="–",
@@ -127,13 +128,20 @@ def _draw_value(memory: Memory, value: Value) -> None:
             "": st.column_config.TextColumn(width=150),
             "Score": score(width=110),
             "Difference": st.column_config.TextColumn(
-                width=150, help="From the whole memory, with its 95 % interval over the questions"
+                width=150,
+                help="From the score with memory, in percentage points, with its 95 % interval over the questions",
             ),
             "p": st.column_config.NumberColumn(
-                format="%.3f", width=60, help="Sign test: probability of a split at least as uneven by chance alone"
+                format="%.3f",
+                width=60,
+                help="Probability that chance alone makes as uneven a difference (sign test). Measured: below 0.05",
             ),
             "Tokens a turn": whole(width=88, help="Tokens of a prompt, on average"),
-            "Uncached": whole(width=80, help="Tokens after the beginning that a prompt shares with the one before"),
+            "Uncached": whole(
+                width=80,
+                help="Tokens of all prompts that a prompt cache cannot reuse: those after the beginning that a prompt "
+                "shares with the one before. The provider bills them in full.",
+            ),
         },
         alt="One row for each configuration: score, difference from the whole memory, tokens",
     )
@@ -161,7 +169,11 @@ def _draw_value(memory: Memory, value: Value) -> None:
             "Score alone": score(width=110),
             "Tokens a turn": st.column_config.NumberColumn(format="%.0f", width=88),
             "In prompts": whole(width=80, help="Prompts of this session with something from this block"),
-            "Read again": whole(width=80, help="Tokens sent before and read again, because this part changed first"),
+            "Read again": whole(
+                width=80,
+                help="Tokens that the prompt before had, too, but that a cache cannot reuse, because this part changed "
+                "in front of them",
+            ),
         },
         alt="One row for each block: its score alone, tokens, prompts, tokens read again",
     )
@@ -172,16 +184,24 @@ def _draw_value(memory: Memory, value: Value) -> None:
     _draw_facts(memory)
 
 
-def _arm_row(arm: Arm) -> dict[str, Any]:
+def _arm_row(arm: Arm, whole: Arm) -> dict[str, Any]:
     change = arm.difference
+    # From the scores as they are shown, so that the numbers add up.
+    points = percent(arm.score) - percent(whole.score)
     return {
         "": arm.name,
         "Score": 100 * arm.score,
-        "Difference": f"{change.mean:+.2f} ({change.low:+.2f} to {change.high:+.2f})" if change else None,
+        "Difference": f"{_signed(points)} ({_signed(percent(change.low))} to {_signed(percent(change.high))})"
+        if change
+        else None,
         "p": change.p if change else None,
         "Tokens a turn": round(arm.tokens),
         "Uncached": arm.price.uncached,
     }
+
+
+def _signed(points: int) -> str:
+    return f"{points:+d}".replace("-", "−") if points else "0"
 
 
 def _draw_facts(memory: Memory) -> None:

@@ -56,6 +56,12 @@ def heading(title: str, about: str = "", *, level: Literal[2, 3] = 2, **options:
     st.markdown(f"{'#' * level} **{title}**{about}", anchors=False, **options)
 
 
+def conclusion(sentence: str) -> None:
+    """Draw the verdict of a page or view, plain text, larger than what stands below it. Once a page."""
+    with st.container(key="conclusion"):
+        heading(plain(sentence), level=3)
+
+
 def unseen_heading(title: str) -> None:
     """A section title for screen readers only; takes no space."""
     with st.container(key=f"unseen_{title.replace(' ', '_').lower()}"):
