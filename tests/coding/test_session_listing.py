@@ -333,7 +333,7 @@ def assert_counts_are_those_of_the_whole_reading(overview, session):
     answers = [step for step in session.main.steps.values() if step.usage is not None]
     assert overview.calls == len(answers)
     usage = {}
-    for step in answers:
+    for step in (step for lane in session.all_lanes for step in lane.steps.values() if step.usage is not None):
         usage[step.model] = usage.get(step.model, Usage()) + step.usage
     assert overview.usage == usage
     boundaries = [step.boundary for step in session.main.steps.values() if step.boundary is not None]

@@ -81,5 +81,5 @@ def test_a_fact_is_traced_before_anything_is_said(demo_home):
     curated.facts.desk("Facts").apply(ChangeSet("import", (New("Ana is allergic to nuts"),)))
     page = opened(page="trace", session="curated", follow=f"f{curated.facts.read('Facts')[0].id}")
     assert "No prompt was built yet." in joined(page)
-    assert {"Quarantine", "Forget"} <= {each.label for each in page.button}
+    assert {"Quarantine", ":red[Forget]"} <= {each.label for each in page.button}
     assert not re.search(r"turn 0\b", joined(page) + joined(opened(page="facts", session="curated")))

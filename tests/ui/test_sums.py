@@ -186,8 +186,9 @@ def check_chat(memory, record):
     assert (cut[0] if cut else 0) == built.asked - total
     # The story of the turn has the cuts of its last prompt, and the flushes and the facts of the whole turn.
     events = [r for r in memory.events(turn=record.turn, kinds=story.STORY_KINDS) if r.position <= record.position]
-    stages = story.stages(events, words_in_log(memory).words(events, memory))
-    lines = {name: " ".join(line.text for line in stage) for name, stage in stages.items()}
+    lines = dict.fromkeys(("cut", "learned"), "")
+    for passage in story.passages(events, words_in_log(memory).words(events, memory)):
+        lines[passage.stage] = " ".join([lines.get(passage.stage, ""), *(line.text for line in passage.lines)])
     gone = all_of(r"(?<!was )\b# tokens?\b(?! over)", lines["cut"].partition("Above")[0])
     assert sum(gone[: len(built.cuts)]) == built.asked - total, lines["cut"]
     short = story.summaries(events)[record.turn].in_short(record.turn)

@@ -265,7 +265,7 @@ def test_the_strip_has_a_segment_a_run_in_order_and_what_is_lost_is_hatched():
     assert flushed.hovertext == "Messages 1 to 3, turns 1 to 3: flushed. 30 tokens"
     assert gone.hovertext == "Messages 4 to 6, turns 4 to 6: gone. 30 tokens"
     assert gone.marker.pattern.fgcolor == LIGHT.cut
-    assert flushed.marker.color == LIGHT.unknown
+    assert flushed.marker.color == LIGHT.rest
     assert outcome_rows(outcomes().runs())[0] == {
         "Messages": "1 to 3", "Turns": "1 to 3", "Outcome": "flushed", "Number": 3, "Tokens": 30, "Facts learned": 0,
     }  # fmt: skip
