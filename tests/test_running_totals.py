@@ -1,5 +1,7 @@
 """What sessions took and lost, for their list: every number is that of the log, however it was read."""
 
+from unittest.mock import Mock
+
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor
 
@@ -11,12 +13,14 @@ from memory_core import (
     ModelError,
     Services,
     StaticMemoryBlock,
+    StoreError,
     delete_session,
 )
 from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from memory_core.events import BlockFailed, DeliveryFailed, ModelCalled, ReplyEnded
+from memory_core.sessions import running_totals
 from memory_core.sessions.overview import overview
 from memory_core.sessions.running_totals import Losses
 
@@ -53,6 +57,15 @@ def test_calls_and_failures_are_summed_and_only_new_ones_are_read(database):
     assert (first.errors, first.unpriced) == (2, {})
     # Read in one piece, it is the same.
     assert totals(Database.open(database.url)) == again
+
+
+def test_a_read_that_fails_is_made_again(database, monkeypatch):
+    made(database).log.record(called(0.25))
+    with monkeypatch.context() as failing:
+        failing.setattr(running_totals, "read_present", Mock(side_effect=StoreError("Away.")))
+        with pytest.raises(StoreError):
+            totals(database)
+    assert totals(database).dollars == 0.25
 
 
 def test_another_session_under_the_same_id_begins_at_nothing(database):

@@ -72,20 +72,22 @@ def running_totals(
     """Return the totals of each session: kept in this process, and only events that are new are read."""
     with _lock:
         cache, fresh = _read.setdefault(database, {}), {}
+        versions = {state.id: (state.created_at, state.updated_at, state.revision) for state in states}
         for state in states:
-            version = (state.created_at, state.updated_at, state.revision)
+            version = versions[state.id]
             before, totals = cache.get(state.id, (version, RunningTotals()))
             if state.id not in cache or before != version:
                 # The id may have been that of another session before. Readers keep what they have: this is a copy.
                 same = before[0] == version[0]
                 fresh[state.id] = replace(totals, unpriced={**totals.unpriced}) if same else RunningTotals()
-                cache[state.id] = version, fresh[state.id]
         for id, position, data in read_work(connection, {id: one.position for id, one in fresh.items()}):
             fresh[id].take(position, data)
         present = read_present(connection, fresh)
         for state in states:
             if state.id in fresh:
                 fresh[state.id].losses = _losses(state, present[state.id])
+        # Last: a read that fails must not count as done.
+        cache.update((id, (versions[id], totals)) for id, totals in fresh.items())
         return {state.id: cache[state.id][1] for state in states}
 
 

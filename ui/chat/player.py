@@ -35,6 +35,7 @@ SPEEDS = {"½ ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "4 ×": 4.0}
 
 _SPEED = "chat__speed"
 _DRAFT = "chat_draft"
+_MISSED = "chat_missed"
 
 
 STOPS: Mapping[str, tuple[str, str]] = {
@@ -66,6 +67,16 @@ def stop_sentence(stop: Stop) -> str:
     return f"**{f'First {name.lower()}' if stop.first else name}.** {sentence}"
 
 
+def _forgotten_in(view: View) -> Forgotten | None:
+    """Words that one of the last answers of a recording lacked."""
+    # Each answer that admits not to know takes a trace or two: not with every drawing.
+    moment, before = (view.memory.session_id, view.position), st.session_state.get(_MISSED)
+    if before is None or before[0] != moment:
+        before = st.session_state[_MISSED] = moment, forgotten(view.memory, last=FORGOTTEN_AMONG)
+    missed: Forgotten | None = before[1]
+    return missed
+
+
 def _draw_find(missed: Forgotten) -> None:
     """Draw the button that follows forgotten words to what lost them."""
     if st.button("Find what it forgot", type="primary", icon=":material/route:", key="chat__find"):
@@ -82,7 +93,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__player"):
             ended = "End of demo" if session_id == DEMO_SESSION else "End of recording"
             st.markdown(f"{ended} {played}", width="content")
-            if (missed := forgotten(memory, last=FORGOTTEN_AMONG)) is not None:
+            if (missed := _forgotten_in(view)) is not None:
                 _draw_find(missed)
             if st.button("Play again", icon=":material/replay:", key="chat__again"):
                 reset_dialog(session_id)
