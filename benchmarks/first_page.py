@@ -114,6 +114,18 @@ def answering(url: str, process: subprocess.Popen[bytes]) -> float:
     raise SystemExit("the server ended")
 
 
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+
+def chromium() -> str:
+    """Path of the first Chromium that is installed, by the names that the browser tests know."""
+    path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if path is None:
+        raise SystemExit(f"None of {', '.join(CHROMIUMS)} is installed")
+    return path
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -195,13 +207,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="a free one when it is not given")
     parser.add_argument("--no-shift", action="store_true")
     options = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        raise SystemExit("Chromium is not installed")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         time_first_page(browser, options.runs, options.port)
         if not options.no_shift:
             measure_shift(browser, options.port)
