@@ -100,6 +100,7 @@ def summaries_in(
     end = places.index(former[-1]) if former[-1] in prompt else len(places) - 1
     if about := [seq for n, seq, text in fresh if n < end and is_about_summary(text[:OPENING_CHARACTERS])]:
         return about
+    # The agent said so: what is new before the last known message stands for the rest.
     if reported:
         return [seq for n, seq, _ in fresh if n < last]
     return _standing_between(former, places, {seq: by_seq.get(seq, prompt.get(seq)) for seq in {*by_seq, *prompt}})

@@ -227,6 +227,7 @@ class Recording:
             sent = dict(zip(places, (new.message for new in prompt), strict=True))
             absent = {seq: stored[seq] for seq in gone if seq in stored}
             summary = summaries_in(former, sent, absent, [*exchange.summaries, *written], reported=reported)
+            # Reported: what the prompt left out leaves, whatever stands in its place.
             if reported:
                 past.compacted = not self._leave_behind(former, places, summary)
             elif summary:

@@ -97,6 +97,7 @@ class Value:
         scores = f"{percent(whole.score)} against {percent(none.score)} %"
         more = round(whole.tokens) - round(none.tokens)
         price = f"{'cost' if more >= 0 else 'saved'} {abs(more):,} token{'s' * (abs(more) != 1)} a turn"
+        # The arm without memory is compared with the whole: its loss is the memory's gain.
         if none.difference.p < SURE:
             effect = "helped" if none.difference.mean < 0 else "did harm"
             return f"Memory {effect} in {number} ({scores}) and {price}."

@@ -141,6 +141,7 @@ def in_prompt(moment: Moment, seq: int, removal: EventRecord | None) -> Stage:
         return stage("prompt", "passed", text, moment.record, knowledge=moment.seen_by, turn=moment.record.turn)
     if moment.observed:
         text = f"Not in {moment.prompt}: the agent sent the prompt without it. The reason is not known."
+        # Only a compaction says why a message is gone: the agent's queue is its own.
         gone: Any = removal.event if removal is not None and removal.position <= moment.position else None
         if removal is not None and getattr(gone, "trigger", None) == "compacted":
             summary = ", ".join(f"{one:,}" for one in expand(gone.summary))

@@ -20,6 +20,7 @@ NAME_CHARACTERS = 26
 
 def drawn(calls: Sequence[TurnCall]) -> list[TurnCall]:
     """Return the calls that are drawn, in their order; none if no time of any is known."""
+    # Without any time there is nothing to compare: the table says the rest.
     longest = sorted(calls, key=lambda call: -(call.seconds or 0))[:MAX_CALLS]
     return [call for call in calls if call in longest] if any(call.seconds for call in calls) else []
 
@@ -31,6 +32,7 @@ def calls_figure(calls: Sequence[TurnCall], kinds: Mapping[str, str], mode: Mode
     """
     palette = PALETTES[mode]
     figure = blank(mode, ROW_PIXELS * len(calls) + 12)
+    # Half of what may be idle unshortened stands for each break.
     idle = breaks(calls)
     gap = IDLE * sum(call.seconds or 0 for call in calls) / 2
 
@@ -57,6 +59,7 @@ def calls_figure(calls: Sequence[TurnCall], kinds: Mapping[str, str], mode: Mode
         middle, words = at(begin) + gap * 500, f"{seconds(end - begin)} idle"
         figure.add_vline(x=middle, line={"color": palette.unknown, "width": 1, "dash": "dot"})
         figure.add_annotation(x=middle, y=1, yref="paper", yanchor="top", text=words, textangle=-90, **text)
+    # A little room at the end, where a mark would be cut off; the first call is above.
     last = max(at(call.end) for call in calls)
     figure.update_layout(
         barmode="overlay",

@@ -40,6 +40,7 @@ def select_session() -> Mapping[str, Status] | None:
     try:
         shared = engine()
         sessions = {status.session_id: status for status in list_sessions(shared.database)}
+        # The server's start may be storing it just now, so the list is read again in any case.
         if DEMO_SESSION not in sessions:
             ensure_demo(shared)
             sessions = {status.session_id: status for status in list_sessions(shared.database)}

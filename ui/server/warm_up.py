@@ -28,6 +28,7 @@ _is_warm = threading.Event()
 def page_is_out() -> None:
     """Signal that the first page no longer waits for anything. Called by app.py at the end of every run."""
     _page_is_out.set()
+    # Before that, modules still come with the models, and `keep_loaded` takes them all.
     if _is_warm.is_set():
         from memory_core.process import keep_imported
 

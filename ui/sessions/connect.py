@@ -88,6 +88,7 @@ def agent_name(database: Database, session_id: str, live: Collection[str]) -> st
 
     if session_id in turns and is_free(session_id):
         return session_id
+    # One more name than there are sessions, so one is free.
     numbered = (f"{AGENT}-{number}" for number in range(2, len(turns) + 3))
     return next(filter(is_free, (AGENT, *numbered)))
 

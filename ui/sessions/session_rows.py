@@ -64,6 +64,7 @@ def _numbers(session: Overview) -> dict[str, int]:
 
 def lost_words(overview: Overview) -> str:
     """Losses in the session's present state, in words; empty if nothing was lost."""
+    # Worst first: what was given up is gone, and what was cut may come back.
     losses = overview.totals.losses
     parts = [
         f"{count(losses.parked, 'delivery')} given up" if losses.parked else "",

@@ -62,6 +62,7 @@ def _send_together(session_id: str) -> None:
     """Let the elements of a tab wake the server's loop once for all that are drawn in a moment."""
     tabs = getattr(runtime.get_instance(), "_session_mgr", None)
     tab = tabs and tabs.get_session_info(session_id)  # Streamlit has no public way; a test checks both names
+    # Once in the life of a tab; in a test of pages there is none.
     if tab and not isinstance(soon := getattr(tab.session, "_call_soon_on_event_loop", None), _Gathered | None):
         tab.session._call_soon_on_event_loop = _Gathered(soon)
 

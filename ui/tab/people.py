@@ -21,6 +21,7 @@ _looked_up: ContextVar[tuple[object, bool] | None] = ContextVar("sign_in", defau
 def sign_in_configured() -> bool:
     """Return whether people have to sign in: `secrets.toml` has a table `auth`."""
     context, before = get_script_run_ctx(suppress_warning=True), _looked_up.get()
+    # Other threads have no tab, and ask each time.
     if context is None or before is None or before[0] is not context:
         before = context, bool(get_secrets_auth_section())
         _looked_up.set(before)

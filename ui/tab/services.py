@@ -28,6 +28,7 @@ def engine() -> Engine:
     person = acting_person()
     context, before = get_script_run_ctx(suppress_warning=True), _found.get()
     tenant = person.tenant if person is not None else ""
+    # The tenant is compared too: one thread may act for another person than the visitor.
     if context is None or before is None or before[0] is not context or before[1] != tenant:
         before = context, tenant, engine_of(tenant)
         _found.set(before)
