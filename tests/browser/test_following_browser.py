@@ -45,6 +45,7 @@ def test_a_click_on_a_word_of_a_prompt_says_who_said_it_and_in_which_turn(served
     expect(tab.get_by_role("heading", name="In the prompt of turn 12, ")).to_be_visible()
     expect(tab.get_by_text("Said by the user in turn 2.")).to_be_visible()
     expect(tab.locator(".stMarkdownColoredBackground")).to_have_text("nuts")
+    tab.get_by_text(re.compile(r"^\d+ other cop(y|ies)$")).click()
     expect(tab.get_by_text("Fact 4 of Facts", exact=True)).to_be_visible()
     expect(tab).to_have_url(re.compile(r"turn=12.*follow=v2.*word=nuts"))
     healthy(tab)
