@@ -68,11 +68,11 @@ def _legend(drawn: Course, appearance: Mode) -> str:
 
 
 def draw_calls(view: View) -> None:
-    """Draw the calls of the shown turn with their times, if there are any."""
+    """Draw the calls of the shown turn with their times; nothing if neither a time nor a cost of any is known."""
     turn = view.history.turns.get(view.shown_turn)
     records = view.history.after(turn.first_position - 1) if turn is not None else ()
     calls = turn_calls(record for record in records if record.turn == view.shown_turn)
-    if not calls:
+    if not any(call.seconds or call.cost for call in calls):
         return
     with st.container(border=True, gap="xsmall"):
         heading(f"Calls of turn {tokens(view.shown_turn)}", f"\n:small[:gray[{plain(summary(calls))}]]", help=CALLS)
