@@ -6,7 +6,7 @@ import pytest
 from span_kit import Attached, chat, message, sent
 
 from memory_core.attach.otlp import LogRecord
-from memory_core.attach.recording import attach, record_exchange
+from memory_core.attach.recording import attach, record_exchange, recording
 from memory_core.attach.wire import Answered, read_exchange
 from memory_core.engine.session import Session
 from memory_inspector.wording.event_sentences.event_words import present_words
@@ -176,3 +176,11 @@ def test_a_streamed_compaction_is_recorded_as_the_answer_that_comes_back():
 def test_a_failed_compaction_is_no_message():
     asked = {"messages": [{"role": "assistant", "content": [{"type": "compaction", "content": None}]}]}
     assert read_exchange("messages", json.dumps(asked).encode(), Answered(200)).messages == ()
+
+
+def test_a_compaction_that_is_reported_after_words_were_forgotten_is_recorded(attached):
+    attached.take(after())
+    attached.memory().session.forget("two")
+    with recording(Session(attached.database, "c1", services=attached.services)) as to:
+        to.compacted()
+    assert "one" in [message.content for message in attached.memory().get_all(status="archived")]

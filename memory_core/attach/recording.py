@@ -263,7 +263,9 @@ class Recording:
             if gone := set(former).difference(prompt):
                 stored = self._stored({*gone, *prompt})
                 sent = {seq: stored[seq] for seq in prompt if seq in stored}
-                summary = summaries_in(former, sent, {seq: stored[seq] for seq in gone}, (), reported=True)
+                summary = summaries_in(
+                    former, sent, {seq: stored[seq] for seq in gone if seq in stored}, (), reported=True
+                )
                 if self._leave_behind(former, prompt, summary):
                     past.compacted = False
                     return

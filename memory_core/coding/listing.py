@@ -270,7 +270,7 @@ class Overview:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers, self._spent = file, self.reader(), {}, []
                 self.title, self.folder, self._compacted, self._own_title = "", "", [], False
-                self._named = {}
+                self._named, self._beside = {}, {}
             for number, line in file.new_records(self.reader.is_for_list, until):
                 if not isinstance(line, BadLine):
                     self._count(line, number)

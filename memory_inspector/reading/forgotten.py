@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from memory_core import Memory, MessageRole
 from memory_core.messages import message_text
 from memory_core.models.offline.responder import admits, answering
+from memory_core.planning.phrase_matching import Phrase
 
 MAX_READ = 1_000
 """Maximum messages before an answer that are searched for what it lacked."""
@@ -30,6 +31,8 @@ def forgotten(memory: Memory, *, last: int) -> Forgotten | None:
             continue
         before = memory.session.messages(upto=answer.seq - 1, last=MAX_READ)
         for words in answering([stored.message for stored in before]):
+            if Phrase.of(words).carried_by(message_text(answer.message)):
+                continue
             trace = memory.trace(words, turn=answer.turn)
             if trace.said and trace.prompt_turn == answer.turn and not trace.reached:
                 return Forgotten(words, min(message.turn for message in trace.said))

@@ -158,7 +158,8 @@ def play(
             if not _tell(job, memory, reveal, stops_after, watched):
                 return
         played, recording = played + 1, replace(recording, played=recording.played + len(turn))
-        missed = forgotten(memory, last=1) if watched and job.pace > 0 else None
+        replied = turn[-1].role is MessageRole.ASSISTANT
+        missed = forgotten(memory, last=1) if watched and replied and job.pace > 0 else None
         if missed is not None and _stop(job, memory, Stop("forgotten", forgotten=missed)):
             return
 

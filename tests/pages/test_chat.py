@@ -391,7 +391,7 @@ def test_settings_say_their_effect_before_they_are_applied(demo_home):
     assert [field(drawn, name).value for name in ("Token limit", "History share, %", "Flush size")] == [1200, 60, 120]
     assert button(drawn, "Apply").disabled, "nothing is changed yet"
     field(drawn, "Token limit").set_value(1000).run()
-    assert "is above 600" in joined(drawn)
+    assert "Next prompt: **965** of 1,000 tokens (so far 1,155 of 1,200)." in joined(drawn)
     assert demo().session.config.token_limit == 1200
     button(drawn, "Apply from the next turn").click().run()
     assert (demo().session.config.token_limit, demo().session.config.chat_history_token_ratio) == (1000, 0.6)

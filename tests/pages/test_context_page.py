@@ -82,7 +82,7 @@ def played(demo_home):
 def test_a_prompt_that_fitted_says_so_first_and_how_much_was_free(demo_home):
     app = page(session="demo")
     first = app.markdown[0].value
-    assert "billed, limit 1,200.** Everything fitted." in first
+    assert " of 1,200 tokens sent.** Everything fitted." in first
     assert first.endswith(" tokens were free.")
     text = joined(app)
     assert "Nothing was cut." in text
@@ -97,7 +97,7 @@ def test_at_turn_12_the_page_says_which_block_lost_what_and_by_which_rule(played
     (gone,) = cut.entries
     app = page(session="demo")
     assert app.markdown[0].value == (
-        f"**{prompt.built.total:,} tokens counted, {prompt.built.billed:,} billed, limit 1,200.** "
+        f"**{prompt.built.total:,} of 1,200 tokens sent.** "
         f"Parts asked for {prompt.built.asked:,}, "
         f"{prompt.built.asked - 1200} over the limit, so {cut.tokens} were cut from Earlier turns."
     )
@@ -116,7 +116,7 @@ def test_a_past_turn_reads_the_same_and_offers_no_change(played):
     later = page(session="demo").markdown[0].value
     play(Job("more"), played, turns=2, pace=0)
     app = page(session="demo", turn="12")
-    sentence = next(each.value for each in app.markdown if "billed, limit" in each.value)
+    sentence = next(each.value for each in app.markdown if " tokens sent.**" in each.value)
     assert sentence == later
     assert not [each for each in app.button if "Change the limit" in each.label]
     assert "Edit" not in " ".join(each.label for each in app.get("page_link"))
@@ -238,8 +238,9 @@ def test_what_a_prompt_cache_can_reuse_is_a_line_of_the_changes_with_the_other_i
     built = [history.turns[turn].built for turn in (11, 12)]
     same, other = played.log.shared_prefix_tokens(*built), played.log.shared_prefix_tokens(*built, insert_method="user")
     billed = built[1].event.billed
+    share = round(100 * same / billed)
     assert (
-        f"Prompt cache: **{same}** of {billed:,} tokens ({round(100 * same / billed)} %) can be reused from turn 11. "
+        f"Prompt cache: **{same}** of {billed:,} billed tokens ({share} %) can be reused from turn 11. "
         f"With memory in the user message instead: {other}."
     ) in joined(show(page(session="demo"), "Changes"))
 
@@ -329,10 +330,10 @@ def test_an_agents_turn_with_several_prompts_shows_the_last_and_lets_one_pick(ho
     picker = next(each for each in app.selectbox if each.key.startswith("context__which"))
     assert picker.value == len(several)
     last, first = (memory.log.prompt(context).built.total for context in (several[-1], several[0]))
-    assert f"**{last:,} tokens counted" in joined(app)
+    assert f"**{last:,} of 3,000 tokens sent" in joined(app)
     picker.set_value(1).run()
     assert not app.exception
-    assert f"**{first:,} tokens counted" in joined(app)
+    assert f"**{first:,} of 3,000 tokens sent" in joined(app)
     for expander in app.expander:
         app.session_state[expander.key] = True
     app.run()

@@ -151,10 +151,14 @@ def sorted_sessions(
     return sorted(matching, key=ORDERS[by], reverse=True)
 
 
+ID_CHARACTERS = 4
+"""Least characters of the beginning of an id by which a session is found."""
+
+
 def _has(session: Overview, word: str) -> bool:
     # An id is random letters and digits: within one, any short word would be found.
     text = f"{named(session)} {session.status.user_id or ''}".casefold()
-    return word in text or session.status.session_id.casefold().startswith(word)
+    return word in text or (len(word) >= ID_CHARACTERS and session.status.session_id.casefold().startswith(word))
 
 
 def source_of(overview: Overview) -> str:

@@ -71,7 +71,7 @@ def draw_calls(view: View) -> None:
     """Draw the calls of the shown turn with their times; nothing if neither a time nor a cost of any is known."""
     turn = view.history.turns.get(view.shown_turn)
     records = view.history.after(turn.first_position - 1) if turn is not None else ()
-    calls = turn_calls(record for record in records if record.turn == view.shown_turn)
+    calls = turn_calls(r for r in records if r.turn == view.shown_turn and r.position <= view.position)
     if not any(call.seconds or call.cost for call in calls):
         return
     with st.container(border=True, gap="xsmall"):

@@ -37,7 +37,7 @@ _ITEM = pattern(
 )
 _FORMER = pattern(r"^.*<former>.*$", re.MULTILINE)
 _ADMITS = pattern(
-    r"\b(?:I (?:don't|do not|can't|cannot) (?:\w+ )?(?:know|have|remember|recall|see|find)|"
+    r"\b(?:I (?:don't|do not|can't|cannot) (?:\w+ )?(?:know|have|remember|recall|find)|"
     r"I have (?:nothing|no (?:\w+ )?(?:information|record|note|memory|idea|details?))|I(?:'m| am) not (?:sure|aware)|"
     r"you (?:haven't|have not|never|didn't|did not) (?:\w+ )?(?:told|tell|mention|said|say|share|specif)\w*|"
     r"(?:was|were|been) (?:not|never) mentioned)\b",
