@@ -179,8 +179,8 @@ def test_a_failed_compaction_is_no_message():
 
 
 def test_a_compaction_that_is_reported_after_words_were_forgotten_is_recorded(attached):
-    attached.take(after())
     attached.memory().session.forget("two")
     with recording(Session(attached.database, "c1", services=attached.services)) as to:
         to.compacted()
-    assert "one" in [message.content for message in attached.memory().get_all(status="archived")]
+    assert attached.take(REPORTED["an attribute"]) == []
+    assert attached.prompts()[-1] == AFTER
