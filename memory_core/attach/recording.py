@@ -442,7 +442,7 @@ def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) 
         if is_context(record.event):
             prompts.append([seq for seq in places_of(record.event) if seq in hashes])
             summaries = [seq for seq in summaries if seq not in prompts[-1]]
-        elif answered and adds_message(record.event) and prompts:
+        elif answered and adds_message(record.event) and prompts and record.event.seq in hashes:
             prompts[-1].append(record.event.seq)
             summaries += [record.event.seq] if summarised else []
         # An answer follows its call, or its prompt where that came later than the call.
