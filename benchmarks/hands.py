@@ -1,4 +1,4 @@
-"""What a click costs: processor time of the server, and time until the page is quiet, for two builds in turn.
+"""Measure a click: processor time of the server, and time until the page is quiet, for two builds in turn.
 
     python benchmarks/hands.py [--base CHECKOUT] [--rounds N] [--busy]
 
@@ -47,7 +47,7 @@ ACTIONS = ("Next message", "Context", "Facts", "Settings", "Ctrl+K", "Chat", "ed
 
 
 class Hand:
-    """One build with its server and its browser."""
+    """Build under test with its server and its browser."""
 
     def __init__(self, tab: Any, url: str, process: "subprocess.Popen[bytes]") -> None:
         self.tab, self.url, self.process = tab, url, process

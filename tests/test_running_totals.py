@@ -1,4 +1,4 @@
-"""What sessions took and lost, for their list: every number is that of the log, however it was read."""
+"""Totals of sessions for their list: each equals the sum over the session's log."""
 
 from unittest.mock import Mock
 

@@ -18,7 +18,7 @@ from memory_core.events import (
 )
 from memory_inspector.figures.calls_figure import MAX_CALLS, calls_figure, drawn
 from memory_inspector.palette import colour
-from memory_inspector.reading.turn_calls import breaks, calls_rows, summary, turn_calls
+from memory_inspector.reading.turn_calls import TurnCall, breaks, calls_rows, summary, turn_calls
 
 SEARCH = Retrieved("Earlier turns", "q", None, "exact", 5, None, (), {})
 
@@ -139,3 +139,8 @@ def test_no_bar_changes_its_length_or_begins_before_one_that_began_earlier(times
     assert all(later - earlier > -1e-3 for earlier, later in pairwise(begins))
     lengths = [trace.x[0] for trace in traces if trace.type == "bar"]
     assert lengths == pytest.approx([call.seconds * 1000 for call in calls if call.seconds is not None])
+
+
+def test_no_more_rows_are_drawn_than_have_room_however_alike_the_calls_are():
+    call = TurnCall("Search", "Facts", None, 1.0, 0.5)
+    assert len(drawn([call] * 100)) == MAX_CALLS

@@ -21,8 +21,8 @@ NAME_CHARACTERS = 26
 def drawn(calls: Sequence[TurnCall]) -> list[TurnCall]:
     """Return the calls that are drawn, in their order; none if no time of any is known."""
     # Without any time there is nothing to compare: the table says the rest.
-    longest = sorted(calls, key=lambda call: -(call.seconds or 0))[:MAX_CALLS]
-    return [call for call in calls if call in longest] if any(call.seconds for call in calls) else []
+    longest = sorted(range(len(calls)), key=lambda place: -(calls[place].seconds or 0))[:MAX_CALLS]
+    return [calls[place] for place in sorted(longest)] if any(call.seconds for call in calls) else []
 
 
 def calls_figure(calls: Sequence[TurnCall], kinds: Mapping[str, str], mode: Mode) -> go.Figure:

@@ -23,8 +23,8 @@ class Forgotten:
 def forgotten(memory: Memory, *, last: int) -> Forgotten | None:
     """Return what the newest of the last answers lacked that admits not to know; None if none of them does.
 
-    Two things must hold of the words: the rules that answer offline find in them an answer to the question, and the
-    trace finds them in no part of its prompt.
+    Three things must hold of the words: the rules that answer offline find in them an answer to the question, the
+    answer does not say them, and the trace finds them in no part of its prompt.
     """
     for answer in reversed(memory.session.messages(role=MessageRole.ASSISTANT, last=last)):
         if not admits(message_text(answer.message)):

@@ -407,7 +407,7 @@ def says_cut(screen):
 
 
 def follow_demo(tab, until, seconds=120):
-    """What stood on the screen at every fifth of a second, pressing *Continue* at every stop, until it is so."""
+    """Return the texts on the screen, read every 0.2 s until a condition holds; each stop is continued."""
     seen, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
         screen = tab.evaluate(DEMO)

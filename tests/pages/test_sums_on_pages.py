@@ -1,4 +1,4 @@
-"""One number, however many pages show it: the same session on each of them, and no part without its whole."""
+"""Numbers of one session on several pages: equal wherever they stand, and parts add up to their whole."""
 
 import re
 

@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import dataclass, field
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -210,6 +211,7 @@ def test_streamlit_still_sets_the_page_of_each_run_where_it_is_noted():
 def test_streamlit_still_has_the_way_to_its_loop_that_elements_are_gathered_on():
     assert callable(AppSession._call_soon_on_event_loop)
     assert "self._session_mgr = " in inspect.getsource(Runtime.__init__)
+    assert "self._event_loop = " in inspect.getsource(AppSession.__init__)
 
 
 @given(st.lists(st.sampled_from(("call", "turn")), max_size=40))
@@ -237,3 +239,13 @@ def test_a_gathered_call_that_fails_keeps_no_other_from_being_made():
         wakes.pop()()
     wakes.pop()()
     assert made == [1]
+
+
+def test_a_loop_that_refuses_once_is_woken_by_the_next_element():
+    wakes, made = Mock(side_effect=[RuntimeError("no loop"), None]), []
+    gathered = drawing._Gathered(wakes, lambda call: call())
+    with pytest.raises(RuntimeError):
+        gathered(partial(made.append, 1))
+    gathered(partial(made.append, 2))
+    wakes.call_args.args[0]()
+    assert made == [1, 2]

@@ -50,7 +50,7 @@ _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
 
 
 def open_session() -> Memory | None:
-    """Open the selected session for this run, all of which shows it; None if that fails, which the page reports."""
+    """Open the selected session once for the whole run; None if there is none, or it fails, which the page reports."""
     # One thread may run several times: what the run before showed must not remain.
     _view.set(None)
     _being_read.set(None)

@@ -6,10 +6,10 @@ until all are drawn; then unchanged ones are sent first, and the few changed one
 """
 
 import time
-from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import streamlit as st
@@ -64,7 +64,8 @@ def _send_together(session_id: str) -> None:
     tab = tabs and tabs.get_session_info(session_id)  # Streamlit has no public way; a test checks both names
     # Once in the life of a tab; in a test of pages there is none.
     if tab and not isinstance(soon := getattr(tab.session, "_call_soon_on_event_loop", None), _Gathered | None):
-        tab.session._call_soon_on_event_loop = _Gathered(soon)
+        later = partial(tab.session._event_loop.call_later, GATHER_SECONDS)
+        tab.session._call_soon_on_event_loop = _Gathered(soon, later)
 
 
 class _Gathered:
@@ -73,9 +74,7 @@ class _Gathered:
     def __init__(
         self,
         soon: Callable[[Callable[[], object]], None],
-        later: Callable[[Callable[[], None]], object] = lambda make: get_running_loop().call_later(
-            GATHER_SECONDS, make
-        ),
+        later: Callable[[Callable[[], None]], object],
     ) -> None:
         """`soon`: the way, from any thread; `later`: how the loop itself puts off a call."""
         self._soon, self._later = soon, later
@@ -85,8 +84,12 @@ class _Gathered:
     def __call__(self, call: Callable[[], None]) -> None:
         self._calls.append(call)
         if not self._waits:
-            self._waits = True
-            self._soon(lambda: self._later(self._make) and None)
+            self._waits = True  # first: the loop may make the calls before this line ends
+            try:
+                self._soon(partial(self._later, self._make))
+            except RuntimeError:
+                self._waits = False
+                raise
 
     def _make(self) -> None:
         self._waits = False  # first: what is added from here on wakes the loop again
