@@ -40,11 +40,11 @@ def at(page, step, session="demo", turn=TURN):
 def test_context_shows_the_prompt_before_and_says_whose_it_is(played, step):
     before = played.log.history().turns[TURN - 1].built
     app = at("context", step)
-    assert f"**{before.event.total:,} tokens counted" in joined(app)
+    assert f"**{before.event.total:,} of 1,200 tokens sent" in joined(app)
     assert "No prompt was built in turn 12 up to this step. This is the prompt of turn 11." in joined(app)
     built = played.log.history().turns[TURN].built
     app = at("context", built.position)
-    assert f"**{built.event.total:,} tokens counted" in joined(app)
+    assert f"**{built.event.total:,} of 1,200 tokens sent" in joined(app)
     assert "No prompt was built" not in joined(app)
 
 
