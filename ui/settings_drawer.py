@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryConfig
+from memory_core.text import listed
 from memory_inspector.reading.recipe_rows import running_on, title_of
-from memory_inspector.wording.event_sentences import setting_words
-from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import plain, tokens
+from memory_inspector.wording.settings import SETTINGS, setting_words
 from memory_inspector.wording.terms import HELP
-from ui.parts.components import error_inside, limits
+from ui.parts.components import error_inside
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
+from ui.parts.setting_form import draw_setting
 from ui.recipes import picked
 from ui.tab.services import engine
 
 if TYPE_CHECKING:
     from memory_core.lab.variants import Change
-
-_ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
-_COUNTING = {"content": "Content", "billed": "Billed", "reference": "As LlamaIndex does"}
-_INSERT = {"system": "System message", "user": "User message"}
 
 _FIELDS = (
     "token_limit",
@@ -48,7 +45,11 @@ def settings_dialog(session_id: str) -> None:
     # In the form in which they are stored, so that the comparison with the draft is of plain values.
     stored = memory.session.config.model_dump(mode="json")
     drawer = Drawer(
-        "settings__", ("settings", session_id), {name: stored[name] for name in _FIELDS}, shown=_shown, meant=_meant
+        "settings__",
+        ("settings", session_id),
+        {name: stored[name] for name in _FIELDS},
+        shown=lambda name, value: SETTINGS[name].in_field(value),
+        meant=lambda name, value: SETTINGS[name].from_field(value),
     )
     _draw_fields(drawer)
     changes = drawer.changes()
@@ -58,98 +59,39 @@ def settings_dialog(session_id: str) -> None:
 
 
 def _draw_fields(drawer: Drawer) -> None:
-    keep = drawer.keep
     first_column, second_column = st.columns(2)
-    first_column.number_input(
-        "Token limit",
-        **limits(MemoryConfig, "token_limit"),
-        step=100,
-        value=None,
-        key=drawer.field("token_limit", needed=True),
-        placeholder=drawer.stays("token_limit"),
-        help=HELP["limit"],
-        on_change=keep,
-    )
+    _draw(drawer, "token_limit", where=first_column)
     # Read back at once: the placeholder of the flush size below follows the limit that was just typed.
     limit = drawer.chosen()["token_limit"]
-    second_column.number_input(
-        "History share, %",
-        min_value=1,
-        max_value=100,
-        value=None,
-        key=drawer.field("chat_history_token_ratio", needed=True),
-        placeholder=drawer.stays("chat_history_token_ratio"),
-        help=HELP["flush_line"],
-        on_change=keep,
-    )
+    _draw(drawer, "chat_history_token_ratio", where=second_column)
     first_column, second_column = st.columns(2)
-    first_column.number_input(
-        "Flush size",
-        **limits(MemoryConfig, "token_flush_size"),
-        value=None,
-        key=drawer.field("token_flush_size"),
-        placeholder=f"a tenth: {tokens(MemoryConfig(token_limit=int(limit)).flush_size)}",
-        help=f"{HELP['flush_size']} Empty: a tenth of the limit.",
-        on_change=keep,
-    )
-    second_column.number_input(
-        "Turns in the queue",
-        **limits(MemoryConfig, "queue_turns"),
-        value=None,
-        key=drawer.field("queue_turns"),
-        placeholder="no limit",
-        help="Maximum number of turns in the queue, however short they are (`queue_turns`). Empty: only its tokens "
-        "count.",
-        on_change=keep,
-    )
-    st.number_input(
-        "System prompt and tools",
-        **limits(MemoryConfig, "reserved_tokens"),
-        value=None,
-        key=drawer.field("reserved_tokens", needed=True),
-        placeholder=drawer.stays("reserved_tokens"),
-        help=HELP["reserved"],
-        on_change=keep,
-    )
-    st.number_input(
-        "Context for learning",
-        **limits(MemoryConfig, "learning_context"),
-        step=100,
-        value=None,
-        key=drawer.field("learning_context", needed=True),
-        placeholder=drawer.stays("learning_context"),
-        help=HELP["learning_context"],
-        on_change=keep,
-    )
+    tenth = f"a tenth: {tokens(MemoryConfig(token_limit=int(limit)).flush_size)}"
+    _draw(drawer, "token_flush_size", where=first_column, empty=tenth)
+    _draw(drawer, "queue_turns", where=second_column)
+    _draw(drawer, "reserved_tokens")
+    _draw(drawer, "learning_context")
     order = st.session_state[drawer.field("truncation_order")]
-    st.selectbox(
-        "Cut first",
-        list(_ORDERS),
-        key=drawer.field("truncation_order"),
-        format_func=lambda value: _ORDERS[value],
-        help=HELP["priority" if order == "largest_first" else "priority_smallest"],
-        on_change=keep,
-    )
-    st.segmented_control(
-        "Insert memory into",
-        list(_INSERT),
-        key=drawer.field("insert_method"),
-        format_func=lambda value: _INSERT[value],
-        required=True,
-        help="Where the blocks are put in the prompt: into the system message, or into the newest user message "
-        "(`insert_method`).",
-        on_change=keep,
-    )
-    st.segmented_control(
-        "Count with",
-        list(_COUNTING),
-        key=drawer.field("accounting"),
-        format_func=lambda value: _COUNTING[value],
-        required=True,
-        help="Content counts the tokens of the texts alone; billed adds markup, and what an endpoint adds for each "
-        "message (`accounting`).",
-        on_change=keep,
-    )
+    _draw(drawer, "truncation_order", help=HELP["priority" if order == "largest_first" else "priority_smallest"])
+    for name in ("insert_method", "accounting"):
+        setting = SETTINGS[name]
+        labels = setting.choices or {}
+        st.segmented_control(
+            setting.title,
+            list(labels),
+            key=drawer.field(name),
+            format_func=labels.__getitem__,
+            required=True,
+            help=setting.help,
+            on_change=drawer.keep,
+        )
+
+
+def _draw(drawer: Drawer, name: str, **more: Any) -> None:
+    setting = SETTINGS[name]
+    needed = setting.is_number and not setting.optional
+    key = drawer.field(name, needed=needed)
+    more = {"empty": drawer.stays(name)} | more if needed else more
+    draw_setting(setting, MemoryConfig, key, on_change=drawer.keep, **more)
 
 
 def _recipe(memory: Memory) -> None:
@@ -218,12 +160,12 @@ def _has_field(change: "Change") -> bool:
     """Return whether a field of this drawer can hold exactly the new value."""
     name, value = change.setting, change.after
     # A share of 62.5 % has no field value: the button would set another one than it names.
-    return name in _FIELDS and _meant(name, _shown(name, value)) == value
+    return name in _FIELDS and SETTINGS[name].from_field(SETTINGS[name].in_field(value)) == value
 
 
 def _mend(drawer: Drawer, changes: Sequence["Change"]) -> None:
     for change in changes:
-        drawer.set(change.setting, _shown(change.setting, change.after))
+        drawer.set(change.setting, SETTINGS[change.setting].in_field(change.after))
 
 
 def _refused(problem: str, changes: Mapping[str, Any], config: MemoryConfig, drawer: Drawer) -> None:
@@ -243,15 +185,6 @@ def _refused(problem: str, changes: Mapping[str, Any], config: MemoryConfig, dra
     )
 
 
-def _shown(name: str, value: Any) -> Any:
-    """A setting in widget form: the share in whole percent."""
-    return round(value * 100) if name == "chat_history_token_ratio" else value
-
-
-def _meant(name: str, value: Any) -> Any:
-    return value / 100 if name == "chat_history_token_ratio" else value
-
-
 def _apply(session_id: str, drawer: Drawer) -> Done:
     # Read at the click: the last keystroke may be newer than the drawn drawer.
     changes = drawer.changes()
@@ -260,7 +193,7 @@ def _apply(session_id: str, drawer: Drawer) -> Done:
     # Only changed settings are compared with what is stored, so that two people can change different ones.
     before = {name: drawer.opened[name] for name in changes}
     engine().open(session_id).configure(opened=before, **changes)
-    sentence = listed([setting_words(name, changes[name], before[name], begun=True) for name in changes])
+    sentence = listed([setting_words(name, changes[name], before[name]) for name in changes])
     return f"From the next turn: {sentence}.", partial(_take_back, session_id, before, changes)
 
 

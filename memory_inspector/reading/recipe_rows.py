@@ -16,8 +16,9 @@ from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import LeftBlock, NewBlock, SwitchPlan
 from memory_core.systems.compare_recipes import Trial
-from memory_inspector.wording.event_sentences import SETTINGS, value_words
+from memory_core.text import listed
 from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.settings import setting_of, value_words
 from memory_inspector.wording.unit_names import TURN, stored
 
 NO_RECIPE = "a custom setup"
@@ -212,13 +213,11 @@ def plan_lines(plan: SwitchPlan, units: Mapping[str, str]) -> list[str]:
     """
     lines = []
     if plan.kept:
-        lines.append(f"**Keeps** {_listed([plain(short(name)) for name in plan.kept])}.")
+        lines.append(f"**Keeps** {listed([plain(short(name)) for name in plan.kept])}.")
     if plan.added:
-        lines.append(f"**Adds** {_listed([_added(block) for block in plan.added])}.")
+        lines.append(f"**Adds** {listed([_added(block) for block in plan.added])}.")
     if plan.removed:
-        lines.append(
-            f"**Removes** {_listed([_removed(block, units.get(block.name, TURN)) for block in plan.removed])}."
-        )
+        lines.append(f"**Removes** {listed([_removed(block, units.get(block.name, TURN)) for block in plan.removed])}.")
     lines += [f"**Changes** {plain(short(name))}: {_changes(changes)}." for name, changes in plan.changed.items()]
     if plan.settings:
         lines.append(f"**Changes** {_changes(plan.settings)}.")
@@ -262,8 +261,7 @@ def _changes(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def _setting(name: str, before: object, after: object) -> str:
-    label = SETTINGS.get(name, name.replace("_", " "))
-    return f"{plain(label)} {plain(value_words(name, before))} → {plain(value_words(name, after))}"
+    return f"{plain(setting_of(name).noun)} {plain(value_words(name, before))} → {plain(value_words(name, after))}"
 
 
 def switched(plan: SwitchPlan) -> str:
@@ -276,10 +274,6 @@ def switched(plan: SwitchPlan) -> str:
     verb = "is" if len(filling) == 1 else "are"
     # Blocks read the same messages, so their numbers overlap and are not added up.
     return f"{done} {names} {verb} being filled from {count(max(block.fills for block in filling), 'message')}."
-
-
-def _listed(items: Sequence[str]) -> str:
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 # -- two prompts ---------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from memory_core.events import (
 )
 from memory_core.planning.context_plan import RESERVED_LABEL
 from memory_inspector.wording.decision_text import DECISIONS, rule_words
-from memory_inspector.wording.event_sentences import SETTINGS, seconds, value_words
+from memory_inspector.wording.event_sentences import seconds
 from memory_inspector.wording.formatting import count, short, tokens
+from memory_inspector.wording.settings import named, value_words
 from memory_inspector.wording.unit_names import TURN, beginning, stored_plural
 
 Row = tuple[str, str]
@@ -143,10 +144,8 @@ def _search(event: Retrieved) -> list[Row]:
 def _settings(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[Row]:
     rows = []
     for name, value in after.items():
-        # Labels are written for the middle of a sentence.
-        label = SETTINGS.get(name, name.replace("_", " ")).removeprefix("the ").capitalize()
         former = f"{value_words(name, before[name])} → " if name in before else ""
-        rows.append((label, f"{former}{value_words(name, value)}"))
+        rows.append((named(name), f"{former}{value_words(name, value)}"))
     return rows
 
 

@@ -3,13 +3,14 @@
 Everything returned is markdown in which quoted words are escaped, unless its docstring says that it is plain text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from memory_core.history.prompt import MARKUP, PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
 from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
 from memory_core.planning.speech import parse_message
+from memory_core.text import listed
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.event_sentences import KNOWN
@@ -74,7 +75,7 @@ def headline(prompt: Prompt) -> str:
     lost = [f"{tokens(cut)} {'was' if cut == 1 else 'were'} cut from {inline_name(first)}"]
     lost += [f"{tokens(more)} from {inline_name(part)}" for part, more in rest]
     asked = f"Parts asked for {tokens(built.asked)}, {tokens(built.asked - built.token_limit)} over the limit"
-    return f"{sent} {asked}, so {_listed(lost)}."
+    return f"{sent} {asked}, so {listed(lost)}."
 
 
 def billed_beside(prompt: Prompt) -> str | None:
@@ -190,7 +191,7 @@ def _proportion(cut: PromptCut) -> str:
 def never_cut(prompt: Prompt) -> str | None:
     """Name the blocks that are never cut; None without one."""
     names = [plain(part_name(part)) for part in prompt.parts if part.priority == 0]
-    return f"Never cut: {_listed(names)}." if names else None
+    return f"Never cut: {listed(names)}." if names else None
 
 
 def cut_next(prompt: Prompt) -> str | None:
@@ -404,8 +405,3 @@ def _message_number(entry: Entry) -> str:
 
 def _percent(part: int, whole: int) -> str:
     return f"{round(100 * part / whole) if whole else 0} %"
-
-
-def _listed(words: Iterable[str]) -> str:
-    items = list(words)
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

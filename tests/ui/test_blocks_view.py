@@ -11,6 +11,7 @@ from memory_core import (
 )
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.plugins import Plugin
+from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError
 from memory_core.history.usage import BlockUse, Write
 from memory_core.planning.context_plan import CutOrder
@@ -18,9 +19,9 @@ from memory_core.store.block_rows import Holding
 from memory_inspector.palette import LIGHT
 from memory_inspector.reading.block_differences import MAX_LINES, difference
 from memory_inspector.wording.block_card_text import InPrompt, Standing, State, card, card_order, clipped, strip
-from memory_inspector.wording.block_kinds import STATIC, fields_of, free_name, kinds, make
-from memory_inspector.wording.event_sentences import SETTINGS
+from memory_inspector.wording.block_kinds import STATIC, free_name, kinds, make, settings_of
 from memory_inspector.wording.formatting import plain
+from memory_inspector.wording.settings import SETTINGS
 from ui.blocks.block_settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
 
 NASTY = "**b** :red[r] ![x](http://evil.test/a.png)"
@@ -268,28 +269,39 @@ def test_a_name_that_is_taken_gets_a_number():
 
 
 def test_only_a_session_with_a_user_can_choose_whose_facts():
-    names = [[field.setting for field in fields_of("facts", has_user=user)] for user in (True, False)]
+    names = [[setting.name for setting in settings_of("facts", has_user=user)] for user in (True, False)]
     assert ("scope" in names[0], "scope" in names[1]) == (True, False)
-    assert [field.setting for field in fields_of("static", has_user=True)] == ["read_only", "description", "limit"]
+    assert [setting.name for setting in settings_of("static", has_user=True)] == ["read_only", "description", "limit"]
 
 
 @pytest.mark.parametrize("kind", [FactExtractionMemoryBlock, VectorMemoryBlock, Mentions])
 def test_every_setting_on_screen_is_one_that_the_block_has(kind):
     settings = kind(name="X").settings()
-    fields = fields_of(kind.kind, has_user=True)
-    assert {field.setting for field in fields} <= set(settings)
-    for field in fields:
-        assert field.choices is None or settings[field.setting] in field.choices
+    offered = settings_of(kind.kind, has_user=True)
+    assert {setting.name for setting in offered} <= set(settings)
+    for setting in offered:
+        assert setting.choices is None or settings[setting.name] in setting.choices
 
 
 def test_every_own_setting_of_a_vector_block_is_on_screen():
     own = set(VectorMemoryBlock(name="X").settings()) - set(BaseMemoryBlock.model_fields) - {"postprocessed_by"}
-    fields = {field.setting: field for field in fields_of("vector", has_user=True)}
-    assert own <= set(fields)
-    assert (fields["similarity_top_k"].optional, fields["similarity_top_k"].without) == (True, "as many as fit")
-    for name, field in fields.items():
-        assert f"`{name}`" in field.help
-        assert name in SETTINGS
+    offered = {setting.name: setting for setting in settings_of("vector", has_user=True)}
+    assert own <= set(offered)
+    assert (offered["similarity_top_k"].optional, offered["similarity_top_k"].without) == (True, "as many as fit")
+    assert all(f"`{name}`" in setting.help for name, setting in offered.items())
+
+
+def test_every_setting_of_a_session_and_of_a_built_in_block_has_its_words():
+    assert set(MemoryConfig.model_fields) <= set(SETTINGS)
+    for key, block in BUILT_IN.items():
+        text = {"static_content": "Be brief."} if key == "static" else {}
+        assert set(block(name="X", **text).settings()) - {"name"} <= set(SETTINGS)
+
+
+@given(st.sampled_from([setting for setting in SETTINGS.values() if setting.is_number]), st.integers(0, 100))
+def test_a_number_comes_back_from_its_field_as_it_was_stored(setting, number):
+    stored = number if setting.sort == "whole" else number / 100
+    assert setting.from_field(setting.in_field(stored)) == stored
 
 
 def test_the_menu_offers_the_other_side_of_each_switch():

@@ -28,8 +28,8 @@ from memory_inspector.reading.graph_text import (
     way,
 )
 from memory_inspector.wording.block_card_text import Standing, card
-from memory_inspector.wording.block_kinds import fields_of, make
 from memory_inspector.wording.block_kinds import kinds as block_kinds
+from memory_inspector.wording.block_kinds import make, settings_of
 from ui.graph.graph_files import foreseen, preview
 
 
@@ -466,7 +466,11 @@ def test_a_graph_block_can_be_added_and_set():
     kind = block_kinds(())["graph"]
     assert (kind.label, kind.learns) == ("Relations", True)
     assert make(kind, "Relations", 1).kind == "graph"
-    assert [field.setting for field in fields_of("graph", has_user=False)] == ["hops", "most_relations", "deliver_on"]
+    assert [setting.name for setting in settings_of("graph", has_user=False)] == [
+        "hops",
+        "most_relations",
+        "deliver_on",
+    ]
 
 
 def test_a_file_says_what_of_it_is_new_before_it_is_imported():

@@ -79,7 +79,8 @@ from memory_core.events import (
 from memory_core.planning.curation import ACTIONS
 from memory_core.planning.graph_rules import Action
 from memory_core.recipes import RECIPES
-from memory_inspector.wording.event_sentences import CURATED, GRAPH_CURATED, Line, Words, describe, seconds, value_words
+from memory_inspector.wording.event_sentences import CURATED, GRAPH_CURATED, Line, Words, describe, seconds
+from memory_inspector.wording.settings import value_words
 
 NUTS, PORTO, LISBON = "Ana is allergic to nuts", "Sam lives in Porto", "Sam lives in Lisbon"
 WORDS = Words(

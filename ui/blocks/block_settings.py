@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,19 +10,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core.blocks import BUILT_IN
-from memory_inspector.wording.block_kinds import Field, fields_of, kind_of
-from memory_inspector.wording.event_sentences import setting_words
-from memory_inspector.wording.event_sentences.line import listed
+from memory_core.text import listed
+from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import plain, short
+from memory_inspector.wording.settings import Setting, setting_words
 from ui.parts import toasts
-from ui.parts.components import closing_button, error_inside, error_noticed, limits
+from ui.parts.components import closing_button, error_inside, error_noticed
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import draw_effect
+from ui.parts.setting_form import draw_setting
 from ui.tab.services import engine
-
-MAX_CHARACTERS = 1_000
-"""Maximum characters of a text setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +141,23 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     st.markdown(f"**{plain(name)}** :gray[{plain(kind_of(attached.kind).label)}]")
     stored = memory.blocks.settings(name)
     # A setting that this block does not store, such as one of a newer kind, is not offered.
-    fields = [f for f in fields_of(attached.kind, has_user=memory.session.user_id is not None) if f.setting in stored]
-    theirs = {field.setting: stored[field.setting] for field in fields}
-    by_name = {field.setting: field for field in fields}
+    offered = settings_of(attached.kind, has_user=memory.session.user_id is not None)
+    by_name = {setting.name: setting for setting in offered if setting.name in stored}
     drawer = Drawer(
         "blocks__settings_",
         ("block_settings", session_id, name),
-        theirs,
-        shown=lambda setting, value: _shown(by_name[setting], value),
-        meant=lambda setting, value: _meant(by_name[setting], value),
+        {name: stored[name] for name in by_name},
+        shown=lambda name, value: by_name[name].in_field(value),
+        meant=lambda name, value: by_name[name].from_field(value),
     )
     folds: dict[str, DeltaGenerator] = {}
-    for field in fields:
-        if field.group and field.group not in folds:
-            folds[field.group] = st.expander(field.group)
+    for setting in by_name.values():
+        if setting.group and setting.group not in folds:
+            folds[setting.group] = st.expander(setting.group)
         # Only fields drawn before are known here, so a field must follow the one it depends on.
-        if field.when is None or drawer.chosen().get(field.when[0]) == field.when[1]:
-            with folds[field.group] if field.group else nullcontext():
-                _draw(attached.kind, field, drawer)
+        if setting.when is None or drawer.chosen().get(setting.when[0]) == setting.when[1]:
+            with folds[setting.group] if setting.group else nullcontext():
+                _draw(attached.kind, setting, drawer)
     changed = drawer.changes()
     possible = bool(changed) and draw_effect(memory, blocks={name: changed})
     if "scope" in changed and attached.kind == "facts":
@@ -168,68 +165,14 @@ def settings_of_dialog(session_id: str, name: str) -> None:
     drawer.end(partial(_apply, session_id, name, drawer), changed=bool(changed), ready=possible)
 
 
-def _shown(field: Field, value: Any) -> Any:
-    """Convert a setting to the value of its widget."""
-    if field.sort == "text":
-        return value or ""
-    if field.sort == "labels":
-        return list(value)
-    # Value, step and bounds of a number field must have one type.
-    if field.sort in ("share", "whole") and field.choices is None and value is not None:
-        return float(value) if field.sort == "share" else int(value)
-    return bool(value) if field.sort == "toggle" else value
-
-
-def _meant(field: Field, value: Any) -> Any:
-    """Convert a widget's value to the stored setting."""
-    if field.sort == "text":
-        return str(value).strip() or None
-    # Steps of 0.01 add up to numbers such as 0.30000000000000004.
-    return round(value, 4) if field.sort == "share" and field.choices is None and value is not None else value
-
-
-def _draw(kind: str, field: Field, drawer: Drawer) -> None:
-    """Draw the widget of one setting."""
-    needed = field.sort in ("share", "whole") and field.choices is None and not field.optional
-    key, keep = drawer.field(field.setting, needed=needed), drawer.keep
-    empty = drawer.stays(field.setting) if needed else field.without
-    if field.sort == "toggle":
-        st.toggle(field.title, key=key, help=field.help, on_change=keep)
-    elif field.sort == "text":
-        st.text_area(field.title, max_chars=MAX_CHARACTERS, height=100, key=key, help=field.help, on_change=keep)
-    elif field.sort == "labels":
-        st.multiselect(
-            field.title,
-            # Every chosen label must be among the options, whether it is suggested or was typed.
-            list(dict.fromkeys((*drawer.opened[field.setting], *st.session_state[key], *field.offered))),
-            key=key,
-            accept_new_options=True,
-            placeholder=field.without,
-            help=field.help,
-            on_change=keep,
-        )
-    elif field.choices is not None:
-        choices = field.choices
-        st.selectbox(
-            field.title,
-            list(choices),
-            key=key,
-            format_func=lambda choice: choices[choice],
-            help=field.help,
-            on_change=keep,
-        )
-    else:
-        number, step = (float, 0.01) if field.sort == "share" else (int, 1)
-        st.number_input(
-            field.title,
-            **limits(BUILT_IN[kind], field.setting, number),
-            value=None,  # only a field that begins empty can be emptied
-            step=step,
-            key=key,
-            placeholder=empty,
-            help=field.help,
-            on_change=keep,
-        )
+def _draw(kind: str, setting: Setting, drawer: Drawer) -> None:
+    needed = setting.is_number and not setting.optional
+    key = drawer.field(setting.name, needed=needed)
+    if setting.sort == "labels":
+        # A label that was typed, and is not chosen any more, can be chosen again.
+        setting = replace(setting, offered=(*drawer.opened[setting.name], *setting.offered))
+    empty = drawer.stays(setting.name) if needed else None
+    draw_setting(setting, BUILT_IN[kind], key, on_change=drawer.keep, empty=empty)
 
 
 def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
@@ -239,7 +182,5 @@ def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
     # The former values serve twice: to detect a change made elsewhere, and to undo this one.
     before = {setting: drawer.opened[setting] for setting in changed}
     engine().open(session_id).blocks.configure_all({name: changed}, opened={name: before})
-    changes_listed = listed(
-        [setting_words(setting, changed[setting], before[setting], begun=True) for setting in changed]
-    )
+    changes_listed = listed([setting_words(setting, changed[setting], before[setting]) for setting in changed])
     return f"{short(name)}: {changes_listed}.", partial(_take_back, session_id, name, before, changed)

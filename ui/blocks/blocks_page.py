@@ -26,7 +26,7 @@ from memory_inspector.wording.block_card_text import (
     square,
     strip,
 )
-from memory_inspector.wording.block_kinds import fields_of, kind_of
+from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.summary_text import Freshness, freshness_then, sentence_refs
 from ui.blocks import agent_stores
@@ -342,7 +342,7 @@ def _menu(view: View, shown: Standing) -> Drawer | None:
     offered = ["History"] if shown.kind in WITH_TEXT else []
     if shown.kind == "summary":
         offered.append(REWRITE)
-    if configures and fields_of(shown.kind, has_user=view.memory.session.user_id is not None):
+    if configures and settings_of(shown.kind, has_user=view.memory.session.user_id is not None):
         offered.append("Settings")
     offered += [*changes, *([] if obstacle(BlockRemoved) else ["Remove"])]
     if not offered:

@@ -11,18 +11,20 @@ from memory_core import BaseMemoryBlock, ConflictError, Memory, MemoryInspectorE
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.plugins import plugins
 from memory_core.curation.settings import agent_may_edit
+from memory_core.text import listed
 from memory_inspector.server.unsaved_texts import Place
 from memory_inspector.wording.block_card_text import characters_used
 from memory_inspector.wording.block_kinds import Kind, free_name, kinds, make
-from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
-from ui.parts.components import closing_button, drawer_actions, error_inside, error_noticed, give_while_typing, limits
+from ui.parts.components import closing_button, drawer_actions, error_inside, error_noticed, give_while_typing
 from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
 from ui.parts.drawer import Done, Drawer
 from ui.parts.effect import draw_effect
+from ui.parts.setting_form import draw_setting
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
 
@@ -216,14 +218,12 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
             "Text", key=drawer.field("text"), height=140, max_chars=MAX_CHARACTERS, on_change=drawer.keep
         )
     priority = f"priority_{chosen.key}"
-    st.number_input(
-        "Priority",
-        **limits(BaseMemoryBlock, "priority"),
-        value=None,
-        key=drawer.field(priority, needed=True),
-        placeholder=drawer.stays(priority),
-        help="`priority`: 0 is never cut. The order of the others is shown above the blocks.",
+    draw_setting(
+        SETTINGS["priority"],
+        BaseMemoryBlock,
+        drawer.field(priority, needed=True),
         on_change=drawer.keep,
+        empty=drawer.stays(priority),
     )
     archived = memory.session.status().archived_messages
     if chosen.learns and archived:

@@ -8,8 +8,8 @@ import streamlit as st
 
 from memory_core import BaseMemoryBlock, ConflictError, Memory
 from memory_core.planning.context_plan import cut_order
+from memory_core.text import listed
 from memory_inspector.wording.block_card_text import labelled, strip
-from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts.components import error_inside, limits

@@ -1,7 +1,6 @@
 """The settings that are tried, as fields; each change is a chip that can be taken back."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -13,20 +12,16 @@ from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.striking import words_of
 from memory_core.lab.variants import Change
 from memory_core.recipes import RECIPES
-from memory_inspector.wording.block_kinds import Field, fields_of, kind_of
-from memory_inspector.wording.event_sentences.setting_values import SETTINGS, value_words
+from memory_inspector.wording import settings
+from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import plain, short, tokens
-from memory_inspector.wording.terms import HELP
+from memory_inspector.wording.settings import SETTINGS, Setting, setting_of, value_words
 from ui.lab import tried_variants
 from ui.lab.tried_variants import Tried
-from ui.parts.components import limits
+from ui.parts.setting_form import draw_setting
 
 LEAST_LIMIT = 50
 """Smallest token limit that can be tried; below it a prompt holds only its question."""
-
-_ORDERS = {"largest_first": "Largest priority number", "smallest_first": "Smallest priority number"}
-_PRIORITY = Field("priority", "Priority", "0 is never cut; of the others, the largest number is cut first.", "whole")
-_ENABLED = Field("enabled", "In use", "Off: it receives nothing and is in no prompt.", "toggle")
 
 
 def chip(change: Change) -> str:
@@ -107,8 +102,8 @@ def struck_words(memory: Memory, position: int) -> str:
 
 def named(place: str, setting: str) -> str:
     """Return a setting in words, with its block: `Facts: priority`."""
-    name = SETTINGS.get(setting, setting.replace("_", " ")).removeprefix("the ")
-    return f"{short(place)}: {name}" if place else name[:1].upper() + name[1:]
+    name = setting_of(setting).noun.removeprefix("the ")
+    return f"{short(place)}: {name}" if place else settings.named(setting)
 
 
 def _draw_recipe(session_id: str, tried: Tried) -> None:
@@ -131,64 +126,52 @@ def effective_limit(memory: Memory, limit: int) -> int:
 
 
 def _draw_memory(memory: Memory, tried: Tried, own_config: MemoryConfig, now: MemoryConfig) -> None:
-    draw = partial(_draw_number, memory.session_id, tried.name)
-    draw(
-        "token_limit", "Token limit", own_config.token_limit, now.token_limit, (LEAST_LIMIT, MAX_TOKENS), HELP["limit"]
-    )
-    share = round(now.chat_history_token_ratio * 100)
-    ratio, about = own_config.chat_history_token_ratio, HELP["flush_line"]
-    draw("chat_history_token_ratio", "History share, %", ratio, share, (1, 100), about)
+    def draw(name: str, value: float | None = None) -> None:
+        stored = getattr(now, name) if value is None else value
+        _draw_number(memory.session_id, tried.name, SETTINGS[name], getattr(own_config, name), stored, now)
+
+    draw("token_limit")
+    draw("chat_history_token_ratio")
     if now.token_limit < MAX_TOKENS:
         st.markdown(f":small[:gray[Flushes above {tokens(int(now.history_budget))} tokens.]]")
-    largest = (1, now.token_limit)
-    draw("token_flush_size", "Flush size", own_config.token_flush_size, now.flush_size, largest, HELP["flush_size"])
-    own_value, value, bounds = own_config.reserved_tokens, now.reserved_tokens, (0, MAX_TOKENS)
-    draw("reserved_tokens", "System prompt and tools", own_value, value, bounds, HELP["reserved"])
-    own_value, value = own_config.learning_context, now.learning_context
-    draw("learning_context", "Context for learning", own_value, value, bounds, HELP["learning_context"])
+    draw("token_flush_size", now.flush_size)
+    draw("reserved_tokens")
+    draw("learning_context")
 
 
 def _draw_number(
-    session_id: str,
-    name: str,
-    setting: str,
-    label: str,
-    own_value: float | None,
-    now: int,
-    within: tuple[int, int],
-    help: str,
+    session_id: str, name: str, setting: Setting, own_value: float | None, stored: float, config: MemoryConfig
 ) -> None:
     """Draw a field for one of the memory's settings, in whole numbers: a share is typed as percent.
 
     Clearing the field reverts the change.
     """
-    key = f"lab__{name}_{setting}"
-    is_share = setting == "chat_history_token_ratio"
+    key, value = f"lab__{name}_{setting.name}", setting.in_field(stored)
 
     def keep() -> None:
-        value = st.session_state[key]
-        if value == now:  # a browser may send the value it was given: that is no change
+        typed = st.session_state[key]
+        if typed == value:  # a browser may send the value it was given: that is no change
             return
-        # Percent on screen, a fraction in the configuration.
-        taken = own_value if value is None else value / 100 if is_share else value
-        tried_variants.turn_knob(session_id, name, setting, taken, own_value)
+        taken = own_value if typed is None else setting.from_field(typed)
+        tried_variants.turn_knob(session_id, name, setting.name, taken, own_value)
         # A flush size above the limit would make the configuration impossible.
-        if setting == "token_limit" and taken is not None:
+        if setting.name == "token_limit" and taken is not None:
             tried_variants.lower_flush_size(session_id, name, int(taken))
 
-    limited = now < MAX_TOKENS
+    least = {"token_limit": LEAST_LIMIT, "token_flush_size": 1, "chat_history_token_ratio": 1}.get(setting.name, 0)
+    most = {"token_flush_size": config.token_limit, "chat_history_token_ratio": 100}.get(setting.name, MAX_TOKENS)
+    limited = value < MAX_TOKENS
     # Streamlit refuses a value outside the bounds of a field; a missing limit is an empty field.
-    st.session_state[key] = max(within[0], min(within[1], now)) if limited else None
-    st.number_input(
-        label,
-        min_value=within[0],
-        max_value=within[1],
-        value=None,
-        step=5 if is_share else 10 ** (len(str(now)) - 2) if limited and now >= 100 else 1,
-        key=key,
-        placeholder="none",
-        help=help,
+    st.session_state[key] = max(least, min(most, value)) if limited else None
+    draw_setting(
+        setting,
+        MemoryConfig,
+        key,
         on_change=keep,
+        empty="none",
+        min_value=least,
+        max_value=most,
+        step=5 if setting.sort == "percent" else 10 ** (len(str(value)) - 2) if limited and value >= 100 else 1,
     )
 
 
@@ -201,47 +184,24 @@ def _draw_block(session_id: str, tried: Tried, block: StoredBlock, own_block: St
     now, base = {**made.settings(), **block.settings}, {**before.settings(), **own_block.settings}
     opened = st.expander(plain(short(block.name, 40)), key=f"lab__block_{tried.name}_{block.name}", type="compact")
     with opened:
-        shown = [_ENABLED, _PRIORITY, *(f for f in fields_of(block.type, has_user=True) if not f.group)]
-        for field in shown:
-            if field.setting in base and field.sort in ("whole", "share", "toggle", "choice") and _applies(field, now):
-                _draw_field(session_id, tried, block, field, now[field.setting], base[field.setting])
+        offered = (s for s in settings_of(block.type, has_user=True) if not s.group)
+        for setting in (SETTINGS["enabled"], SETTINGS["priority"], *offered):
+            if setting.name in base and setting.sort not in ("labels", "text") and _applies(setting, now):
+                _draw_of_block(session_id, tried, block, setting, now[setting.name], base[setting.name])
 
 
-def _applies(field: Field, settings: Mapping[str, Any]) -> bool:
-    return field.setting != "scope" and (field.when is None or settings.get(field.when[0]) == field.when[1])
+def _applies(setting: Setting, settings: Mapping[str, Any]) -> bool:
+    return setting.name != "scope" and (setting.when is None or settings.get(setting.when[0]) == setting.when[1])
 
 
-def _draw_field(session_id: str, tried: Tried, block: StoredBlock, field: Field, now: Any, own_value: Any) -> None:
-    knob = f"{block.name}.{field.setting}"
+def _draw_of_block(
+    session_id: str, tried: Tried, block: StoredBlock, setting: Setting, now: Any, own_value: Any
+) -> None:
+    knob = f"{block.name}.{setting.name}"
     key = f"lab__{tried.name}_{knob}"
-    st.session_state[key] = now
 
     def keep() -> None:
         tried_variants.turn_knob(session_id, tried.name, knob, st.session_state[key], own_value)
 
-    if field.sort == "toggle":
-        st.toggle(field.title, key=key, help=field.help, on_change=keep)
-    elif field.choices is not None:
-        choices = field.choices
-        st.selectbox(
-            field.title,
-            list(choices),
-            key=key,
-            format_func=lambda value: choices.get(value, value),
-            help=field.help,
-            on_change=keep,
-        )
-    else:
-        # Streamlit wants value, bounds and step of one number type.
-        number, step = (float, 0.01) if field.sort == "share" else (int, 1)
-        st.session_state[key] = None if now is None else number(now)
-        st.number_input(
-            field.title,
-            **limits(BUILT_IN[kind_of(block.type).key], field.setting, number),
-            value=None,
-            step=step,
-            key=key,
-            placeholder=field.without if field.optional else None,
-            help=field.help,
-            on_change=keep,
-        )
+    st.session_state[key] = setting.in_field(now)
+    draw_setting(setting, BUILT_IN[kind_of(block.type).key], key, on_change=keep)

@@ -31,8 +31,8 @@ from memory_core.lab.variants import Change, Variant, block_values
 from memory_inspector.figures.sweep_figure import OWN_MARK, front_figure, sweep_figure, value_words
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
-from memory_inspector.wording.event_sentences.setting_values import value_words as setting_words
 from memory_inspector.wording.formatting import count, plain, tokens
+from memory_inspector.wording.settings import value_words as setting_words
 from ui.lab import planned, playing, progress, tried_variants
 from ui.lab.knobs import LEAST_LIMIT, effective_limit, named, value_named
 from ui.lab.playing import StoppedError

@@ -16,7 +16,7 @@ from memory_core.events import numbers
 from memory_core.history.prompt import MARKUP, PART_NAMES, PINNED, RESERVED
 from memory_core.messages import message_text
 from memory_core.planning.context_plan import QUEUE
-from memory_inspector.wording.event_sentences.line import listed
+from memory_core.text import listed
 from memory_inspector.wording.formatting import count, plain, short, tokens
 
 

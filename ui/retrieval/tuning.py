@@ -13,10 +13,11 @@ from memory_core.retrieval.explain import Search
 from memory_inspector.reading.search_rows import changed_sentence
 from memory_inspector.reading.search_scores import SEARCHES, SIGNALS
 from memory_inspector.wording.formatting import short
+from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored_plural
 from ui.parts import toasts
-from ui.parts.components import limits
 from ui.parts.effect import draw_effect
+from ui.parts.setting_form import draw_setting
 from ui.retrieval import search_state
 from ui.tab import state
 from ui.tab.people import allowed
@@ -52,31 +53,26 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
     # Before the widgets are drawn: afterwards their values cannot be set.
     _fill(now)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="retrieval__knobs"):
-        st.number_input(
-            "Results",
-            value=None,
-            # A stored number above the usual maximum would be refused by the field.
-            **limits(VectorMemoryBlock, TOP_K) | {"max_value": max(MAX_RESULTS, int(now[TOP_K] or 0))},
-            step=1,
-            key=_key("top_k"),
-            placeholder="as many as fit",
+        draw_setting(
+            SETTINGS[TOP_K],
+            VectorMemoryBlock,
+            _key(TOP_K),
+            on_change=_moved,
+            args=(session_id, name, TOP_K),
             width=190,
             help=f"Maximum number of {stored_plural(unit)} requested for one prompt (top-k). Empty: as many as fit.",
-            on_change=_moved,
-            args=(session_id, name, TOP_K, "top_k"),
+            # A stored number above the usual maximum would be refused by the field.
+            max_value=max(MAX_RESULTS, int(now[TOP_K] or 0)),
         )
-        st.number_input(
-            "Threshold",
-            value=None,
-            **limits(VectorMemoryBlock, THRESHOLD, float),
-            step=0.01,
+        draw_setting(
+            SETTINGS[THRESHOLD],
+            VectorMemoryBlock,
+            _key(THRESHOLD),
+            on_change=_moved,
+            args=(session_id, name, THRESHOLD),
             format="%.2f",
-            key=_key("threshold"),
-            placeholder="none",
             width=130,
             help=f"Minimum score of a stored {unit} to be used. Empty: no threshold.",
-            on_change=_moved,
-            args=(session_id, name, THRESHOLD, "threshold"),
         )
         # All settings of this drawer, so that a change of any of them elsewhere is a conflict.
         opened = {key: stored[key] for key in (TOP_K, THRESHOLD, *WEIGHTS)}
@@ -127,14 +123,13 @@ def _key(knob: str) -> str:
 
 def _fill(now: dict[str, Any]) -> None:
     """Set the widgets to the trial settings, whoever changed them."""
-    top_k, threshold = now[TOP_K], now[THRESHOLD]
-    st.session_state[_key("top_k")] = None if top_k is None else int(top_k)
-    st.session_state[_key("threshold")] = None if threshold is None else float(threshold)
+    for setting in (TOP_K, THRESHOLD):
+        st.session_state[_key(setting)] = SETTINGS[setting].in_field(now[setting])
     st.session_state[_key("signals")] = [name for name, signal in SIGNALS.items() if now[signal.setting]]
 
 
-def _moved(session_id: str, name: str, setting: str, knob: str) -> None:
-    set_tried(session_id, name, **{setting: st.session_state[_key(knob)]})
+def _moved(session_id: str, name: str, setting: str) -> None:
+    set_tried(session_id, name, **{setting: st.session_state[_key(setting)]})
 
 
 def _switched(session_id: str, name: str, stored: Mapping[str, float]) -> None:

@@ -27,7 +27,6 @@ from memory_inspector.wording.event_sentences.line import (
     seconds,
 )
 from memory_inspector.wording.event_sentences.queue_events import still_learning
-from memory_inspector.wording.event_sentences.setting_values import SETTINGS, setting_words, value_words
 from memory_inspector.wording.event_sentences.store_events import omitted_words
 
 SENTENCES = (block_events, context_events, fact_events, graph_events, queue_events, store_events)
@@ -43,7 +42,6 @@ __all__ = [
     "QUOTED",
     "SAID",
     "SENTENCES",
-    "SETTINGS",
     "Line",
     "Tone",
     "Words",
@@ -52,9 +50,7 @@ __all__ = [
     "omitted_words",
     "one_cut",
     "seconds",
-    "setting_words",
     "still_learning",
     "stored_as",
     "too_large",
-    "value_words",
 ]

@@ -10,9 +10,10 @@ from memory_core.events import (
     RecipeChosen,
     ToolCalled,
 )
-from memory_inspector.wording.event_sentences.line import Line, Words, clause, describe, listed
-from memory_inspector.wording.event_sentences.setting_values import recipe_title, setting_words
+from memory_core.text import listed
+from memory_inspector.wording.event_sentences.line import Line, Words, clause, describe
 from memory_inspector.wording.formatting import short
+from memory_inspector.wording.settings import recipe_title, setting_words
 from memory_inspector.wording.tool_call_text import arguments_of, log_line
 
 

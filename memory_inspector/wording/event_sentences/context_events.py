@@ -17,6 +17,7 @@ from memory_core.events import (
     spread,
 )
 from memory_core.planning.context_plan import QUEUE
+from memory_core.text import listed
 from memory_inspector.wording.event_sentences.line import (
     ERASED,
     ERASED_RELATION,
@@ -25,7 +26,6 @@ from memory_inspector.wording.event_sentences.line import (
     Words,
     clause,
     describe,
-    listed,
     seconds,
     turn_words,
 )

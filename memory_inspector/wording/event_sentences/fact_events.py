@@ -24,6 +24,7 @@ from memory_core.events import (
     SummaryRewritten,
     expand,
 )
+from memory_core.text import listed
 from memory_inspector.wording.decision_text import compared, decided_by
 from memory_inspector.wording.event_sentences.line import (
     ERASED,
@@ -35,7 +36,6 @@ from memory_inspector.wording.event_sentences.line import (
     context_of,
     describe,
     fact_words,
-    listed,
 )
 from memory_inspector.wording.formatting import count, short, tokens
 

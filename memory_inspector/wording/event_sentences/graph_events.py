@@ -16,6 +16,7 @@ from memory_core.events import (
     RelationsExtracted,
     expand,
 )
+from memory_core.text import listed
 from memory_inspector.wording.event_sentences.line import (
     ERASED_NAME,
     QUOTED,
@@ -24,7 +25,6 @@ from memory_inspector.wording.event_sentences.line import (
     context_of,
     describe,
     entity_words,
-    listed,
     relation_words,
 )
 from memory_inspector.wording.formatting import count, short, tokens

@@ -1,6 +1,6 @@
 """Building blocks of sentences about events, and the words that several of them share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Literal
@@ -114,8 +114,3 @@ def clause(sentence: str) -> str:
     """Return a sentence without its full stop, for the end of another sentence."""
     # Its full stop goes, because the sentence around it may continue.
     return sentence.strip().removesuffix(".")
-
-
-def listed(items: Sequence[str]) -> str:
-    """Join words: `a`, `a and b`, `a, b and c`."""
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

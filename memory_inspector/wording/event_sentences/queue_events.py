@@ -29,6 +29,7 @@ from memory_core.events import (
     SessionTakenOver,
     expand,
 )
+from memory_core.text import listed
 from memory_inspector.wording.event_sentences.line import (
     QUOTED,
     SAID,
@@ -39,11 +40,10 @@ from memory_inspector.wording.event_sentences.line import (
     describe,
     fact_words,
     in_quotes,
-    listed,
     seconds,
 )
-from memory_inspector.wording.event_sentences.setting_values import _MISSING, setting_words
 from memory_inspector.wording.formatting import count, short, tokens
+from memory_inspector.wording.settings import setting_words
 from memory_inspector.wording.unit_names import common
 
 # -- the session ---------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def _(event: ConfigurationChanged, words: Words) -> Line:
         lost = listed([setting_words(name, value) for name, value in event.ignored.items()])
         return Line("tune", f"Kept the stored settings and ignored those passed by the program: {lost}")
     changed = [
-        setting_words(name, value, event.before.get(name, _MISSING), begun=name in event.before)
+        setting_words(name, value, *([event.before[name]] if name in event.before else ()))
         for name, value in event.after.items()
     ]
     return Line("tune", f"{'Changed' if event.before else 'Set'} {listed(changed)}")

@@ -7,8 +7,9 @@ from memory_core.events import (
     MemoryWritten,
 )
 from memory_core.history.stores import store_name
+from memory_core.text import listed
 from memory_core.tracing.omitted_results import OmittedResults
-from memory_inspector.wording.event_sentences.line import NOT_CAPTURED, QUOTED, Line, Words, describe, listed
+from memory_inspector.wording.event_sentences.line import NOT_CAPTURED, QUOTED, Line, Words, describe
 from memory_inspector.wording.formatting import count, short, tokens
 
 MAX_NAMED = 3
