@@ -10,9 +10,12 @@ from sqlalchemy import select, update
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import RecipeChosen
+from memory_core.lab.comparing import outcome_of
+from memory_core.lab.playing import Player
+from memory_core.lab.script import script_of
+from memory_core.lab.variants import variant_after_switch
 from memory_core.recipes import RECIPES, recipe
 from memory_core.store.tables import block_table
-from memory_core.systems.compare_recipes import compare_recipes
 from memory_inspector.demo.recipe_examples import EXAMPLES
 from memory_inspector.demo.script import MESSAGES
 from memory_inspector.server.chat_turns import play
@@ -203,54 +206,41 @@ def test_any_recipe_can_be_switched_to_any_other_and_back(before, services):
     assert len(memory.get_all()) == 8
 
 
-# -- side by side --------------------------------------------------------------------------------
+# -- tried in the Lab ----------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_recipes_are_compared_on_the_conversation_without_touching_it(services):
+@pytest.mark.parametrize("key", KEYS)
+def test_any_recipe_is_tried_on_the_conversation_without_touching_it(key, services):
     memory = made("blocks", services, instructions="Be brief.")
     talk(memory)
     position = memory.session.status().position
-    steps = []
-    trials = compare_recipes(memory, KEYS, progress=lambda done, of: steps.append((done, of)))
+    tried = Player(services).play(script_of(memory), variant_after_switch(memory, key))
     assert memory.session.status().position == position
-    assert [trial.recipe for trial in trials] == KEYS
-    assert steps[-1] == (len(KEYS) * len(FLOWERS), len(KEYS) * len(FLOWERS))
-    for trial in trials:
-        assert trial.error is None
-        assert [turn.turn for turn in trial.turns] == list(range(1, len(FLOWERS) + 1))
-        assert all(0 < turn.sent <= 300 for turn in trial.turns)
-        assert "Be brief." in trial.prompt.messages[0].content
-    calls = {trial.recipe: trial.calls for trial in trials}
-    assert calls["buffer"] == calls["window"] == calls["vector"] == 0
-    assert calls["user_memories"] > calls["summary"] > 0
+    assert tried.turns() == list(range(1, len(FLOWERS) + 1))
+    assert all(0 < turn.sent <= 300 for turn in outcome_of(tried.memory).turns)
+    assert "Be brief." in tried.prompt(len(FLOWERS)).messages[0].content
+    assert bool(outcome_of(tried.memory).calls) == (key not in ("buffer", "window", "vector"))
 
 
-def test_a_trial_of_the_present_recipe_says_what_really_happened(services):
+def test_the_present_recipe_is_tried_as_it_really_ran(services):
     memory = made("summary", services)
     sent = []
     for flower in FLOWERS:
         memory.put(user(f"My favourite flowers in spring are {flower}, and I love {flower} more than anything else."))
         sent.append(memory.build_context().plan.total)
         memory.put(assistant(f"Noted: {flower}. I will think of {flower} when spring comes and the shop has them."))
-    (trial,) = compare_recipes(memory, ["summary"])
-    assert [turn.sent for turn in trial.turns] == sent
-    assert sum(turn.flushed for turn in trial.turns) == len(memory.session.messages("archived"))
-
-
-def test_comparing_can_be_stopped(services):
-    memory = made("buffer", services)
-    talk(memory)
-    asked = []
-    assert len(compare_recipes(memory, KEYS, cancelled=lambda: asked.append(1) or len(asked) > 36)) == 1
+    tried = Player(services).play(script_of(memory), variant_after_switch(memory, "summary"))
+    turns = outcome_of(tried.memory).turns
+    assert [turn.sent for turn in turns] == sent
+    assert sum(turn.flushed for turn in turns) == len(memory.session.messages("archived"))
 
 
 def test_a_recipe_that_cannot_be_tried_says_why(services):
     memory = Memory.from_recipe("buffer", services=services)
     talk(memory)
-    (trial,) = compare_recipes(memory, ["user_memories"])
-    assert (trial.prompt, trial.turns) == (None, ())
-    assert "belongs to a user" in trial.error
+    with pytest.raises(ConfigError, match="belongs to a user"):
+        variant_after_switch(memory, "user_memories")
 
 
 # -- on real conversations -----------------------------------------------------------------------
@@ -306,11 +296,12 @@ def test_in_every_example_the_queue_or_a_block_does_something(key, services):
     assert kinds & {"flush_planned", "fact_added", "relation_added", "tool_called"}
 
 
-def test_a_trial_whose_blocks_did_not_learn_says_so(services):
-    memory = made("vector", Services(embedder=BrokenEmbedder()))
+def test_a_recipe_whose_blocks_did_not_learn_says_so():
+    broken = Services(embedder=BrokenEmbedder())
+    memory = made("vector", broken)
     talk(memory)
-    (trial,) = compare_recipes(memory, ["vector"])
-    assert trial.error.endswith("stored pieces are found by keyword alone: the embedding model failed.")
+    tried = Player(broken).play(script_of(memory), variant_after_switch(memory, "vector"))
+    assert tried.unknown[-1].endswith("stored pieces are found by keyword alone: the embedding model failed.")
 
 
 class BrokenEmbedder(FakeEmbedder):

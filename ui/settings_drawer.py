@@ -17,7 +17,7 @@ from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
 from ui.parts.setting_form import draw_setting
-from ui.recipes import picked
+from ui.tab import nav
 from ui.tab.services import engine
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _recipe(memory: Memory) -> None:
             width="content",
         )
         if st.button("Compare and switch", key="settings__recipe", type="tertiary", icon=":material/arrow_forward:"):
-            picked.go(current)
+            nav.go("blocks", turn=..., view="recipes", **({"recipe": current} if current else {}))
 
 
 def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:

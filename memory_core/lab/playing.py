@@ -182,12 +182,12 @@ def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by
         caveats.append(f"{learner} may answer differently another time: its first answers are kept and used again.")
     if variant.of_user:
         caveats.append("Facts learned in the user's other sessions are missing.")
-    if problem := undelivered(memory):
+    if problem := _undelivered(memory):
         caveats.append(problem)
     return caveats
 
 
-def undelivered(memory: Memory) -> str | None:
+def _undelivered(memory: Memory) -> str | None:
     """Describe deliveries that are not done, or else stored units without a vector; None if there are neither."""
     pending = memory.session.deliveries(states=("pending", "parked"))
     if not pending:

@@ -1,4 +1,4 @@
-"""Every memory system in Chromium: tried, switched to, looked at, and edited by the agent itself."""
+"""Every memory system in Chromium: tried in the Lab, switched to, looked at, and edited by the agent itself."""
 
 import re
 
@@ -17,7 +17,7 @@ from memory_inspector.server.jobs import Job
 
 pytestmark = pytest.mark.browser
 
-HEADER_PIXELS, ROW_PIXELS = 35, 33
+HEADER_PIXELS, ROW_PIXELS = 35, 61
 
 
 def example_session(server, recipe, session_id=None, *, example=None):
@@ -40,12 +40,12 @@ def example_session(server, recipe, session_id=None, *, example=None):
 # -- task i: the recipes tried, one switched to, and a path in what it learned ---------------------
 
 
-def drawn(tab, recipe, column):
-    """A whole number in the table of recipes: what it has for those who hear it."""
-    found = tab.locator('[data-testid="stDataFrame"]').first.locator("th")
-    expect(found.filter(has_text=column).first).to_be_attached()  # the trial adds its columns
-    heads = found.all_text_contents()
-    row = tab.locator('[data-testid="stDataFrame"]').first.locator("tr").filter(has_text=recipe).first
+def drawn(tab, name, column):
+    """A whole number of a configuration in the Lab's table: what it has for those who hear it."""
+    table = tab.locator('[data-testid="stDataFrame"]').filter(has=tab.locator("th", has_text="Calls to learn")).first
+    expect(table.locator("th").filter(has_text=column)).to_be_attached()
+    heads = table.locator("th").all_text_contents()
+    row = table.locator("tr").filter(has=tab.locator("td", has_text=re.compile(f"^{name}$"))).first
     return numbers(row.locator("td").nth(heads.index(column)).text_content())[0]
 
 
@@ -56,9 +56,10 @@ def rows_of(table, session_id, server):
         return connection.execute(select(func.count()).select_from(table).where(own)).scalar_one()
 
 
-def last_prompt(memory):
-    """Tokens of the prompt that was sent last."""
-    return memory.events(kinds=("context_built",))[-1].event.total
+def average_prompt(memory):
+    """Tokens of a turn's last prompt, on average."""
+    turns = memory.log.history().turns.values()
+    return round(sum(turn.built.event.total for turn in turns) / len(turns))
 
 
 def test_i_recipes_are_tried_as_they_then_run_and_the_switch_keeps_and_drops_what_it_said(served, visitor):
@@ -68,20 +69,19 @@ def test_i_recipes_are_tried_as_they_then_run_and_the_switch_keeps_and_drops_wha
     left = memory.session.status().archived_messages
     assert min(facts, turns, left) > 0
     tab = visitor.open(f"{served.url}/blocks?session=tried&view=recipes")
-    tab.get_by_role("button", name="Try them on this conversation").click()
-    expect(tab.get_by_text("On this conversation", exact=True)).to_be_visible()
     idle(tab)
-    for title, played in (("Short-term + blocks", memory), ("Knowledge graph", alone)):
-        assert drawn(tab, title, "Last prompt") == last_prompt(played)
     row = list(RECIPES).index("graph")
     tab.locator('[data-testid="stDataFrame"]').first.click(
         position={"x": 110, "y": HEADER_PIXELS + ROW_PIXELS * row + ROW_PIXELS // 2}
     )
-    sentence = tab.get_by_text(re.compile("^The next prompt: .* with Knowledge graph"))
-    expect(sentence).to_be_visible()
+    tab.get_by_role("button", name="Try it in the Lab").click()
+    expect(tab.get_by_text("The prompts first differ in turn")).to_be_visible()
     idle(tab)
-    now, then = numbers(sentence.inner_text())[:2]
-    assert now == memory.build_context(record=False).plan.total
+    for name, played in (("A", memory), ("B", alone)):
+        assert drawn(tab, name, "Tokens a turn") == average_prompt(played)
+    tab.get_by_role("link", name="Switch the recipe on Blocks").click()
+    expect(tab.get_by_role("button", name="Switch to Knowledge graph")).to_be_visible()
+    idle(tab)
     tab.get_by_role("button", name="Switch to Knowledge graph").click()
     dialog = tab.get_by_role("dialog")
     expect(dialog.get_by_text("This cannot be undone")).to_be_visible()
@@ -99,7 +99,6 @@ def test_i_recipes_are_tried_as_they_then_run_and_the_switch_keeps_and_drops_wha
     assert runs_on(memory, served) == ("graph", ["Relations"])
     assert rows_of(fact_table, "tried", served) == facts
     assert rows_of(vector_table, "tried", served) == 0
-    assert after.build_context(record=False).plan.total == then
     tab.goto(f"{served.url}/graph?session=tried&entity=Alice")
     tab.get_by_role("combobox", name="Path to").click()
     tab.get_by_role("option", name="March 2026").click()

@@ -1,10 +1,9 @@
 """Choosing a recipe: the section on Blocks, the drawer, a new session; labels and decisions of facts."""
 
-import threading
 from zlib import crc32
 
 import pytest
-from pages_driver import SECONDS, button, dialog, field, joined, opened, press, said
+from pages_driver import button, dialog, drawn_until, field, joined, opened, press, said
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, Services, list_sessions
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction
@@ -12,12 +11,11 @@ from memory_core.recipes import RECIPES
 from memory_inspector.demo.recipe_examples import EXAMPLES
 from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.event_sentences import Words, describe
-from ui.recipes import recipe_trials
+from ui.lab import tried_variants
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
 
-TRY = "Try them on this conversation"
 HOSTILE = "![x](http://evil.test/x.png) **hi**"
 
 
@@ -89,88 +87,45 @@ def test_the_section_says_what_the_session_runs_on_and_changes_nothing_by_lookin
     position = demo().session.status().position
     app = recipes_page()
     assert "This session runs on **Short-term + blocks**: 3 blocks, 11 turns so far." in joined(app)
-    assert "nothing changes" in joined(app)
     assert demo().session.status().position == position
 
 
-def tried_on(app):
-    """The page as it is drawn when trying has ended."""
-    press(app, TRY)
-    job = recipe_trials.running(demo())
-    assert job is None or job.wait(SECONDS)
-    return app.run()
+def tried_in_the_lab(recipe):
+    """The Lab as it is drawn once the conversation was played with a recipe."""
+    app = press(recipes_page(recipe=recipe), "Try it in the Lab")
+    app.switch_page("pages/lab.py").run()  # where the button leads, too; a later drawing would be of Blocks again
+    played = "**The prompts"
+    return drawn_until(app, lambda: app.exception or any(each.value.startswith(played) for each in app.markdown))
 
 
-@pytest.mark.slow
-def test_while_recipes_are_tried_the_page_is_drawn_to_its_end_and_says_how_far_it_is(demo_home, monkeypatch):
-    begun, go_on = threading.Event(), threading.Event()
-    real = recipe_trials.compare_recipes
-
-    def slow(memory, keys, *, progress, cancelled):
-        progress(3, 110)
-        begun.set()
-        assert go_on.wait(SECONDS)
-        return real(memory, keys, progress=progress, cancelled=cancelled)
-
-    monkeypatch.setattr(recipe_trials, "compare_recipes", slow)
-    app = button(recipes_page(), TRY).click().run()
-    assert begun.wait(SECONDS)
-    app.run()  # ends, though trying does not
-    assert ":shimmer[Recipe 1 of 10: 3 of 110 turns]" in joined(app)
-    assert button(app, "Cancel")
-    go_on.set()
-    assert recipe_trials.running(demo()).wait(SECONDS)
-    app.run()
-    assert "turns 1 to 11" in joined(app)
-    assert "shimmer" not in joined(app)
-
-
-@pytest.mark.slow
-def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
+def test_a_recipe_is_tried_in_the_lab_which_leads_back_to_its_switch(demo_home):
     position = demo().session.status().position
-    app = tried_on(recipes_page(recipe="window"))
+    app = tried_in_the_lab("window")
     assert not app.exception, app.exception
-    rows = table(app).set_index("Recipe")
-    assert len(rows) == len(RECIPES)
-    assert rows.loc["Sliding window", "Tokens per turn"] < rows.loc["Conversation buffer", "Tokens per turn"]
-    assert rows.loc["Sliding window", "Calls to learn"] == 0
-    assert rows.loc["Consolidating memory (Mem0)", "Calls to learn"] > 0
-    assert "no model was called" in joined(app)
-    assert "The next prompt: **" in joined(app)
+    assert app.selectbox(key="lab__recipe_B").value == "window"
+    assert app.selectbox(key="lab__recipe_B").options[1:] == [recipe.title for recipe in RECIPES.values()]
+    rows = next(each.value for each in app.dataframe if "Flushes" in each.value).set_index("")
+    assert list(rows.index) == ["A", "B"]
+    assert rows.loc["B", "Calls to learn"] == 0 < rows.loc["A", "Calls to learn"]
+    (back,) = [link.proto for link in app.get("page_link") if link.proto.label == "Switch the recipe on Blocks"]
+    assert "recipe=window" in back.query_string
     assert demo().session.status().position == position
-    assert [each.label for each in app.button].count(TRY) == 0
-    labels = [each.label.replace("\\", "") for each in app.expander]
-    assert sum("Queue" in label for label in labels) == 2, "both prompts open part by part"
-    assert sum("Earlier turns" in label for label in labels) == 1, "the window has no such part"
-    demo().put(ChatMessage(role="user", content="And candles, please."))
-    app = recipes_page()
-    assert "11, 1 turn ago" in joined(app), "the server keeps the result"
-    assert button(app, "Try again")
 
 
-@pytest.mark.slow
-def test_after_a_switch_no_prompt_of_before_is_compared(demo_home):
-    app = tried_on(recipes_page(recipe="window"))
-    assert "The next prompt: **" in joined(app)
-    app = press(app, "Switch to Sliding window").button(key="recipes__switch_do").click().run()
-    assert demo().session.config.recipe == "window"
-    assert "The next prompt: **" not in joined(app)
-    assert "Try again to compare the next prompts." in joined(app)
+def test_recipes_are_tried_beside_each_other_and_none_twice(demo_home):
+    session_id = "demo"
 
+    def tried(*recipes):
+        for recipe in recipes:
+            tried_variants.begin_with(session_id, recipe)
+        desk = tried_variants.desk(session_id)
+        return [(each.name, each.recipe) for each in desk.tried], desk.shown
 
-def test_trying_can_be_cancelled(demo_home, monkeypatch):
-    real = recipe_trials.compare_recipes
-
-    looks = iter(range(100))
-
-    def stopped(memory, keys, *, progress, cancelled):
-        return real(memory, keys, progress=progress, cancelled=lambda: next(looks) > 50)
-
-    monkeypatch.setattr(recipe_trials, "compare_recipes", stopped)
-    app = tried_on(recipes_page())
-    assert not app.exception
-    tried = recipe_trials.result(demo())
-    assert len(tried.trials) == 1
+    assert tried("window") == ([("B", "window")], "B")
+    assert tried("graph", "window") == ([("B", "window"), ("C", "graph")], "B")
+    tried_variants.turn_knob(session_id, "B", "token_limit", 700, 1_200)
+    assert tried("window") == ([("B", "window"), ("C", "graph"), ("D", "window")], "D"), "what was changed stays"
+    assert tried("buffer") == ([("B", "window"), ("C", "graph"), ("D", "buffer")], "D")
 
 
 def test_what_a_switch_does_is_said_before_the_button_that_does_it(demo_home):

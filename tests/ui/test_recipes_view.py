@@ -1,12 +1,8 @@
 """The recipes section and what is decided about facts: rows, sentences and figures. Pure functions, no app."""
 
-from itertools import pairwise
-
 import pytest
 from engine_fakes import assistant, user
 from fakes import FakeEmbedder
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
 from memory_core.events import (
@@ -18,33 +14,22 @@ from memory_core.events import (
     FactSuperseded,
     ProposalRefused,
 )
-from memory_core.lab.comparing import PlayedTurn
 from memory_core.recipes import RECIPES
 from memory_core.store.block_rows import Holding
 from memory_core.store.fact_rows import FactRevision
-from memory_core.systems.compare_recipes import Trial, compare_recipes
-from memory_inspector.figures.recipe_figure import bars_figure, lines_figure
-from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.reading.fact_decisions import decisions_of, refusals, rows, score_of, summed, why
 from memory_inspector.reading.fact_history import steps
 from memory_inspector.reading.fact_rows import Row, Wanted, categories_count, matching_rows, topics_count, view_labels
 from memory_inspector.reading.recipe_rows import (
     NO_RECIPE,
-    PartShown,
-    Tried,
-    freshness,
-    number_rows,
     opening,
-    parts_of,
     plan_for,
     plan_lines,
-    prompt_sentence,
+    rows_in_words,
     running_on,
     stays,
     switched,
-    thinned,
     title_of,
-    word_rows,
 )
 from memory_inspector.wording.decision_text import RULES, decided_by
 
@@ -68,37 +53,12 @@ def talked(memory, turns=6):
     return memory
 
 
-def trial(key, *sent, calls=0, error=None):
-    turns = tuple(PlayedTurn(number, size, 0, 0, 0) for number, size in enumerate(sent, start=1))
-    return Trial(key, turns, calls, 0, None, error)
-
-
-def tried(*trials, turns=3, **values):
-    return Tried(position=9, turns=turns, trials=trials, now=None, **values)
-
-
 # -- sentences and rows ----------------------------------------------------------------------------
 
 
 def test_the_section_opens_with_what_the_session_runs_on_in_numbers():
-    assert opening("Sliding window", 12, 3, None) == (
-        "This session runs on **Sliding window**: 3 blocks, 12 turns so far. "
-        "Try 10 memory designs on this conversation."
-    )
-    assert "nothing said yet" in opening(NO_RECIPE, 0, 0, None)
-
-
-def test_once_tried_it_opens_with_the_smallest_and_the_largest():
-    said = opening("Sliding window", 3, 1, tried(trial("buffer", 10, 20, 30), trial("window", 10, 10, 10)))
-    assert said.startswith("This session runs on **Sliding window**. On its 3 turns prompts would take from **10**")
-    assert said.endswith("to **20** (Conversation buffer).")
-
-
-def test_of_a_long_conversation_only_the_newest_turns_are_counted():
-    long = tried(trial("buffer", 10, 20, 30), turns=500)
-    assert long.first_turn == 498
-    assert "its newest 3 turns" in opening("x", 500, 1, long)
-    assert freshness(long, 502).startswith("Tried on turns 498 to 500, 2 turns ago, using rules only: no model was")
+    assert opening("Sliding window", 12, 3) == "This session runs on **Sliding window**: 3 blocks, 12 turns so far."
+    assert "nothing said yet" in opening(NO_RECIPE, 0, 0)
 
 
 def test_a_name_of_a_recipe_says_when_it_was_changed_since():
@@ -107,24 +67,10 @@ def test_a_name_of_a_recipe_says_when_it_was_changed_since():
     assert title_of("of_tomorrow") == "of_tomorrow"
 
 
-def test_every_recipe_has_a_row_in_words_and_one_in_numbers():
-    words = word_rows("window")
-    assert [row["Recipe"].removeprefix("✓ ") for row in words] == [recipe.title for recipe in RECIPES.values()]
-    assert [row["Recipe"] for row in words if row["Recipe"].startswith("✓")] == ["✓ Sliding window"]
-    numbers = number_rows(tried(trial("buffer", 10, 20, calls=4), trial("user_memories", error="No user.")), "window")
-    assert len(numbers) == len(RECIPES)
-    assert numbers[0] == {
-        "Recipe": "Conversation buffer", "Tokens by turn": [10, 20], "Tokens per turn": 15, "Last prompt": 20,
-        "Flushes": 0, "Cut": 0, "Calls to learn": 4,
-    }  # fmt: skip
-    assert numbers[7]["Tokens per turn"] is None
-
-
-@given(st.lists(st.integers(0, 9_999), max_size=400), st.integers(2, 120))
-def test_a_small_line_keeps_its_ends_and_its_bound(values, most):
-    shown = thinned(values, most)
-    assert len(shown) == min(len(values), most)
-    assert not values or (shown[0], shown[-1]) == (values[0], values[-1])
+def test_every_recipe_has_a_row_and_the_one_in_use_is_marked():
+    shown = rows_in_words("window")
+    assert [row["Recipe"].removeprefix("✓ ") for row in shown] == [recipe.title for recipe in RECIPES.values()]
+    assert [row["Recipe"] for row in shown if row["Recipe"].startswith("✓")] == ["✓ Sliding window"]
 
 
 # -- the switch ------------------------------------------------------------------------------------
@@ -181,56 +127,6 @@ def test_a_recipe_that_needs_a_user_says_so_in_place_of_a_plan(services):
     plan, refused = plan_for(memory_of(services), "user_memories")
     assert plan is None
     assert "user" in refused
-
-
-# -- two prompts -----------------------------------------------------------------------------------
-
-
-def test_a_prompt_is_shown_part_by_part_and_adds_up(services):
-    memory = talked(memory_of(services, FactExtractionMemoryBlock(name="Facts", priority=1)))
-    context = memory.build_context(record=False)
-    parts = parts_of(context)
-    assert [part.name for part in parts] == ["Queue", "Facts"]
-    assert sum(part.granted for part in parts) == context.plan.total
-    assert parts[0].entries[0].startswith(("User: ", "Assistant: "))
-    assert len(parts[0].entries) == len(context.plan.queue)
-    assert any("colour number" in words for words in parts[1].entries)
-
-
-def test_two_prompts_are_compared_in_one_sentence(services):
-    memory = talked(memory_of(services, FactExtractionMemoryBlock(name="Facts", priority=1)))
-    now = memory.build_context(record=False)
-    assert prompt_sentence("Sliding window", now, now).endswith("with Sliding window, the same size.")
-    made = compare_recipes(memory, ["buffer"])[0]
-    difference = made.prompt.plan.total - now.plan.total
-    assert f"{abs(difference)} {'more' if difference > 0 else 'fewer'}" in prompt_sentence("Buffer", now, made.prompt)
-
-
-# -- figures ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("mode", "palette"), [("light", LIGHT), ("dark", DARK)])
-def test_the_chosen_recipe_stands_out_and_every_line_begins_at_its_turn(mode, palette):
-    figure = lines_figure([10, 20], MARKUP, {1: 12, 2: 14}, [[5, 6]], mode, limit=1_000, first=7)
-    other, own, chosen = figure.data
-    assert (own.line.dash, chosen.line.color, other.opacity) == ("7px,5px", palette.queue, 0.25)
-    assert list(chosen.x) == list(own.x) == [7, 8]
-    assert not figure.layout.shapes, "a limit that is far above is left out: the lines would lie flat"
-
-
-def test_a_limit_that_is_near_is_drawn_and_named():
-    figure = lines_figure([90, 95], "Window", {}, [], "light", limit=100)
-    assert figure.layout.annotations[0].text == "limit 100"
-    heights = sorted(note.y for note in figure.layout.annotations)
-    assert all(above - below > 5 for below, above in pairwise(heights))
-
-
-def test_what_was_cut_is_hatched_behind_its_bar():
-    now = (PartShown("Queue", "queue", 50, 50, ()), PartShown("Facts", "facts", 40, 30, ()))
-    figure = bars_figure(now, (PartShown("Queue", "queue", 20, 20, ()),), "Window", "light", limits=(100, 100))
-    hatched = [bar for bar in figure.data if bar.marker.pattern.shape]
-    assert [(bar.base[0], bar.x[0], bar.y[0]) for bar in hatched] == [(80, 10, 0)]
-    assert len(figure.layout.shapes) == 2
 
 
 # -- decisions about facts -------------------------------------------------------------------------

@@ -15,13 +15,16 @@ from ui.tab.view import View
 _PYTHON = "text/x-python"
 
 
-def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None]) -> None:
-    """Draw the buttons that use or export a tried configuration."""
+def draw_taking(
+    view: View, variant: Variant, changes: tuple[Change, ...], *, recipe: str | None, apply: Callable[[], None]
+) -> None:
+    """Draw the buttons that use or export a tried configuration. `recipe`: the one that it begins with."""
     memory, read_only = view.memory, view.read_only
     # Whole blocks come or go with a recipe: only the switch on Blocks plans what becomes of what they hold.
     blocks = any(isinstance(value, StoredBlock) for change in changes for value in (change.before, change.after))
     if blocks:
-        nav.link("blocks", "Switch the recipe on Blocks", icon=":material/arrow_forward:", view="recipes")
+        query = {"view": "recipes"} | ({"recipe": recipe} if recipe else {})
+        nav.link("blocks", "Switch the recipe on Blocks", icon=":material/arrow_forward:", turn=..., **query)
     else:
         st.button(
             f"Use {plain(variant.name)} from the next turn",

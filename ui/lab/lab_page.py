@@ -242,7 +242,13 @@ def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: 
     for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__use_row"):
-        draw_taking(view, variants[current], changes, apply=partial(_apply, memory.session_id, changes))
+        draw_taking(
+            view,
+            variants[current],
+            changes,
+            recipe=now.current.recipe,
+            apply=partial(_apply, memory.session_id, changes),
+        )
     if not same:
         _draw_prompts(view, current, results[OWN], results[current])
 

@@ -231,6 +231,20 @@ def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
     _put(session_id, Tried(name, recipe))
 
 
+def begin_with(session_id: str, recipe: str) -> None:
+    """Show and play a configuration that begins with a recipe; others in which something was changed stay beside it."""
+    now = desk(session_id)
+    made = next((tried for tried in now.tried if tried == Tried(tried.name, recipe)), None)
+    if made is not None:
+        show(session_id, made.name)
+    else:
+        # Nothing is lost where nothing was changed. With three configurations, the shown one begins again.
+        if now.current != Tried(now.shown):
+            add(session_id)
+        take_recipe(session_id, desk(session_id).shown, recipe)
+    ask(session_id)
+
+
 def strike(session_id: str, position: int) -> None:
     """Strike an event in the shown configuration, or put it back."""
     now = desk(session_id)

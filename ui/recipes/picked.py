@@ -1,11 +1,9 @@
 """The recipe selected in this tab, by a click or by a URL."""
 
-from typing import NoReturn
-
 import streamlit as st
 
 from memory_core.recipes import RECIPES
-from ui.tab import nav, state
+from ui.tab import state
 
 RECIPE = "recipe"
 """URL parameter that names a recipe."""
@@ -13,11 +11,6 @@ RECIPE = "recipe"
 _PICKED: state.ByPlace[str | None] = state.ByPlace("recipes_picked", None)
 _WRITTEN = "recipes_written"
 _DRAWN = "recipes_generation"
-
-
-def go(key: str | None) -> NoReturn:
-    """Go to the recipes, with the recipe `key` selected."""
-    nav.go("blocks", turn=..., view="recipes", **({RECIPE: key} if key else {}))
 
 
 def picked(session_id: str) -> str | None:
