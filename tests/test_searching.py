@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 from fakes import FakeEmbedder
 
@@ -354,39 +353,6 @@ def test_neighbours_are_the_nearest_other_turns():
     assert near[0].turn == turns[near[0].number].turn
     with pytest.raises(NotFoundError, match="not in"):
         memory.retrieval.neighbours("turns", 10_000)
-
-
-def test_the_map_holds_every_stored_turn_and_the_query():
-    memory = made()
-    search = memory.retrieval.search("violins")
-    drawn = memory.retrieval.map("turns", query=search.vector)
-    assert list(drawn.numbers) == [turn.number for turn in memory.retrieval.stored_turns("turns")]
-    assert drawn.points.shape == (drawn.stored, 2)
-    assert 0 < drawn.share <= 1
-    same = memory.retrieval.map("turns", query=search.vector)
-    assert np.array_equal(same.points, drawn.points)
-    assert same.query == drawn.query
-    assert memory.retrieval.map("turns").query is None
-
-
-def test_a_large_map_is_thinned_and_keeps_the_candidates():
-    memory = made(20)
-    numbers = [turn.number for turn in memory.retrieval.stored_turns("turns")]
-    drawn = memory.retrieval.map("turns", keep=numbers[-2:], most=5)
-    assert len(drawn.numbers) == 5 < drawn.stored == len(numbers)
-    assert set(numbers[-2:]) <= set(drawn.numbers)
-
-
-def test_the_map_of_an_empty_block_is_empty():
-    drawn = made(0).retrieval.map("turns")
-    assert (drawn.numbers, drawn.points.shape, drawn.stored) == ((), (0, 2), 0)
-
-
-def test_the_map_follows_the_database():
-    memory = made()
-    before = memory.retrieval.map("turns")
-    memory.retrieval.forget("turns", before.numbers[0])
-    assert memory.retrieval.map("turns").numbers == before.numbers[1:]
 
 
 # -- what was searched then --------------------------------------------------------------------------

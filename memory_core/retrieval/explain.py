@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import floor
-from threading import Lock
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext, origin_of, stored_item
@@ -38,23 +36,18 @@ from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
 from memory_core.planning.former_values import Mark, Source, stored_marks
 from memory_core.planning.retrieval_plan import match
-from memory_core.retrieval.pca import Projection, fit, thin
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import messages_that_hold
 from memory_core.store.vector_rows import Node, read_nodes_of, remove_nodes
 from memory_core.store.writing import read_texts, session_scope
-from memory_core.vectors.vector_index import EMPTY, Vector
 
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
 """Outcomes of the turns that the block requests for the prompt."""
 
 MAX_ELSEWHERE = 50
 """Maximum number of results listed from other sessions of the user."""
-
-MAX_DRAWN = 2_000
-"""Maximum number of points on a map; more cannot be distinguished, and take seconds to draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +95,6 @@ class Search:
     """Number of stored turns that only keyword search can find, as another embedding model made their vectors."""
     context: Context | None = None
     """The prompt as it would be built for this question."""
-    vector: Vector | None = None
-    """The question's vector."""
     token_budget: int | None = None
     """Token budget to fill; None if a number of results is requested instead."""
     elsewhere: tuple["Elsewhere", ...] = ()
@@ -168,22 +159,6 @@ class Neighbour:
     """Cosine, -1 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnMap:
-    """Stored turns projected onto a plane."""
-
-    numbers: tuple[int, ...]
-    """Numbers of the turns drawn, oldest first."""
-    points: NDArray[np.float64]
-    """Coordinates of the turns drawn, `(n, 2)`."""
-    stored: int
-    """Total number of stored turns; more than drawn if the map is thinned."""
-    share: float
-    """Share of the vectors' variance that the plane preserves, 0 to 1."""
-    query: tuple[float, float] | None
-    """Coordinates of the question; None without a vector of the question."""
-
-
 # -- searching ------------------------------------------------------------------------------------
 
 
@@ -236,7 +211,6 @@ def search(
         no_prompt=no_prompt,
         other_embedder=unknown,
         context=context,
-        vector=recall.query,
         token_budget=token_budget,
         elsewhere=_elsewhere(reading, recall, context, name),
     )
@@ -438,54 +412,6 @@ def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple
     near = [hit for hit in hits if hit.number != number and hit.number in nodes][:limit]
     texts = _texts(reading, [nodes[hit.number] for hit in near])
     return tuple(Neighbour(hit.number, *texts.get(hit.number, (0, "")), hit.score) for hit in near)
-
-
-class _Map:
-    """Cached map of one collection, refitted when its vectors change. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._revision = EMPTY
-        self._projection: Projection | None = None
-        self._points: dict[int, tuple[float, float]] = {}
-
-    def now(
-        self, block: VectorMemoryBlock, reading: ReadContext
-    ) -> tuple[Projection | None, dict[int, tuple[float, float]]]:
-        """Return the projection (None: there are no vectors) and the coordinates of every stored turn."""
-        source = block.source(reading)
-        with self._lock:
-            revision = source.revision(since=self._revision)
-            if revision != self._revision:
-                stored = list(source.vectors())
-                self._projection, self._points = None, {}
-                if stored:
-                    rows = np.stack([vector.vector for vector in stored])
-                    # Fitted to as many as can be drawn; all others are placed by the same axes.
-                    places = thin(range(len(rows)), MAX_DRAWN)
-                    self._projection = fit(rows[places])
-                    points = self._projection.points(rows).tolist()
-                    self._points = {
-                        stored_turn.number: (x, y) for stored_turn, (x, y) in zip(stored, points, strict=True)
-                    }
-                self._revision = revision
-            return self._projection, self._points
-
-
-def turn_map(session: Session, name: str, query: Vector | None, keep: Collection[int], most: int) -> TurnMap:
-    """See `Memory.retrieval.map`."""
-    block, reading = _looking(session, name)
-    key = "map", reading.database.id, reading.session_id, name
-    projection, points = reading.services.cached(key, _Map).now(block, reading)
-    drawn = thin(list(points), most, keep=keep)
-    placed = np.array([points[number] for number in drawn]).reshape(-1, 2)
-    asked = None
-    # A vector of another length is another model's, and has no place on this map.
-    if projection is not None and query is not None and query.shape == projection.centre.shape:
-        x, y = projection.points(query[None, :])[0]
-        asked = (float(x), float(y))
-    share = projection.share if projection is not None else 0.0
-    return TurnMap(tuple(drawn), placed, len(points), share, asked)
 
 
 # -- recorded searches ----------------------------------------------------------------------------

@@ -8,12 +8,11 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, expand
 from memory_core.history.log import history_of_session
 from memory_core.retrieval import explain, recall, reembed
-from memory_core.retrieval.explain import Neighbour, Search, TurnMap
+from memory_core.retrieval.explain import Neighbour, Search
 from memory_core.retrieval.found_by import FoundBy, found_by
 from memory_core.retrieval.recall import RecalledTurn
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.vector_rows import read_nodes
-from memory_core.vectors.vector_index import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +81,6 @@ class SessionRetrieval:
             NotFoundError: there is no such block or stored turn.
         """
         return explain.neighbours(self._session, block, number, limit=limit)
-
-    def map(
-        self, block: str, *, query: Vector | None = None, keep: Collection[int] = (), most: int = explain.MAX_DRAWN
-    ) -> TurnMap:
-        """Project stored turns onto a plane, at most `most` of them, those in `keep` first, and a query's vector.
-
-        Raises:
-            NotFoundError: there is no such block.
-        """
-        return explain.turn_map(self._session, block, query, keep, most)
 
     def stored_turns(self, block: str, *, numbers: Collection[int] | None = None) -> list[StoredTurn]:
         """Return the stored turns of a vector block, oldest first, all or those with these numbers."""

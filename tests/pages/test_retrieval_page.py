@@ -268,16 +268,10 @@ def test_a_stored_turn_is_deleted_behind_a_question(memory):
     assert "not stored any more" in joined(app)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_map_is_drawn_with_the_picked_turn(memory, theme):
-    app = opened(page="retrieval", theme=theme, session="demo", query=QUESTION)
-    next(each for each in app.segmented_control if each.key == "retrieval__view").set_value("Map").run()
+def test_an_address_that_asks_for_a_view_there_is_not_opens_the_list(memory):
+    app = opened(page="retrieval", session="demo", query=QUESTION, view="map")
     assert not app.exception
-    assert "★ the question" in joined(app)
-    assert "This map keeps" in joined(app)
-    pick(app, number_of(memory, 4))
-    assert "**Turn 4**" in joined(app)
+    assert listed(app) == listed(page(query=QUESTION))
 
 
 # -- then ------------------------------------------------------------------------------------------

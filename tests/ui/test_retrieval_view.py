@@ -1,14 +1,12 @@
-"""A search in words, rows and marks."""
+"""A search in words and rows."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.retrieval.explain import Search, SearchSettings, TurnMap
+from memory_core.retrieval.explain import Search, SearchSettings
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import Ranked, RankedTurn
-from memory_inspector.figures.turn_map import legend, map_figure, map_note, map_rows
 from memory_inspector.reading.search_rows import (
     apart,
     change_label,
@@ -114,8 +112,6 @@ def test_what_is_stored_as_one_is_what_the_sentences_count():
     assert " The nearest, a batch of turn 1, is 1st" in missed(two, "fish", search(*two), unit="batch")
     later = search(found(1, "below_threshold"))
     assert changed_sentence(search(found(1)), later, unit="message") == "a message of turn 1 is below 0.31"
-    assert "so near here" in map_note(drawn([1, 2]), unit="message")
-    assert "2 of 5,000 stored messages, evenly" in map_note(drawn([1, 2], stored=5000), unit="message")
 
 
 def test_the_page_s_question_is_answered_in_numbers():
@@ -334,66 +330,3 @@ def test_questions_that_found_a_turn_are_rows_with_how_it_ended():
         {"Turn": 12, "Question": "Wine? Or beer?", "Place": "2nd", "Score": 0.44, "Outcome": "Cut"},
         {"Turn": 3, "Question": "(erased)", "Place": "", "Score": None, "Outcome": "In the prompt"},
     ]
-
-
-def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
-    points = np.array([[number, number % 3] for number in numbers], dtype=float).reshape(-1, 2)
-    return TurnMap(tuple(numbers), points, stored or len(numbers), 0.41, query)
-
-
-@pytest.mark.parametrize("mode", ["light", "dark"])
-def test_each_mark_carries_its_number_and_each_outcome_its_own_shape(mode):
-    every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
-    figure = map_figure(drawn(range(1, len(ZERO) + 1)), every, mode, picked=3).to_dict()
-    marks = [trace for trace in figure["data"] if "customdata" in trace]
-    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, len(ZERO) + 1))
-    looks = [(trace["marker"]["symbol"], trace["marker"]["color"], trace["marker"]["size"]) for trace in marks]
-    assert len(set(looks)) == len(ZERO)
-    names = [trace["name"] for trace in figure["data"]]
-    assert names[-3:] == ["names", "question", "picked"]
-    said = legend(every, mode, "outcome")
-    assert all(name in said for name in names[:-3])
-
-
-def test_names_above_the_highest_mark_are_on_the_map():
-    every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
-    figure = map_figure(drawn(range(1, 10)), every, "light")
-    low, high = figure.layout.yaxis.range
-    marks = [y for trace in figure.data for y in trace.y]
-    assert low < min(marks) < max(marks) < high
-    assert high - max(marks) >= 0.1 * (max(marks) - min(marks))
-
-
-def test_words_on_the_map_cannot_be_markup():
-    hostile = search(found(1, words="<b>bold</b> $x$"))
-    text = map_figure(drawn([1]), hostile, "light").to_dict()["data"][0]["text"][0]
-    assert "<b>bold" not in text
-    assert "&lt;b&gt;bold" in text
-
-
-def test_time_colours_by_turn():
-    figure = map_figure(drawn([1, 2]), search(found(1), found(2)), "light", by="time").to_dict()
-    assert list(figure["data"][0]["marker"]["color"]) == [1, 2]
-    assert "earlier" in legend(search(found(1)), "light", "time")
-
-
-def test_a_thinned_map_says_so_and_how_much_it_keeps():
-    assert map_note(drawn([1, 2])).endswith("near here is not always near in meaning.")
-    assert map_note(drawn([1, 2], stored=5000)).startswith("Showing 2 of 5,000 stored turns, evenly by age")
-
-
-def test_the_figure_s_numbers_are_a_table():
-    assert map_rows(drawn([2, 99]), search(found(2))) == [
-        {
-            "Turn": 2,
-            "Across": 2.0,
-            "Up": 2.0,
-            "Score": 0.5,
-            "Outcome": "In the prompt, 67 tokens",
-            "Text": "Rui can bring the wine",
-        }
-    ]
-
-
-def test_an_empty_map_is_no_error():
-    assert len(map_figure(drawn([], query=None), search(), "dark").data) == 0

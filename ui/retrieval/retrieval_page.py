@@ -1,6 +1,5 @@
 """The Retrieval page: try a question on the stored turns of one block, and follow them from stored to granted."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -9,7 +8,6 @@ from memory_core import Memory, MessageStatus
 from memory_core.messages import MessageRole, message_text
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Ranked
-from memory_inspector.figures.turn_map import ColourBy, legend, map_figure, map_note, map_rows
 from memory_inspector.reading.search_rows import (
     ROWS,
     degraded,
@@ -24,7 +22,7 @@ from memory_inspector.reading.search_rows import (
 from memory_inspector.reading.search_scores import ADDED, boosts_shown
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of
-from ui.parts.components import chart, empty, filled_rows, numbers_table, unseen_heading
+from ui.parts.components import empty, filled_rows, unseen_heading
 from ui.parts.overlooked import draw_overlooked
 from ui.parts.struck import greyed
 from ui.retrieval import reported, search_state, tuning
@@ -32,7 +30,6 @@ from ui.retrieval.detail import draw_detail
 from ui.retrieval.elsewhere import also, draw_elsewhere
 from ui.retrieval.others import draw_others
 from ui.tab import nav
-from ui.tab.appearance import mode
 from ui.tab.view import View
 
 BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "informativeness": 92, "length": 66}
@@ -66,8 +63,6 @@ STAGE = "retrieval__stage"
 """Widget key of the stage that filters the list."""
 EACH_TERM = "retrieval__each_term"
 """Widget key of the toggle that shows each term of a score in its own column."""
-
-COLOURINGS: tuple[ColourBy, ...] = ("outcome", "time")
 
 BESIDE_PIXELS, LOW_PIXELS = 520, 332
 """Pixels around the table, and its minimum height in a low window: nine rows."""
@@ -266,40 +261,24 @@ def _recorded_place(session_id: str, turn: int, searches: int) -> int:
     return chosen
 
 
-# -- the funnel, the list and the map ----------------------------------------------------------------
+# -- the funnel and the list -------------------------------------------------------------------------
 
 
 def _draw_found(view: View, search: Search, unit: str) -> bool:
-    """Draw the funnel, the list or map, and the details of the selected turn; turns looked up by words come first."""
+    """Draw the funnel, the list, and the details of the selected turn; turns looked up by words come first."""
     labels, session_id = stages(search), view.memory.session_id
     if st.session_state.get(STAGE) not in labels:  # a stage that this search does not have
         st.session_state[STAGE] = "candidates"
     unseen_heading("Search results")
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"):
-        stage = st.segmented_control(
-            "Stage",
-            list(labels),
-            key=STAGE,
-            format_func=lambda value: labels.get(value, value),
-            required=True,
-            label_visibility="collapsed",
-            width="content",
-        )
-        # A map needs the vectors of then, which are not in the log.
-        shown = "List"
-        if not view.past:
-            shown = (
-                st.segmented_control(
-                    "View",
-                    ["List", "Map"],
-                    default="List",
-                    key="retrieval__view",
-                    required=True,
-                    label_visibility="collapsed",
-                    width="content",
-                )
-                or "List"
-            )
+    stage = st.segmented_control(
+        "Stage",
+        list(labels),
+        key=STAGE,
+        format_func=lambda value: labels.get(value, value),
+        required=True,
+        label_visibility="collapsed",
+        width="content",
+    )
     words, each_term = "", False
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if not view.past:
@@ -311,7 +290,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
                 label_visibility="collapsed",
                 width="stretch",
             ).strip()
-        if shown == "List" and (search.weights is not None or boosts_shown(search)):
+        if search.weights is not None or boosts_shown(search):
             each_term = st.toggle(
                 "Score details", key=EACH_TERM, help="The components of each score, each in its own column."
             )
@@ -330,10 +309,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
     if words and candidates and picked is not None:
         # Above the list, because the words ask about this one unit.
         draw_detail(view, search, picked, unit, sought=words)
-    if shown == "Map":
-        _draw_map(view, search, unit, picked)
-    else:
-        _draw_list(session_id, search, candidates, unit, picked, sought=words, each_term=each_term)
+    _draw_list(session_id, search, candidates, unit, picked, sought=words, each_term=each_term)
     if picked is not None and selected and not (words and candidates):
         draw_detail(view, search, picked, unit)
     return selected
@@ -410,37 +386,3 @@ def table_key(numbers: list[int]) -> str:
 def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
     chosen = st.session_state[key]["selection"]["rows"]
     search_state.ask(session_id, number=numbers[chosen[0]] if chosen else None)
-
-
-def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None:
-    session_id = view.memory.session_id
-    # The map leaves out units where there are too many, but none that the search found.
-    candidates = [one.number for one in search.found.candidates]
-    drawn = view.memory.retrieval.map(search.block, query=search.vector, keep=candidates)
-    if not drawn.numbers:
-        empty("No map.", f"No stored {unit} has a vector from the current embedding model.")
-        return
-    by = st.segmented_control(
-        "Colour by",
-        COLOURINGS,
-        default=COLOURINGS[0],
-        key="retrieval__colour",
-        format_func=lambda value: "Colour by outcome" if value == "outcome" else f"Colour by {value}",
-        required=True,
-        label_visibility="collapsed",
-    )
-    by = by or COLOURINGS[0]
-    figure = map_figure(drawn, search, mode(), by=by, picked=picked)
-    alt = f"Map of {stored(len(drawn.numbers), unit)} with the question among them"
-    chart(figure, "retrieval__map", alt, lambda: _pick_mark(session_id))
-    st.markdown(f":small[{legend(search, mode(), by)}]")
-    st.markdown(f":small[:gray[{map_note(drawn, unit=unit)}]]")
-    numbers_table(lambda: map_rows(drawn, search), "retrieval__map_numbers")
-
-
-def _pick_mark(session_id: str) -> None:
-    points: list[Mapping[str, Any]] = st.session_state["retrieval__map"]["selection"]["points"]
-    # Stored units carry their number; other points of the map mean nothing.
-    marked = [point["customdata"][0] for point in points if point.get("customdata")]
-    if marked:
-        search_state.ask(session_id, number=int(marked[0]))
