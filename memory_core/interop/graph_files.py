@@ -1,7 +1,7 @@
-"""Knowledge graph files: JSON (read and written), GraphML and Cypher (written only).
+"""Knowledge graph files: JSON (read and written) and Cypher (written only).
 
 A file holds current and ended relations with their entities, but not removed or merged ones, nor sources. JSON of other
-programs is accepted too; GraphML is for graph drawing programs, Cypher for graph databases.
+programs is accepted too; Cypher is for graph databases.
 """
 
 import json
@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from xml.sax.saxutils import escape
 
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.errors import ConfigError
@@ -23,8 +22,8 @@ from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_rules import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.text import shortened
 
-Form = Literal["json", "graphml", "cypher"]
-FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
+Form = Literal["json", "cypher"]
+FORMS: tuple[Form, ...] = ("json", "cypher")
 
 MAX_ROWS = 100_000
 """Maximum entities and relations of a file together."""
@@ -67,18 +66,14 @@ class GraphFile:
 
 
 def write_graph(graph: Graph, form: str) -> str:
-    """Serialise a graph to `json`, `graphml` or `cypher`. Equal graphs give equal text.
+    """Serialise a graph to `json` or `cypher`. Equal graphs give equal text.
 
     Raises:
         ConfigError: The format is unknown.
     """
-    writers: Mapping[str, Callable[[GraphFile], str]] = {
-        "json": _write_json,
-        "graphml": _write_graphml,
-        "cypher": _write_cypher,
-    }
+    writers: Mapping[str, Callable[[GraphFile], str]] = {"json": _write_json, "cypher": _write_cypher}
     if form not in writers:
-        raise ConfigError(f"a graph is written as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not {form!r}")
+        raise ConfigError(f"a graph is written as {' or '.join(FORMS)}, not {form!r}")
     return writers[form](file_of(graph))
 
 
@@ -329,37 +324,6 @@ def _id(value: Any, row: Located, name: str) -> str:
         raise problem(name, "an entity is named by neither a number nor a text.", place=row.place)
     # A number and the same digits as text are different ids.
     return f"#{value}" if isinstance(value, int) else value
-
-
-# -- GraphML -------------------------------------------------------------------------------------
-
-_GRAPHML = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
-<key id="name" for="node" attr.name="name" attr.type="string"/>
-<key id="type" for="node" attr.name="type" attr.type="string"/>
-<key id="aliases" for="node" attr.name="aliases" attr.type="string"/>
-<key id="predicate" for="edge" attr.name="predicate" attr.type="string"/>
-<key id="state" for="edge" attr.name="state" attr.type="string"/>
-<graph edgedefault="directed">
-"""
-
-
-def _write_graphml(file: GraphFile) -> str:
-    ids = {entity.name: f"n{number}" for number, entity in enumerate(file.entities, 1)}
-    lines = [_GRAPHML]
-    for entity in file.entities:
-        aliases = [json.dumps(list(entity.aliases), ensure_ascii=False)] if entity.aliases else []
-        values = zip(("name", "type", "aliases"), (entity.name, entity.type, *aliases), strict=False)
-        lines.append(f'<node id="{ids[entity.name]}">{_data(values)}</node>\n')
-    for relation in file.relations:
-        ends = f'source="{ids[relation.subject]}" target="{ids[relation.object]}"'
-        lines.append(f"<edge {ends}>{_data((('predicate', relation.predicate), ('state', relation.state)))}</edge>\n")
-    return "".join([*lines, "</graph>\n</graphml>\n"])
-
-
-def _data(values: Iterable[tuple[str, str]]) -> str:
-    return "".join(f'<data key="{key}">{escape(text)}</data>' for key, text in values)
 
 
 # -- Cypher --------------------------------------------------------------------------------------

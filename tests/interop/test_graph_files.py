@@ -3,7 +3,6 @@
 import json
 import re
 from contextlib import suppress
-from xml.etree import ElementTree
 
 import pytest
 from engine_fakes import open_memory
@@ -85,7 +84,7 @@ def test_what_was_removed_or_merged_is_not_in_a_file(form):
 
 
 def test_there_is_no_other_form():
-    with pytest.raises(ConfigError, match="json, graphml or cypher, not 'rdf'"):
+    with pytest.raises(ConfigError, match="json or cypher, not 'rdf'"):
         write_graph(ALPHA, "rdf")
 
 
@@ -177,16 +176,6 @@ def test_words_never_leave_their_string_in_cypher(some):
         assert not re.search(r"[\\'\"`/]", outside.removeprefix("//"))
         assert not re.search(r"\bDELETE\b|OR 1|SET a\.type = y", outside)
         assert not re.search(r"(?<!\\)(?:\\\\)+[uU]", line)
-
-
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(some=graphs())
-def test_graphml_is_what_any_program_reads(some):
-    tree = ElementTree.fromstring(write_graph(some, "graphml"))
-    space = "{http://graphml.graphdrawing.org/xmlns}"
-    nodes = tree.findall(f"{space}graph/{space}node")
-    assert [node.find(f"{space}data[@key='name']").text for node in nodes] == [e.name for e in file_of(some).entities]
 
 
 # -- files of others -----------------------------------------------------------------------------

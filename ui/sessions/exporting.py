@@ -89,7 +89,6 @@ def exports(session_id: str, title: str) -> list[Export]:
 
 GRAPH_FORMS: tuple[tuple[Form, str, str, str], ...] = (
     ("json", "Graph", "Entities and relations as JSON. The Graph page reads it again.", "application/json"),
-    ("graphml", "Graph as GraphML", "For graph programs such as Gephi or yEd.", "application/xml"),
     ("cypher", "Graph as Cypher", "Statements that create it in a graph database.", "text/plain"),
 )
 """Form, label, purpose and media type."""
