@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from memory_core import recipes
 from memory_core.blocks.base import BaseMemoryBlock
@@ -53,9 +53,6 @@ from memory_core.store.vector_rows import collections_of
 from memory_core.store.writing import Clock
 from memory_core.tokens import Tokenizer
 from memory_core.tracing.tracer import SessionTracer
-
-if TYPE_CHECKING:
-    from memory_core.testing.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,16 +287,6 @@ class Memory:
         session = Session(database, session_id, services=services, tokenizer_fn=tokenizer_fn, clock=clock)
         session.open()
         return cls(session)
-
-    @staticmethod
-    def sim(seed: int, **arguments: Any) -> "Simulation":
-        """Return a simulation for tests: memories whose clock, ids, failures and crashes follow from the seed.
-
-        `arguments`: see `memory_core.testing.Simulation`.
-        """
-        from memory_core.testing.simulation import Simulation  # only tests need it
-
-        return Simulation(seed, **arguments)
 
     def close(self) -> None:
         """Close the memory, with the database and services that were opened for it; a second call does nothing.

@@ -13,7 +13,7 @@ from memory_core.testing.prompt_assertions import (
     assert_not_in_prompt,
 )
 from memory_core.testing.reader_promises import StoreItem, check_store_reader
-from memory_core.testing.simulation import SimulatedCrash, Simulation
+from memory_core.testing.simulation import SimulatedCrash, Simulation, simulate
 
 __all__ = [
     "Conformance",
@@ -30,4 +30,5 @@ __all__ = [
     "check_session",
     "check_store_reader",
     "check_vector_index",
+    "simulate",
 ]

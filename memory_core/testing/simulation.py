@@ -1,6 +1,6 @@
 """Simulator of a memory's surroundings: clock, ids, failures and crashes follow from a seed.
 
-    with Memory.sim(7, memory_blocks=lambda: [FactExtractionMemoryBlock(name="facts")]) as sim:
+    with simulate(7, memory_blocks=lambda: [FactExtractionMemoryBlock(name="facts")]) as sim:
         sim.run(agent)  # called with a memory, and again after every crash
 
 The database is SQLite in memory. It outlives the simulated processes: a crash drops everything else. All work is done
@@ -337,8 +337,16 @@ class Simulation:
             newest = max(newest, first)
 
     def _advice(self) -> str:
-        head = f"Replay it with Memory.sim({self.seed}, …) and the same arguments. Its story ends:"
+        head = f"Replay it with simulate({self.seed}, …) and the same arguments. Its story ends:"
         return "\n".join([head, *self.story[-40:]])
+
+
+def simulate(seed: int, **arguments: Any) -> Simulation:
+    """Return a simulation: memories whose clock, ids, failures and crashes follow from the seed.
+
+    `arguments`: see `Simulation`.
+    """
+    return Simulation(seed, **arguments)
 
 
 class SimulatedMemory(Memory):

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 from engine_fakes import Counter, HashEmbedder, NoteExtractor, assistant, note, number_of
 
-from memory_core import Memory, Services
+from memory_core import Services
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.engine import delivery, queue
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.store.block_rows import read_state
+from memory_core.testing import simulate
 
 FIRST, LAST = map(int, os.environ.get("MEMORY_INSPECTOR_LIVES", "0:200").split(":"))
 PARTS = 8
@@ -78,7 +79,7 @@ def perform(memory, what, number):
 def live(seed):
     """Live one life, and check it; return the simulation."""
     kinds = random.Random(seed).sample(sorted(KINDS), 2)
-    with Memory.sim(
+    with simulate(
         seed,
         memory_blocks=lambda: [KINDS[kind]() for kind in kinds],
         services=services,
@@ -212,7 +213,7 @@ def test_a_planted_fault_is_found_and_its_seed_is_named(monkeypatch, plant):
         except AssertionError as error:
             notes = error.__notes__
             break
-    assert f"Memory.sim({seed}, …)" in notes[0]
+    assert f"simulate({seed}, …)" in notes[0]
 
 
 @pytest.mark.slow
@@ -227,14 +228,14 @@ def test_a_crash_cannot_be_survived_by_catching_it():
         return [message.content for message in memory.get_all()]
 
     for seed in range(20):
-        with Memory.sim(seed, faults=["crash"], rate=4.0, services=services) as sim:
+        with simulate(seed, faults=["crash"], rate=4.0, services=services) as sim:
             assert sim.run(program) == [note(1).content, note(2).content]
     assert len(calls) > 20
 
 
 def test_an_unknown_fault_is_refused_in_one_sentence():
     with pytest.raises(ConfigError, match="there is no fault called 'flood': choose from statement, commit"):
-        Memory.sim(1, faults=["flood"])
+        simulate(1, faults=["flood"])
 
 
 @pytest.mark.slow
