@@ -249,3 +249,27 @@ def test_a_loop_that_refuses_once_is_woken_by_the_next_element():
     gathered(partial(made.append, 2))
     wakes.call_args.args[0]()
     assert made == [1, 2]
+
+
+def test_a_request_of_the_browser_is_handled_after_what_a_run_drew(monkeypatch):
+    made, wakes = [], []
+
+    class Tab:
+        session = Mock(
+            _call_soon_on_event_loop=wakes.append,
+            _event_loop=Mock(call_later=lambda seconds, call: wakes.append(call)),
+            handle_backmsg=lambda request: made.append(request),
+        )
+
+    monkeypatch.setattr(
+        drawing.runtime, "get_instance", lambda: Mock(_session_mgr=Mock(get_session_info=lambda _: Tab))
+    )
+    drawing._send_together("a tab")
+    drawing._send_together("a tab")
+    Tab.session._call_soon_on_event_loop(lambda: made.append("the last element"))
+    Tab.session.handle_backmsg("poll")
+    assert made == ["the last element", "poll"]
+    while wakes:
+        wakes.pop()()
+    assert made == ["the last element", "poll"]
+    assert "session.handle_backmsg(" in inspect.getsource(Runtime.handle_backmsg)

@@ -65,7 +65,9 @@ def _send_together(session_id: str) -> None:
     # Once in the life of a tab; in a test of pages there is none.
     if tab and not isinstance(soon := getattr(tab.session, "_call_soon_on_event_loop", None), _Gathered | None):
         later = partial(tab.session._event_loop.call_later, GATHER_SECONDS)
-        tab.session._call_soon_on_event_loop = _Gathered(soon, later)
+        tab.session._call_soon_on_event_loop = gathered = _Gathered(soon, later)
+        # A request can begin a new run, and Streamlit ignores what arrives afterwards of the one that has ended.
+        tab.session.handle_backmsg = partial(gathered.make_before, tab.session.handle_backmsg)
 
 
 class _Gathered:
@@ -90,6 +92,13 @@ class _Gathered:
             except RuntimeError:
                 self._waits = False
                 raise
+
+    def make_before(self, handle: Callable[[Message], None], request: Message) -> None:
+        """Make the calls that wait, then handle a request of the browser. Runs in the loop."""
+        try:
+            self._make()
+        finally:
+            handle(request)
 
     def _make(self) -> None:
         self._waits = False  # first: what is added from here on wakes the loop again
