@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import streamlit as st
 from starlette.middleware import Middleware
 
-from memory_inspector.server.attaching import is_loopback
+from memory_inspector.recorder.attaching import is_loopback
+from memory_inspector.recorder.recording_proxy import RecordingProxy
+from memory_inspector.recorder.span_receiver import SpanReceiver
 from memory_inspector.server.metrics import Metrics
-from memory_inspector.server.recording_proxy import RecordingProxy
-from memory_inspector.server.span_receiver import SpanReceiver
 from ui.server import security
 from ui.server.assets import Assets
 from ui.server.lean_start import leave_out

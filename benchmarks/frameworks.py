@@ -97,7 +97,7 @@ async def llamaindex(to: Place) -> Ask:
     from llama_index.core.memory import Memory as Own
     from openai import OpenAI
 
-    from memory_core.adapters.llamaindex import InspectedMemory
+    from memory_inspector.adapters.llamaindex import InspectedMemory
 
     client = to.stack.enter_context(OpenAI(base_url=to.url))
 
@@ -121,7 +121,7 @@ async def openai_agents(to: Place) -> Ask:
     import agents
     from openai import AsyncOpenAI
 
-    from memory_core.adapters.openai_agents import InspectedSession
+    from memory_inspector.adapters.openai_agents import InspectedSession
 
     client = await to.stack.enter_async_context(AsyncOpenAI(base_url=to.url))
     model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
@@ -138,7 +138,7 @@ async def langchain(to: Place) -> Ask:
     from langchain_openai import ChatOpenAI
     from langgraph.checkpoint.memory import InMemorySaver
 
-    from memory_core.adapters.langchain import InspectedMiddleware
+    from memory_inspector.adapters.langchain import InspectedMiddleware
 
     own = {"middleware": [InspectedMiddleware(to.memory())]} if to.blocks else {"checkpointer": InMemorySaver()}
     agent: Any = create_agent(ChatOpenAI(model="m", base_url=to.url), [tool(forecast)], **own)
@@ -154,7 +154,7 @@ async def langgraph(to: Place) -> Ask:
     from langchain_openai import ChatOpenAI
     from langgraph.store.memory import InMemoryStore
 
-    from memory_core.adapters.langgraph import InspectedStore
+    from memory_inspector.adapters.langgraph import InspectedStore
 
     @tool("forecast")
     def noted(place: str, runtime: ToolRuntime) -> str:
@@ -175,7 +175,7 @@ async def agno(to: Place) -> Ask:
     from agno.db.sqlite import SqliteDb
     from agno.models.openai import OpenAIChat
 
-    from memory_core.adapters.agno import InspectedMemoryManager
+    from memory_inspector.adapters.agno import InspectedMemoryManager
 
     model, given = OpenAIChat(id="m", base_url=to.url), {}
     if to.blocks:
@@ -195,7 +195,7 @@ async def pydantic_ai(to: Place) -> Ask:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from memory_core.adapters.pydantic_ai import InspectedMemory
+    from memory_inspector.adapters.pydantic_ai import InspectedMemory
 
     provider = OpenAIProvider(base_url=to.url, api_key="x")
     given = {"capabilities": [InspectedMemory(to.memory())]} if to.blocks else {}
@@ -221,7 +221,7 @@ async def google_adk(to: Place) -> Ask:
     from google.genai import types
     from openai import AsyncOpenAI
 
-    from memory_core.adapters.google_adk import InspectedMemoryService
+    from memory_inspector.adapters.google_adk import InspectedMemoryService
 
     client, asked = await to.stack.enter_async_context(AsyncOpenAI(base_url=to.url)), cycle(("user", "tool"))
 
@@ -381,7 +381,7 @@ def _record(upstream: str, uri: str, said: "Queue[str]") -> None:
     from starlette.applications import Starlette
 
     from memory_core.engine.session import Session
-    from memory_inspector.server.recording_proxy import UPSTREAM, RecordingProxy
+    from memory_inspector.recorder.recording_proxy import UPSTREAM, RecordingProxy
 
     os.environ[UPSTREAM] = upstream
     database, services = Database.open(uri), Services()

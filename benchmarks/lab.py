@@ -11,12 +11,12 @@ import statistics
 import time
 
 from memory_core import ChatMessage, Memory, Services
-from memory_core.lab.playing import Player
-from memory_core.lab.replanning import Replanner
-from memory_core.lab.script import script_of
-from memory_core.lab.sizes import sizes_of
-from memory_core.lab.sweeping import Axis, sweep
-from memory_core.lab.variants import Variant, variant_of
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.replanning import Replanner
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.sizes import sizes_of
+from memory_inspector.lab.sweeping import Axis, sweep
+from memory_inspector.lab.variants import Variant, variant_of
 
 TIMES = 5
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from growth import SESSION, HashedWords, packed, turns
 
 from memory_core.blocks import FactExtractionMemoryBlock, StaticMemoryBlock, SummaryMemoryBlock, VectorMemoryBlock
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_core.services import Services

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from span_kit import as_protobuf, chat
 
 from memory_core import Database, Memory, Services, list_sessions
-from memory_core.attach.otlp import PROTOBUF
+from memory_inspector.recorder.otlp import PROTOBUF
 
 AGENTS, EXPORTERS, CONVERSATIONS = 16, 4, 25
 SPANS_A_SECOND = 500

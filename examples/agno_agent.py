@@ -11,7 +11,7 @@ from agno.db.sqlite import SqliteDb
 from agno.models.openai import OpenAIChat
 
 from memory_core import Memory
-from memory_core.adapters.agno import InspectedMemoryManager
+from memory_inspector.adapters.agno import InspectedMemoryManager
 
 SESSIONS = {
     "monday": ("Hello! My name is Ana, I live in Faro.", "I am allergic to nuts."),

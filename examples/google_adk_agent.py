@@ -16,7 +16,7 @@ from google.adk.tools import preload_memory
 from google.genai import types
 
 from memory_core import Memory
-from memory_core.adapters.google_adk import InspectedMemoryService
+from memory_inspector.adapters.google_adk import InspectedMemoryService
 
 DATABASE = "sqlite:///agent.db"
 SESSIONS = {

@@ -10,7 +10,7 @@ from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
 
 from memory_core import FactExtractionMemoryBlock, Memory
-from memory_core.adapters.langchain import InspectedMiddleware
+from memory_inspector.adapters.langchain import InspectedMiddleware
 
 QUESTIONS = (
     "Hello! I am Ana, I live in Faro and I am allergic to nuts.",

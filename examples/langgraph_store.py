@@ -11,7 +11,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.base import BaseStore
 
-from memory_core.adapters.langgraph import InspectedStore
+from memory_inspector.adapters.langgraph import InspectedStore
 
 NAMESPACE = ("users", "ana")
 model = ChatOpenAI(model=os.environ.get("OPENAI_MODEL", "gpt-4o-mini"))

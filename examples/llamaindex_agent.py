@@ -11,7 +11,7 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.llms.openai_like import OpenAILike
 
 from memory_core import FactExtractionMemoryBlock
-from memory_core.adapters.llamaindex import InspectedMemory
+from memory_inspector.adapters.llamaindex import InspectedMemory
 
 QUESTIONS = (
     "Hello! I am Ana, I live in Faro and I am allergic to nuts.",

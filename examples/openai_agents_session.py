@@ -11,7 +11,7 @@ from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set
 from openai import AsyncOpenAI
 
 from memory_core import FactExtractionMemoryBlock, Memory, VectorMemoryBlock
-from memory_core.adapters.openai_agents import InspectedSession
+from memory_inspector.adapters.openai_agents import InspectedSession
 
 QUESTIONS = (
     "Hello! I am Ana, I live in Faro and I am allergic to nuts.",

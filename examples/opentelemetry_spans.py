@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 
 from memory_core import FactExtractionMemoryBlock, Memory, VectorMemoryBlock
-from memory_core.adapters.otel import SpanEmitter
+from memory_inspector.adapters.otel import SpanEmitter
 
 QUESTIONS = (
     "Hello! I am Ana, I live in Faro and I am allergic to nuts.",

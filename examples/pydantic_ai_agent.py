@@ -10,7 +10,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 
 from memory_core import FactExtractionMemoryBlock, Memory
-from memory_core.adapters.pydantic_ai import InspectedMemory
+from memory_inspector.adapters.pydantic_ai import InspectedMemory
 
 QUESTIONS = (
     "Hello! I am Ana, I live in Faro and I am allergic to nuts.",

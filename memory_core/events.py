@@ -549,7 +549,7 @@ class AgentAttached(Event, family="session", least_role="owner", free_text=("nam
     conversation: str = ""
     """Id that the agent's own headers gave the conversation."""
     begins: str = ""
-    """Mark of the beginning of its system prompt, see `memory_core.attach.callers`."""
+    """Mark of the beginning of its system prompt, see `memory_inspector.recorder.callers`."""
 
 
 class SessionTakenOver(Event, family="session", least_role="curator"):

@@ -114,9 +114,9 @@ def _app(arguments: argparse.Namespace) -> int:
 
 def _open(arguments: argparse.Namespace) -> int:
     from memory_core import Database, Services, Settings
-    from memory_core.interop.in_place import open_store
     from memory_core.text import printable
     from memory_inspector.commands.database_commands import database_url
+    from memory_inspector.files.in_place import open_store
 
     if arguments.database is not None:
         os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
@@ -138,23 +138,23 @@ def _open(arguments: argparse.Namespace) -> int:
 
 def _mcp(arguments: argparse.Namespace) -> int:
     from memory_core import Database, Services
-    from memory_core.adapters.inspecting import CodingTools, InspectingTools, ReadingTools
+    from memory_inspector.adapters.inspecting import CodingTools, InspectingTools, ReadingTools
     from memory_inspector.commands.database_commands import database_url
     from memory_inspector.reading.coding_homes import listing_of_environment
 
     tools: list[ReadingTools] = [CodingTools(listing_of_environment())]
     if arguments.database is not None:
         tools.insert(0, InspectingTools(Database.open(database_url(arguments.database)), Services()))
-    from memory_core.adapters.mcp_server import inspecting_server, serve
+    from memory_inspector.adapters.mcp_server import inspecting_server, serve
 
     serve(inspecting_server(*tools))
     return 0
 
 
 def _mcp_memory(arguments: argparse.Namespace) -> int:
-    from memory_core.adapters.graph_tools import GraphTools
-    from memory_core.adapters.mcp_server import graph_server, serve
     from memory_core.systems.knowledge_graph import KnowledgeGraph
+    from memory_inspector.adapters.graph_tools import GraphTools
+    from memory_inspector.adapters.mcp_server import graph_server, serve
     from memory_inspector.commands.database_commands import created_url
 
     tools = GraphTools(KnowledgeGraph(arguments.session, database_uri=created_url(arguments.database)))

@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from memory_core import Memory
-    from memory_core.lab.checking import Checked
+    from memory_inspector.lab.checking import Checked
 
 PROPERTY = "memory_inspector_failure"
 """Name of the test report's property that holds a failure's page, as texts, which can pass between processes."""
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ProbeFileItems | None":
     if not parent.config.getoption("--memory"):
         return None
-    from memory_core.lab.probe_files import is_probe_file
+    from memory_inspector.lab.probe_files import is_probe_file
 
     if not is_probe_file(file_path):
         return None
@@ -74,9 +74,9 @@ class ProbeFileItems(pytest.File):
 
     def prepared(self) -> Any:
         from memory_core.errors import MemoryInspectorError
-        from memory_core.lab.checking import prepare
         from memory_core.services import Services
         from memory_core.text import printable
+        from memory_inspector.lab.checking import prepare
 
         try:
             return prepare(self.path, _config_file(self.config), services=Services())
@@ -86,9 +86,9 @@ class ProbeFileItems(pytest.File):
     def checked(self) -> "Checked":
         """Return the results of all probes of this file."""
         if self._checked is None:
-            from memory_core.lab.checking import check_variant
-            from memory_core.lab.playing import Player
             from memory_core.services import Services
+            from memory_inspector.lab.checking import check_variant
+            from memory_inspector.lab.playing import Player
 
             prepared = self.prepared()
             self._checked = check_variant(Player(Services()), prepared.script, prepared.variant, prepared.probes)
@@ -120,7 +120,7 @@ class ProbeItem(pytest.Item):
             warnings.warn(pytest.PytestWarning(printable(sentence)), stacklevel=1)
         verdict = checked.verdicts[self.number]
         if not verdict.held:
-            from memory_core.testing.prompt_assertions import PromptAssertionError
+            from memory_inspector.checks.prompt_assertions import PromptAssertionError
 
             raise PromptAssertionError(checked.memory, verdict)
 
@@ -139,7 +139,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     report = yield
     failed = getattr(call.excinfo.value, "failed_prompt", None) if call.excinfo is not None else None
     if call.when == "call" and item.config.getoption("--memory-report") and failed is not None:
-        from memory_core.lab.failures import failure_page
+        from memory_inspector.lab.failures import failure_page
 
         memory, failure = failed
         page = failure_page(memory, failure.verdict).to_html()
@@ -190,11 +190,11 @@ def replay(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Memory]]":
     `session.zip` is a bundle or a file of messages, in the folder of the test. `config` is a configuration file, or
     a dict of changes to the bundle's configuration. Messages without a configuration are played with the defaults.
     """
-    from memory_core.lab.checking import read_recorded, read_variant
-    from memory_core.lab.playing import Player
-    from memory_core.lab.variants import Variant
     from memory_core.services import Services
     from memory_core.text import printable
+    from memory_inspector.lab.checking import read_recorded, read_variant
+    from memory_inspector.lab.playing import Player
+    from memory_inspector.lab.variants import Variant
 
     services, folder = Services(), request.path.parent
     player = Player(services)

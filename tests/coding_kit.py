@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.codex import CodexReader
-from memory_core.coding.coding_session import CodingSession
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.codex import CodexReader
+from memory_inspector.coding.coding_session import CodingSession
 
 START = datetime(2026, 2, 12, 16, 0, tzinfo=UTC)
 MODEL = "claude-opus-4-6"

@@ -4,8 +4,8 @@ import json
 from functools import cache
 
 from memory_core import FactExtractionMemoryBlock, Memory
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import export_configuration
+from memory_core.bundles.bundle import write_bundle
+from memory_inspector.files.exporting import export_configuration
 
 NUTS = {"expect": "in_prompt", "phrase": "allergic to nuts", "from_turn": 1}
 

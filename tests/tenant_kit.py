@@ -21,15 +21,11 @@ from starlette.applications import Starlette
 from streamlit.runtime.pages_manager import PagesManager
 
 from memory_core.access import Person, look_up_people
-from memory_core.adapters.graph_tools import RESOURCE, GraphTools
-from memory_core.adapters.inspecting import InspectingTools
-from memory_core.adapters.mcp_server import graph_server, inspecting_server
-from memory_core.attach.receiving import Receiver
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.engine.session import Session
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.models.protocols import ExtractedFact, Extraction, FoundRelation, ModelCall, RelationsFound
 from memory_core.services import Services
@@ -39,11 +35,15 @@ from memory_core.sessions.overview import delete_session, list_sessions, overvie
 from memory_core.store.database import Database
 from memory_core.store.tenants import PROTECTED
 from memory_core.systems.knowledge_graph import KnowledgeGraph
+from memory_inspector.adapters.graph_tools import RESOURCE, GraphTools
+from memory_inspector.adapters.inspecting import InspectingTools
+from memory_inspector.adapters.mcp_server import graph_server, inspecting_server
 from memory_inspector.reading.prompt_export import as_text
 from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.recorder.receiving import Receiver
+from memory_inspector.recorder.recording_proxy import UPSTREAM
+from memory_inspector.recorder.span_receiver import SpanReceiver
 from memory_inspector.server.metrics import PATH, Metrics
-from memory_inspector.server.recording_proxy import UPSTREAM
-from memory_inspector.server.span_receiver import SpanReceiver
 
 WORDS = {"acme": "heron", "globex": "otter", "initech": "badger"}
 """A word by tenant that only its own texts hold. Ids of sessions, users, messages and spans are the same in all."""

@@ -14,10 +14,10 @@ from session_script import ALL_STEPS, NoteRelations, Script
 from memory_core import FactExtractionMemoryBlock, StaticMemoryBlock, SummaryMemoryBlock
 from memory_core.access import RIGHTS, Person, acting_as, acting_person, bind_person, look_up_people, require
 from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import AccessError
 from memory_core.events import KINDS, BlockEdited, ConfigurationChanged, Event
 from memory_core.history.fact_evidence import made_by
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.planning import curation
 from memory_core.services import Services

@@ -15,9 +15,9 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.agent import loop
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import ToolCalled
 from memory_core.history.rebuild import rebuild
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.offline.responder import OfflineResponder
 
 

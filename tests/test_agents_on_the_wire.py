@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from span_kit import Attached, chat, sent
 
 from memory_core import Database, Memory, Services, list_sessions
-from memory_core.attach import recording
-from memory_core.attach.caller_headers import NAMES, Caller, caller_of
-from memory_core.attach.callers import Conversations
-from memory_core.attach.recording import attach, record_exchange
-from memory_core.attach.wire import Answered, Exchange, read_exchange
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, TextPart, content_hash
 from memory_inspector.reading.event_rows import ledger
-from memory_inspector.server.recording_proxy import _headers
+from memory_inspector.recorder import recording
+from memory_inspector.recorder.caller_headers import NAMES, Caller, caller_of
+from memory_inspector.recorder.callers import Conversations
+from memory_inspector.recorder.recording import attach, record_exchange
+from memory_inspector.recorder.recording_proxy import _headers
+from memory_inspector.recorder.wire import Answered, Exchange, read_exchange
 from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
 from memory_inspector.wording.event_sentences.event_words import present_words
 from memory_inspector.wording.event_sentences.line import describe

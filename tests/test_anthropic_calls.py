@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from proxy_kit import KEY, VALUES, Attached, Endpoint
 
 from memory_core import Database
-from memory_core.attach.streamed_answer import is_complete
-from memory_core.attach.wire import Answered, read_exchange
-from memory_inspector.server import recording_proxy
-from memory_inspector.server.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM, UPSTREAM_ANTHROPIC
+from memory_inspector.recorder import recording_proxy
+from memory_inspector.recorder.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM, UPSTREAM_ANTHROPIC
+from memory_inspector.recorder.streamed_answer import is_complete
+from memory_inspector.recorder.wire import Answered, read_exchange
 
 HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "anthropic-beta": "one-1, two-2"}
 MARK = {"cache_control": {"type": "ephemeral"}}

@@ -16,8 +16,8 @@ from sqlalchemy import select
 from test_maintain import learning
 
 from memory_core import ConflictError, Database, FormatError, Memory, Services, delete_session, list_sessions
-from memory_core.interop import backup
-from memory_core.interop.backup import restore_backup, write_backup
+from memory_core.bundles import backup
+from memory_core.bundles.backup import restore_backup, write_backup
 from memory_core.planning import curation
 from memory_core.sessions.damage import find_damage
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table

@@ -31,12 +31,12 @@ from memory_core import (
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
+from memory_core.bundles.bundle import read_bundle, write_bundle
 from memory_core.events import KINDS
 from memory_core.history.rebuild import rebuild
-from memory_core.interop.bundle import read_bundle, write_bundle
 from memory_core.planning import curation
 from memory_core.store.copying.references import REFERENCES
-from memory_inspector.demo.script import INSTRUCTIONS, MESSAGES
+from memory_inspector.demo.demo_script import INSTRUCTIONS, MESSAGES
 
 BRANCHED = ("session_branched",)
 

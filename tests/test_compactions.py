@@ -5,10 +5,10 @@ import json
 import pytest
 from span_kit import Attached, chat, message, sent
 
-from memory_core.attach.otlp import LogRecord
-from memory_core.attach.recording import attach, record_exchange, recording
-from memory_core.attach.wire import Answered, read_exchange
 from memory_core.engine.session import Session
+from memory_inspector.recorder.otlp import LogRecord
+from memory_inspector.recorder.recording import attach, record_exchange, recording
+from memory_inspector.recorder.wire import Answered, read_exchange
 from memory_inspector.wording.event_sentences.event_words import present_words
 from memory_inspector.wording.event_sentences.line import describe
 

@@ -28,21 +28,21 @@ from memory_core import (
     TextPart,
     VectorMemoryBlock,
 )
-from memory_core.adapters.llamaindex import InspectedMemory
-from memory_core.attach.mirrored_facts import FACTS
 from memory_core.blocks.base import Content, Item
 from memory_core.events import Ref
 from memory_core.formats.llamaindex_message import message_to_llamaindex
-from memory_core.interop.files import read_path
-from memory_core.interop.in_place import StoreFollower, open_store
-from memory_core.testing import StoreItem, check_adapter, check_block, check_store_reader, check_vector_index
-from memory_core.testing.adapter_promises import CORE, AdapterPromises
-from memory_core.testing.block_promises import BlockPromises
-from memory_core.testing.index_promises import IndexPromises
-from memory_core.testing.reader_promises import ReaderPromises
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.vector_index import Hit
+from memory_inspector.adapters.llamaindex import InspectedMemory
+from memory_inspector.checks import StoreItem, check_adapter, check_block, check_store_reader, check_vector_index
+from memory_inspector.checks.adapter_promises import CORE, AdapterPromises
+from memory_inspector.checks.block_promises import BlockPromises
+from memory_inspector.checks.index_promises import IndexPromises
+from memory_inspector.checks.reader_promises import ReaderPromises
+from memory_inspector.files.files import read_path
+from memory_inspector.files.in_place import StoreFollower, open_store
+from memory_inspector.files.mirrored_facts import FACTS
 
 slow = pytest.mark.slow
 
@@ -547,7 +547,7 @@ def test_a_check_can_be_interrupted():
 
 @slow
 def test_python_without_assertions_checks_nothing_and_says_so():
-    program = "from memory_core.testing import check_vector_index as check; from memory_core.vectors.exact import *"
+    program = "from memory_inspector.checks import check_vector_index as check; from memory_core.vectors.exact import *"
     ran = subprocess.run(
         [sys.executable, "-O", "-c", f"{program}; check(ExactIndex)"], capture_output=True, text=True, timeout=60
     )

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from memory_core import Database, Memory, Services, delete_session, list_sessions
-from memory_core.interop.bundle import read_bundle, restore_bundle, write_bundle
-from memory_inspector.demo.script import MESSAGES, RECORDED_TURNS
+from memory_core.bundles.bundle import read_bundle, restore_bundle, write_bundle
+from memory_inspector.demo.demo_script import MESSAGES, RECORDED_TURNS
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import make_bundle
 from memory_inspector.server.jobs import Job

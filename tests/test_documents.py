@@ -21,8 +21,8 @@ from typing import NamedTuple
 import pytest
 from models.scripted_server import ScriptedServer, completion
 
-from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_inspector import __main__ as program
+from memory_inspector.files.stores.memory_stores import PROGRAMS
 from tests.house import documents
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -249,7 +249,7 @@ def test_the_table_of_frameworks_names_classes_and_extras():
     rows = re.findall(r"^\| [\w ]+, `([\w-]+)` \| `(\w+)\.(\w+)` \|", text, re.MULTILINE)
     assert len(rows) == 7
     for extra, module, name in rows:
-        tree = ast.parse((ROOT / "memory_core" / "adapters" / f"{module}.py").read_text(encoding="utf-8"))
+        tree = ast.parse((ROOT / "memory_inspector" / "adapters" / f"{module}.py").read_text(encoding="utf-8"))
         assert extra in EXTRAS
         assert name in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
 

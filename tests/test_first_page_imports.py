@@ -22,8 +22,8 @@ LATER = (
     "psycopg",
     "plotly.graph_objs._figure",
     "sqlalchemy.dialects.postgresql",
-    "memory_core.interop.exporting",
-    "memory_core.interop.files",
+    "memory_inspector.files.exporting",
+    "memory_inspector.files.files",
 )
 """What takes from 0.02 to 2 s to load. Of Plotly Streamlit itself loads a part at its own start."""
 BEFORE_IT_ANSWERS = ("memory_core", "sqlalchemy", "numpy", "ui.frame.header")

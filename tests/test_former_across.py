@@ -17,8 +17,8 @@ from memory_core import (
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import Ref
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.offline.extractor import RuleExtractor, facts_in
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.models.relating import RuleRelations

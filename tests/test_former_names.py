@@ -5,11 +5,11 @@ import json
 from sqlalchemy import update
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import BlockAdded, BlockEdited, Retrieved, decode
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.interop.configuration import read_configuration
 from memory_core.store.fact_rows import read_protected, read_reviewed
 from memory_core.store.tables import block_table, event_table, fact_revision_table
+from memory_inspector.files.configuration import read_configuration
 from tests.engine_fakes import HashEmbedder, user
 
 SERVICES = Services(embedder=HashEmbedder())

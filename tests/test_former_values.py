@@ -14,8 +14,8 @@ from memory_core import (
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import Ref, Retrieved
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.planning import curation
 from memory_core.planning.former_values import Statement, former_values, mark_for, with_preview

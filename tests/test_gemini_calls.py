@@ -7,9 +7,9 @@ import pytest
 from proxy_kit import KEY, Attached, Endpoint
 
 from memory_core import Database
-from memory_core.attach.wire import Answered, endpoint_of, read_exchange
 from memory_core.errors import MessageError
-from memory_inspector.server.recording_proxy import UPSTREAM, UPSTREAM_GEMINI, _upstream
+from memory_inspector.recorder.recording_proxy import UPSTREAM, UPSTREAM_GEMINI, _upstream
+from memory_inspector.recorder.wire import Answered, endpoint_of, read_exchange
 
 WHOLE, STREAMED = "/v1beta/models/gemini-2.5-pro:generateContent", "/v1/models/gemini-2.5-pro:streamGenerateContent"
 CALL = {"functionCall": {"name": "look", "args": {"at": "sea"}}, "thoughtSignature": "c2ln"}

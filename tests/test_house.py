@@ -11,7 +11,16 @@ import pytest
 
 from tests.house import MAP, ROOT, files, handled, module_map, numbers, parsed, public_members
 
-APP = ("app.py", "serve.py", "pages", "ui", "memory_inspector")
+APP = (
+    "app.py",
+    "serve.py",
+    "pages",
+    "ui",
+    *(
+        f"memory_inspector/{room}"
+        for room in ("commands", "demo", "figures", "notebook", "reading", "server", "wording")
+    ),
+)
 UNTRACKED = {
     ".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", ".home", "site",
 }  # fmt: skip
@@ -223,7 +232,7 @@ def test_words_have_one_spelling():
     spelling = "learn" + "t"
     wrong = [
         str(file)
-        for file in files("ui", "pages", "memory_core")
+        for file in files("ui", "pages", "memory_core", "memory_inspector")
         if re.search(rf"\b{spelling}\b", (ROOT / file).read_text(encoding="utf-8"), re.IGNORECASE)
     ]
     assert wrong == []

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.coding.transcript import quotable
 from memory_core.tracing.showing.key_masking import key_spans
 from memory_core.tracing.showing.replacements import KEY_MASK, mask_keys
-from memory_inspector.demo import recipe_examples, script
+from memory_inspector.coding.transcript import quotable
+from memory_inspector.demo import demo_script, recipe_examples
 from memory_inspector.wording.check_report import html_report
 
 ROOT = Path(__file__).parent.parent
@@ -203,8 +203,12 @@ def test_what_only_speaks_of_secrets_is_not_masked(text):
 def ordinary_texts():
     """2,000 paragraphs and lines of our own: documents, code, benchmarks, and what is said in the demo."""
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.json")]
-    sources = [path for shelf in ("memory_core", "ui", "benchmarks") for path in ROOT.glob(f"{shelf}/**/*.py")]
-    spoken = [Path(module.__file__) for module in (script, recipe_examples)]
+    sources = [
+        path
+        for shelf in ("memory_core", "memory_inspector", "ui", "benchmarks")
+        for path in ROOT.glob(f"{shelf}/**/*.py")
+    ]
+    spoken = [Path(module.__file__) for module in (demo_script, recipe_examples)]
     texts = [
         text.strip()
         for paths, mark in ((documents, "\n\n"), (sources, "\n"), (spoken, "\n"))

@@ -4,8 +4,8 @@ import pytest
 from engine_fakes import Clock, NoteExtractor, ShakyExtractor, note, on_file, open_memory
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import DeliveryRetried, FactsExtracted
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.protocols import FactExtractor
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.errors import FormatError, LimitError
-from memory_core.interop.configuration import read_configuration
-from memory_core.interop.facts_file import read_facts_file
-from memory_core.interop.files import read_file
-from memory_core.interop.graph_files import read_graph_file
 from memory_core.limits import BYTES_PER_VALUE, MAX_VALUES, Budget, values_in
+from memory_inspector.files.configuration import read_configuration
+from memory_inspector.files.facts_file import read_facts_file
+from memory_inspector.files.files import read_file
+from memory_inspector.files.graph_files import read_graph_file
 
 MANY = b"{}," * MAX_VALUES + b"{}"
 

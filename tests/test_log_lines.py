@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import Memory
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import export_configuration
+from memory_core.bundles.bundle import write_bundle
 from memory_core.text import printable
 from memory_inspector.__main__ import main
+from memory_inspector.files.exporting import export_configuration
 from memory_inspector.wording.check_report import _literal
 
 pytest_plugins = ["pytester"]

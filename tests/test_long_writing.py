@@ -22,7 +22,7 @@ from memory_core import (
     delete_session,
     list_sessions,
 )
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.store import split_writes
 from memory_core.store.copying import session_copying as copying
 from memory_core.store.database import Database

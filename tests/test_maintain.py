@@ -29,9 +29,9 @@ from memory_core import (
     delete_session,
     list_sessions,
 )
-from memory_core.interop import session_archive
-from memory_core.interop.bundle import import_bundle, read_bundle
-from memory_core.interop.session_archive import archive_session
+from memory_core.bundles import session_archive
+from memory_core.bundles.bundle import import_bundle, read_bundle
+from memory_core.bundles.session_archive import archive_session
 from memory_core.planning import curation
 from memory_core.sessions import upkeep
 from memory_core.sessions.damage import find_damage, repair_damage

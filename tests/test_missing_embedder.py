@@ -5,8 +5,8 @@ from fakes import FakeEmbedder
 
 from memory_core import ChatMessage, EmbedderError, Memory, Services, VectorMemoryBlock
 from memory_core.blocks.vector_parts import storing
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import VectorsReplaced, VectorsStored
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 

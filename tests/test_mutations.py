@@ -16,16 +16,16 @@ import pytest
 from span_kit import as_json, as_protobuf, chat, memory
 
 from memory_core import Memory, MemoryInspectorError
-from memory_core.attach.otlp import JSON, PROTOBUF, read_export, read_logs
-from memory_core.attach.spans import read_span
-from memory_core.attach.wire import Answered, read_exchange
+from memory_core.bundles.bundle import write_bundle
 from memory_core.formats.any_message import read_messages
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.facts_file import read_facts_file
-from memory_core.interop.files import read_file
-from memory_core.interop.graph_files import read_graph_file
-from memory_core.interop.stores.memory_stores import facts_of
-from memory_core.interop.stores.reference_memory import read_reference_memory
+from memory_inspector.files.facts_file import read_facts_file
+from memory_inspector.files.files import read_file
+from memory_inspector.files.graph_files import read_graph_file
+from memory_inspector.files.stores.memory_stores import facts_of
+from memory_inspector.files.stores.reference_memory import read_reference_memory
+from memory_inspector.recorder.otlp import JSON, PROTOBUF, read_export, read_logs
+from memory_inspector.recorder.spans import read_span
+from memory_inspector.recorder.wire import Answered, read_exchange
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from graph_fakes import WrittenRelations
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, SummaryMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import NothingLearned, expand
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import ChatMessage, content_hash
 from memory_core.models.extraction import Facts, ModelExtractor
 from memory_core.models.protocols import Extraction, ModelCall, NothingFound, Summarised
@@ -18,7 +18,7 @@ from memory_core.models.relating import Relations
 from memory_core.planning import curation
 from memory_core.store.copying.references import hashes_in
 from memory_core.store.tables import content_table
-from memory_inspector.demo.script import MESSAGES
+from memory_inspector.demo.demo_script import MESSAGES
 
 
 def facts_block(llm=None, **settings):

@@ -33,8 +33,8 @@ from memory_core import (
     StaticMemoryBlock,
     ToolCallPart,
 )
-from memory_core.lab.linting import findings
-from memory_core.lab.variants import variant_of
+from memory_inspector.lab.linting import findings
+from memory_inspector.lab.variants import variant_of
 
 pytestmark = pytest.mark.slow
 

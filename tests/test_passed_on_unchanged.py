@@ -17,11 +17,11 @@ from proxy_kit import KEY, Attached, Endpoint
 from test_streamed_answers import BEGUN, GONE, STREAMS, sse
 
 from memory_core import Database
-from memory_core.attach.content_coding import decompressed
-from memory_core.attach.wire import Answered, endpoint_of, read_exchange
 from memory_core.errors import MessageError
-from memory_inspector.server import recording_proxy
-from memory_inspector.server.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM
+from memory_inspector.recorder import recording_proxy
+from memory_inspector.recorder.content_coding import decompressed
+from memory_inspector.recorder.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM
+from memory_inspector.recorder.wire import Answered, endpoint_of, read_exchange
 
 zstd_packed = zstandard.ZstdCompressor().compress
 ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Which gate?"}]}).encode()
@@ -275,7 +275,7 @@ def test_any_stream_arrives_byte_for_byte_and_recording_it_never_fails(running, 
     heard = []
     handler = logging.Handler()
     handler.emit = lambda record: heard.append(record.getMessage())
-    logger = logging.getLogger("memory_inspector.server.recording_proxy")
+    logger = logging.getLogger("memory_inspector.recorder.recording_proxy")
     logger.addHandler(handler)
     try:
         calls = len(attached.calls("property")) if attached.known("property") else 0

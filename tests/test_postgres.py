@@ -31,9 +31,9 @@ from test_schema_upgrade import as_it_was, back_to_version_1, check_upgraded, pl
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import MemoryInspectorError, StoreError
 from memory_core.events import Ref
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.models.relating import RuleRelations
 from memory_core.sessions import forget_user as forget_user_module

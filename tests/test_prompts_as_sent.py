@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_kit import VALUES
 
-from memory_core.attach.wire import Answered, read_exchange
 from memory_core.messages import ImagePart, ThinkingPart
+from memory_inspector.recorder.wire import Answered, read_exchange
 
 WHOLE = Answered(200, b'{"choices": [], "output": [], "data": []}')
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, Memory, MessageError, Services
 from memory_core.events import CondensingRefused, FactsCondensed
-from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.models.protocols import Condensation, CondensedFact
 from memory_core.planning import curation as wish
 from memory_core.planning.curation import ChangeSet, New
+from memory_inspector.files.facts_file import plan_import, read_facts_file
 
 LEARNT = ["My name is Chandra", "I live in Porto", "I like jazz", "I have two cats", "I work at Acme", "I hate fish"]
 RECIPES = ["blocks", "user_memories", "consolidating", "self_editing"]

@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 from streamlit import config
 
 from memory_core import Database, list_sessions
-from memory_inspector.server import recording_proxy
-from memory_inspector.server.recording_proxy import MAX_KEPT_BYTES, UPSTREAM, RecordingProxy
-from memory_inspector.server.span_receiver import SpanReceiver
+from memory_inspector.recorder import recording_proxy
+from memory_inspector.recorder.recording_proxy import MAX_KEPT_BYTES, UPSTREAM, RecordingProxy
+from memory_inspector.recorder.span_receiver import SpanReceiver
 
 
 class Upstream:

@@ -55,7 +55,7 @@ def test_the_report_has_the_page_of_each_failure_and_runs_nothing_else(pytester,
     write_configuration(folder, enabled=False)
     pytester.makepyfile(
         """
-        from memory_core.testing import assert_in_prompt
+        from memory_inspector.checks import assert_in_prompt
 
         def test_own(memory):
             memory.put({"role": "user", "content": "<script>alert(1)</script> Hello"})
@@ -129,7 +129,12 @@ def test_the_fixture_is_a_new_closed_offline_memory_each_time(pytester, monkeypa
         """
         import pytest
         from memory_core.errors import StoreError
-        from memory_core.testing import assert_block_tokens, assert_fact_cites, assert_in_prompt, assert_not_in_prompt
+        from memory_inspector.checks import (
+            assert_block_tokens,
+            assert_fact_cites,
+            assert_in_prompt,
+            assert_not_in_prompt,
+        )
 
         made = []
 
@@ -167,7 +172,7 @@ def test_a_replay_takes_a_file_and_changes(pytester, folder):
     pytester.makepyfile(
         """
         import pytest
-        from memory_core.testing import (
+        from memory_inspector.checks import (
             assert_block_tokens, assert_evidence_in_prompt, assert_fact_cites, assert_in_prompt
         )
 

@@ -22,9 +22,9 @@ from memory_core import (
 from memory_core.agent.tools import MemoryTools
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.events import Ref
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 
 SAID = ["My name is Clara and I live in Tucson.", "I am allergic to nuts.", "My sister Ana works at Nordlicht."]
 CORE = "Be brief. She was born in Tucson.\nNo emoji."

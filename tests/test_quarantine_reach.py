@@ -9,15 +9,15 @@ from pydantic import Field
 from sqlalchemy import event
 
 from memory_core import ChatMessage, Database, FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
-from memory_core.attach.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
-from memory_core.attach.mirroring import MirroredBlock, TextVersion, mirror
-from memory_core.attach.recording import attach, record_exchange
-from memory_core.attach.wire import Exchange
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.engine.session import Session
 from memory_core.events import Ref
 from memory_core.messages import TextPart
 from memory_core.planning.graph_changes import NamedRelation
+from memory_inspector.files.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
+from memory_inspector.files.mirroring import MirroredBlock, TextVersion, mirror
+from memory_inspector.recorder.recording import attach, record_exchange
+from memory_inspector.recorder.wire import Exchange
 
 FIRST, SECOND = "My name is Clara and I live in Tucson.", "I am allergic to nuts."
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks" / "
 from instrumentations import INSTRUMENTATIONS, PAGE, VISIT, compared, one_by_one
 from visit_model import GREY, Call, visited
 
-from memory_core.attach.otlp import PROTOBUF, read_export
+from memory_inspector.recorder.otlp import PROTOBUF, read_export
 
 ASKED = ("user", "Open?")
 FORMS = {

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from span_kit import START, Attached, as_json, chat, memory, message, sent
 
 from memory_core import ConfigError, Database, Memory, Services
-from memory_core.attach import receiving
-from memory_core.attach.otlp import Export, LogRecord, Span
-from memory_core.attach.receiving import Receiver
-from memory_core.attach.recording import check_free
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.events import AgentAttached, MemoryDeleted, MemorySearched, MemoryWritten
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import UNATTRIBUTED
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.sessions.overview import delete_session
+from memory_inspector.recorder import receiving
+from memory_inspector.recorder.otlp import Export, LogRecord, Span
+from memory_inspector.recorder.receiving import Receiver
+from memory_inspector.recorder.recording import check_free
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from sqlalchemy import select, update
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import RecipeChosen
-from memory_core.lab.comparing import outcome_of
-from memory_core.lab.playing import Player
-from memory_core.lab.script import script_of
-from memory_core.lab.variants import variant_after_switch
 from memory_core.recipes import RECIPES, recipe
 from memory_core.store.tables import block_table
+from memory_inspector.demo.demo_script import MESSAGES
 from memory_inspector.demo.recipe_examples import EXAMPLES
-from memory_inspector.demo.script import MESSAGES
+from memory_inspector.lab.comparing import outcome_of
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.variants import variant_after_switch
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 

@@ -16,13 +16,13 @@ from memory_core import (
     StoreError,
     delete_session,
 )
-from memory_core.attach.recording import attach, record_exchange
-from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from memory_core.events import BlockFailed, DeliveryFailed, ModelCalled, ReplyEnded
 from memory_core.sessions import running_totals
 from memory_core.sessions.overview import overview
 from memory_core.sessions.running_totals import Losses
+from memory_inspector.recorder.recording import attach, record_exchange
+from memory_inspector.recorder.wire import Exchange
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from span_kit import Attached, chat, memory, message, sent
 
 from memory_core import Memory, StoreError, list_sessions
-from memory_core.attach import receiving, span_tree
-from memory_core.attach.span_tree import SpanTree
+from memory_inspector.recorder import receiving, span_tree
+from memory_inspector.recorder.span_tree import SpanTree
 
 HELLO = [("user", "Name a bridge.")]
 ANSWER = "The old one."

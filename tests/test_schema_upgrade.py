@@ -10,8 +10,8 @@ from sqlalchemy import create_engine, inspect
 
 from memory_core import StaticMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import StoreError
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.planning import curation
 from memory_core.store import migrations

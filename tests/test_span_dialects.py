@@ -5,8 +5,8 @@ import json
 import pytest
 from span_kit import Attached, as_json, sent
 
-from memory_core.attach.otlp import JSON, read_export
-from memory_core.attach.spans import read_span
+from memory_inspector.recorder.otlp import JSON, read_export
+from memory_inspector.recorder.spans import read_span
 
 ASKED = [{"role": "system", "content": "Be calm."}, {"role": "user", "content": "Is it cold?"}]
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": "Oslo"}'}}

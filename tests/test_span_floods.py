@@ -12,14 +12,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from starlette.applications import Starlette
 
 from memory_core import MessageError
-from memory_core.attach import otlp
-from memory_core.attach.otlp import JSON, PROTOBUF, read_export
-from memory_core.attach.otlp_wire import FIELDS_PER_ITEM, check_items, one_by_one
-from memory_core.attach.receiving import Refusals
 from memory_core.errors import LimitError
 from memory_core.limits import MAX_VALUES
-from memory_inspector.server.attaching import Room
-from memory_inspector.server.span_receiver import MAX_WAITING_BYTES, SpanReceiver
+from memory_inspector.recorder import otlp
+from memory_inspector.recorder.attaching import Room
+from memory_inspector.recorder.otlp import JSON, PROTOBUF, read_export
+from memory_inspector.recorder.otlp_wire import FIELDS_PER_ITEM, check_items, one_by_one
+from memory_inspector.recorder.receiving import Refusals
+from memory_inspector.recorder.span_receiver import MAX_WAITING_BYTES, SpanReceiver
 
 NAMES = st.text(max_size=8)
 

@@ -26,15 +26,15 @@ from span_kit import as_json, as_protobuf, chat, memory, sent
 from starlette.applications import Starlette
 
 from memory_core import Database, Memory, Services, StoreError
-from memory_core.attach.otlp import LogRecord
-from memory_core.attach.receiving import LoggedEvents, Receiver
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import stores_of
-from memory_inspector.server import span_receiver
-from memory_inspector.server.attaching import Room
-from memory_inspector.server.refused_spans import RefusedSpans
-from memory_inspector.server.span_receiver import JSON, PROTOBUF, SpanReceiver
+from memory_inspector.recorder import span_receiver
+from memory_inspector.recorder.attaching import Room
+from memory_inspector.recorder.otlp import LogRecord
+from memory_inspector.recorder.receiving import LoggedEvents, Receiver
+from memory_inspector.recorder.refused_spans import RefusedSpans
+from memory_inspector.recorder.span_receiver import JSON, PROTOBUF, SpanReceiver
 
 HELLO = [("user", "I like tea.")]
 
@@ -284,8 +284,8 @@ def test_what_is_no_request_for_logs_is_refused_in_a_sentence(receiving, form):
 
 
 def test_logs_of_spans_that_never_come_are_forgotten(monkeypatch):
-    monkeypatch.setattr("memory_core.attach.receiving.MAX_LOGGED", 3)
-    monkeypatch.setattr("memory_core.attach.receiving.MAX_LOGGED_CHARACTERS", 200)
+    monkeypatch.setattr("memory_inspector.recorder.receiving.MAX_LOGGED", 3)
+    monkeypatch.setattr("memory_inspector.recorder.receiving.MAX_LOGGED_CHARACTERS", 200)
     kept = LoggedEvents()
     kept.add(LogRecord(f"t:{number}", "gen_ai.user.message", {"content": "x"}) for number in range(10))
     assert list(kept._events) == ["t:7", "t:8", "t:9"]

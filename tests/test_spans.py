@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from span_kit import START, as_json, as_protobuf, chat, memory, message, sent
 
-from memory_core.attach.dialects import DIALECTS as DIALECTS_READ
-from memory_core.attach.otlp import JSON, MAX_SPAN_BYTES, PROTOBUF, Span, read_export
-from memory_core.attach.spans import MemoryOperation, MemoryRecord, read_span
-from memory_core.attach.wire import Exchange
 from memory_core.errors import MessageError
+from memory_inspector.recorder.dialects import DIALECTS as DIALECTS_READ
+from memory_inspector.recorder.otlp import JSON, MAX_SPAN_BYTES, PROTOBUF, Span, read_export
+from memory_inspector.recorder.spans import MemoryOperation, MemoryRecord, read_span
+from memory_inspector.recorder.wire import Exchange
 
 
 def reports(*spans, **resource):

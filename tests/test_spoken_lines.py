@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.markup import day_parts, line_parts
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import numbers, spread
 from memory_core.history.rebuild import rebuild
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.planning.rendering import neutralise
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table

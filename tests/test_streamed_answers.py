@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_kit import VALUES
 
-from memory_core.attach.streamed_answer import is_complete, stream_events
-from memory_core.attach.wire import Answered, read_exchange
+from memory_inspector.recorder.streamed_answer import is_complete, stream_events
+from memory_inspector.recorder.wire import Answered, read_exchange
 
 CHAT = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()
 RESPONSES = json.dumps({"model": "m", "stream": True, "input": "Hi"}).encode()

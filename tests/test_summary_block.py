@@ -11,11 +11,11 @@ from sqlalchemy import select
 from summary_fakes import Scribe
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, SummaryMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import ConfigError, ConflictError, ModelUnreachableError, NotFoundError
 from memory_core.events import ModelCalled, Ref
 from memory_core.history.outcomes import Outcomes, flush_outcome
 from memory_core.history.rebuild import rebuild
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.planning import curation
 from memory_core.store.tables import content_table

@@ -13,13 +13,13 @@ from sqlalchemy import event, inspect
 from tenant_kit import SERVICES, SILENT, STEPS, WORDS, Doors, Tenant, counts, filled
 
 from memory_core.access import Person, acting_as
-from memory_core.attach.otlp import read_export
 from memory_core.errors import AccessError, ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_core.store.tables import TABLES
 from memory_core.store.tenants import PROTECTED
+from memory_inspector.recorder.otlp import read_export
 
 OPERATIONS = int(os.environ.get("MEMORY_INSPECTOR_TENANT_OPERATIONS", "200"))
 """Random operations on tenants; a long run has 100,000."""

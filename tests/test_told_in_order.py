@@ -4,10 +4,10 @@ import pytest
 from test_forgotten import FILLER, SAID, imported
 
 from memory_core import Database, Memory, Services
+from memory_core.bundles.bundle import read_bundle, restore_bundle
 from memory_core.events import ContextBuilt, FlushPlanned, MessageAdded
 from memory_core.history.by_turn import history_of
-from memory_core.interop.bundle import read_bundle, restore_bundle
-from memory_inspector.demo.script import FORGOTTEN_WORDS, RECORDED_TURNS
+from memory_inspector.demo.demo_script import FORGOTTEN_WORDS, RECORDED_TURNS
 from memory_inspector.reading.forgotten import Forgotten, forgotten
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job, Reveal, Stop

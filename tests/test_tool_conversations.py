@@ -7,7 +7,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from memory_core import Memory, MessageRole
-from memory_core.interop.openai_format import read_conversation
+from memory_inspector.files.openai_format import read_conversation
 
 pytestmark = pytest.mark.slow
 

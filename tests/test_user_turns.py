@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import ConfigError, Database, Memory, Services, VectorMemoryBlock, delete_session
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import ContextBuilt, Retrieved
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.lab.playing import Player
-from memory_core.lab.replanning import Replanner
-from memory_core.lab.script import script_of
-from memory_core.lab.sizes import sizes_of
-from memory_core.lab.variants import variant_of
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.replanning import Replanner
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.sizes import sizes_of
+from memory_inspector.lab.variants import variant_of
 
 
 def turns(**values):

@@ -9,8 +9,8 @@ from fakes import FakeEmbedder
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, Services, TextPart, VectorMemoryBlock
 from memory_core.blocks.vector import CLASSIC
 from memory_core.blocks.vector_parts.units import kept_heard, messages_of, parse_unit
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import Retrieved, VectorsStored
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import message_text
 from memory_core.store.message_rows import MessageCache
 from memory_core.store.vector_rows import read_all_heard, read_nodes

@@ -21,7 +21,7 @@ from ui.tab import nav
 from ui.tab.services import engine
 
 if TYPE_CHECKING:
-    from memory_core.lab.variants import Change
+    from memory_inspector.lab.variants import Change
 
 _FIELDS = (
     "token_limit",
@@ -132,8 +132,8 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
 
 def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> None:
     """Show the problems of the configuration, each with a button if this drawer has a field that fixes it."""
-    from memory_core.lab.linting import findings  # with all of the lab, which the first page does without
-    from memory_core.lab.variants import Change, variant_of
+    from memory_inspector.lab.linting import findings  # with all of the lab, which the first page does without
+    from memory_inspector.lab.variants import Change, variant_of
 
     wanted = [Change(name, drawer.opened[name], value) for name, value in changes.items()]
     variant = variant_of(memory).with_changes("changed", wanted)

@@ -28,12 +28,12 @@ from run import ROOT, environment, versions
 from visit_model import Call, Entry, called, listening, plain, visited
 
 from memory_core import Database, Memory, Services
-from memory_core.attach.content_coding import decompressed
-from memory_core.attach.otlp import PROTOBUF, Export, LogRecord, read_export, read_logs
-from memory_core.attach.receiving import Receiver
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage
 from memory_core.sessions.overview import list_sessions
+from memory_inspector.recorder.content_coding import decompressed
+from memory_inspector.recorder.otlp import PROTOBUF, Export, LogRecord, read_export, read_logs
+from memory_inspector.recorder.receiving import Receiver
 
 PAGE = ROOT / "docs" / "reference" / "instrumentations.md"
 VISIT = Path(__file__).resolve().parent / "instrumented_visits.py"
@@ -277,5 +277,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    logging.getLogger("memory_core").setLevel(logging.ERROR)
+    for package in ("memory_core", "memory_inspector"):
+        logging.getLogger(package).setLevel(logging.ERROR)
     sys.exit(main())

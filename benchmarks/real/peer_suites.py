@@ -92,7 +92,7 @@ def table(rows: Sequence[tuple[Suite, str, tuple[int, int], tuple[int, int]]], b
 def _langgraph_checkpoint() -> None:
     import langgraph.store.memory
 
-    from memory_core.adapters.langgraph import InspectedStore
+    from memory_inspector.adapters.langgraph import InspectedStore
 
     class Store(InspectedStore):
         def __init__(self, *, index: Any = None) -> None:
@@ -105,7 +105,7 @@ def _openai_agents() -> None:
     import agents
 
     from memory_core import Memory
-    from memory_core.adapters.openai_agents import InspectedSession
+    from memory_inspector.adapters.openai_agents import InspectedSession
 
     class Session(InspectedSession):
         def __init__(self, session_id: str, db_path: Any = ":memory:", *_: Any, session_settings: Any = None) -> None:

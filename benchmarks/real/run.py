@@ -150,5 +150,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    logging.getLogger("memory_core").setLevel(logging.ERROR)
+    for package in ("memory_core", "memory_inspector"):
+        logging.getLogger(package).setLevel(logging.ERROR)
     sys.exit(main())

@@ -20,7 +20,7 @@ from run import environment, versions
 from store_programs import ANSWER, CALL, LAST, QUESTION, RESULT, SECOND
 
 from memory_core.errors import FormatError
-from memory_core.interop.files import read_path
+from memory_inspector.files.files import read_path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

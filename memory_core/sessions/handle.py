@@ -197,7 +197,7 @@ class SessionHandle:
 
     @property
     def probes(self) -> str | None:
-        """Expectations on the session's prompts, as `memory_core.lab.probes` writes them; None if none are stored.
+        """Expectations on the session's prompts, as `memory_inspector.lab.probes` writes them; None if none are stored.
 
         Raises:
             NotFoundError: the session was deleted.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from memory_inspector.reading.coding_homes import FILE, OFFERED, home_variable
 
 if TYPE_CHECKING:
-    from memory_core.coding.listing import Listing, Overview
+    from memory_inspector.coding.listing import Listing, Overview
 
 SESSION = "latest, a file (.jsonl, .json, .db), or the beginning of a session's id"
 
@@ -60,7 +60,7 @@ def _code(options: argparse.Namespace, start: Callable[[argparse.Namespace], int
 
 
 def _why(options: argparse.Namespace) -> int:
-    from memory_core.coding.session_answers import follow_in
+    from memory_inspector.coding.session_answers import follow_in
     from memory_inspector.wording.coding_text import followed_text
 
     followed = follow_in(_session(options), options.phrase)
@@ -81,7 +81,7 @@ def _file(options: argparse.Namespace) -> Path:
 
 
 def _session(options: argparse.Namespace) -> "Overview":
-    from memory_core.coding.listing import Listing, home_of_file
+    from memory_inspector.coding.listing import Listing, home_of_file
 
     named = Path(options.session)
     # A session of OpenCode has its name below its database.
@@ -92,7 +92,7 @@ def _session(options: argparse.Namespace) -> "Overview":
 
 
 def _listing(options: argparse.Namespace) -> "Listing":
-    from memory_core.coding.listing import Listing, homes
+    from memory_inspector.coding.listing import Listing, homes
 
     return Listing(homes(**_homes(options)))
 
@@ -101,8 +101,8 @@ def _homes(options: argparse.Namespace) -> dict[str, Path]:
     """Return the folders that were given, by the program's name; absolute, as the app may run in another folder."""
     if not options.homes:
         return {}
-    from memory_core.coding.listing import PROGRAMS
     from memory_core.errors import ConfigError
+    from memory_inspector.coding.listing import PROGRAMS
 
     folders = {program: folder for program, _, folder in (text.partition("=") for text in options.homes)}
     for program, folder in folders.items():

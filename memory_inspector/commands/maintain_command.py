@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from memory_core import Database, Services, Settings
+from memory_core.bundles.backup import restore_backup, write_backup
+from memory_core.bundles.session_archive import archive_session
 from memory_core.errors import ConfigError
-from memory_core.interop.backup import restore_backup, write_backup
-from memory_core.interop.session_archive import archive_session
 from memory_core.sessions.damage import find_damage, repair_damage
 from memory_core.sessions.health import size_of
 from memory_core.sessions.retention import RetentionPlan, SessionSize, delete_old_sessions, plan_retention

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.errors import FormatError
-from memory_core.lab.bisecting import first_bad_turn, responsible_changes
-from memory_core.lab.checking import (
+from memory_core.services import Services
+from memory_core.text import printable
+from memory_inspector.commands.command_line import run
+from memory_inspector.lab.bisecting import first_bad_turn, responsible_changes
+from memory_inspector.lab.checking import (
     Checked,
     Prepared,
     check_variant,
@@ -22,15 +25,12 @@ from memory_core.lab.checking import (
     read_recorded,
     read_variant,
 )
-from memory_core.lab.failure_patterns import cases_of, compare
-from memory_core.lab.failures import cause, explain_failure, failure_page
-from memory_core.lab.playing import Player
-from memory_core.lab.probe_files import find_probe_files, is_probe_file
-from memory_core.lab.probes import Probe
-from memory_core.lab.variants import Variant
-from memory_core.services import Services
-from memory_core.text import printable
-from memory_inspector.commands.command_line import run
+from memory_inspector.lab.failure_patterns import cases_of, compare
+from memory_inspector.lab.failures import cause, explain_failure, failure_page
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.probe_files import find_probe_files, is_probe_file
+from memory_inspector.lab.probes import Probe
+from memory_inspector.lab.variants import Variant
 from memory_inspector.wording.check_report import FileReport, html_report, markdown_comment, totals
 
 _FILES = "a session's bundle, or messages in any format that can be imported"

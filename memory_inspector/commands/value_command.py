@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.errors import FormatError
-from memory_core.lab.checking import read_recorded, read_variant
-from memory_core.lab.playing import Player
-from memory_core.lab.questions import read_questions
-from memory_core.lab.valuing import value_of
 from memory_core.models.protocols import ChatModel
 from memory_core.services import Services
 from memory_core.text import printable
+from memory_inspector.lab.checking import read_recorded, read_variant
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.questions import read_questions
+from memory_inspector.lab.valuing import value_of
 
 
 def add_commands(commands: Any) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from memory_core.coding.context_parts import UNSEEN, CallParts, SizedItem
-from memory_core.coding.transcript import quotable
+from memory_inspector.coding.context_parts import UNSEEN, CallParts, SizedItem
+from memory_inspector.coding.transcript import quotable
 from memory_inspector.figures.chart_style import BETWEEN, blank, hatch, legend_entry, shown
 from memory_inspector.palette import PALETTES, Mode, colour
 from memory_inspector.wording.formatting import tokens

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from memory_core.lab.failure_patterns import Pattern
 from memory_inspector.figures.chart_style import blank, shown
+from memory_inspector.lab.failure_patterns import Pattern
 from memory_inspector.palette import PALETTES, Mode
 
 MAX_PATTERNS = 12

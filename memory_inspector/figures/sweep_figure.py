@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 import plotly.graph_objects as go
 
-from memory_core.lab.sweeping import BETTER_HIGH, Cell, Measure, Range, Sweep
 from memory_inspector.figures.chart_style import blank, hatch, shown
+from memory_inspector.lab.sweeping import BETTER_HIGH, Cell, Measure, Range, Sweep
 from memory_inspector.palette import PALETTES, Mode, ink_on
 from memory_inspector.wording.formatting import tokens
 

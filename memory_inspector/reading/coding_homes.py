@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memory_core.coding.listing import Listing, Overview
+    from memory_inspector.coding.listing import Listing, Overview
 
 OFFERED = "MEMORY_INSPECTOR_CODE"
 """Set where the app shows sessions of coding agents, which are private to this machine."""
@@ -31,7 +31,7 @@ def listing_of_environment() -> "Listing":
         FormatError: the file cannot be read, or is not a session.
     """
     # Here, as every page asks for `offered`.
-    from memory_core.coding.listing import PROGRAMS, Listing, home_of_file, homes
+    from memory_inspector.coding.listing import PROGRAMS, Listing, home_of_file, homes
 
     folders = {name: Path(place) for name in PROGRAMS if (place := os.environ.get(home_variable(name)))}
     file = os.environ.get(FILE)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from memory_core.access import person_name
-from memory_core.coding.prices import cost_of
-from memory_core.coding.transcript import Usage
 from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
 from memory_core.sessions.running_totals import RunningTotals
+from memory_inspector.coding.prices import cost_of
+from memory_inspector.coding.transcript import Usage
 from memory_inspector.wording.event_sentences import PURPOSES
 
 Number = TypeVar("Number", int, float)

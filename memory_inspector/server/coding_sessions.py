@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-from memory_core.coding.coding_session import Branch, CodingSession
-from memory_core.coding.context_parts import Sizes
-from memory_core.coding.listing import Listing, Overview, is_there
-from memory_core.coding.project import LostInstruction, lost_instructions
 from memory_core.tokens import default_counter
+from memory_inspector.coding.coding_session import Branch, CodingSession
+from memory_inspector.coding.context_parts import Sizes
+from memory_inspector.coding.listing import Listing, Overview, is_there
+from memory_inspector.coding.project import LostInstruction, lost_instructions
 from memory_inspector.reading.coding_homes import first_session, listing_of_environment
 from memory_inspector.reading.lru_cache import LruCache
 

@@ -1,4 +1,4 @@
-"""Create the demo: play the messages of `demo/script.py` through the real engine and write the shipped bundle.
+"""Create the demo: play the messages of `demo/demo_script.py` through the real engine and write the shipped bundle.
 
 python -m memory_inspector.server.demo_bundle
 
@@ -15,8 +15,8 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.blocks.vector import CLASSIC
-from memory_core.interop.bundle import write_bundle
-from memory_inspector.demo.script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
+from memory_core.bundles.bundle import write_bundle
+from memory_inspector.demo.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.shipped_demo import BUNDLE, DEMO_SESSION

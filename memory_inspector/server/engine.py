@@ -17,7 +17,7 @@ from memory_inspector.server.jobs import Job, Jobs
 from memory_inspector.server.unsaved_texts import UnsavedDrafts
 
 if TYPE_CHECKING:
-    from memory_core.interop.in_place import StoreFollower
+    from memory_inspector.files.in_place import StoreFollower
 
 RETRY_EVERY_SECONDS = 2.0
 """Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
@@ -203,7 +203,7 @@ class Engine:
                 if not self.database.in_place:
                     continue
                 if self._stores is None and upkeep.sessions_that_show_stores(self.database):
-                    from memory_core.interop.in_place import StoreFollower  # takes a while, and few need it
+                    from memory_inspector.files.in_place import StoreFollower  # takes a while, and few need it
 
                     self._stores = StoreFollower(self.database, self.services)
                 if self._stores is not None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from memory_inspector.server.attaching import Tokens, admit, no_other_host
-from memory_inspector.server.span_receiver import bearer
+from memory_inspector.recorder.attaching import Tokens, admit, no_other_host
+from memory_inspector.recorder.span_receiver import bearer
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram

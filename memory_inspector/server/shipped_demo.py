@@ -60,6 +60,6 @@ def has_demo(database: Database) -> bool:
 
 
 def _store(database: Database) -> None:
-    from memory_core.interop.bundle import read_bundle, restore_bundle
+    from memory_core.bundles.bundle import read_bundle, restore_bundle
 
     restore_bundle(database, read_bundle(BUNDLE.read_bytes(), BUNDLE.name), DEMO_SESSION)

@@ -10,12 +10,12 @@ from html import escape
 from statistics import mean
 
 from memory_core.history.slices.contexts import context_of
-from memory_core.lab.checking import Checked
-from memory_core.lab.failures import Failure
-from memory_core.lab.probes import EvidenceInPrompt, InPrompt, missing_messages
 from memory_core.memory import Memory
 from memory_core.tracing.showing.html import document
 from memory_core.tracing.showing.replacements import mask_keys
+from memory_inspector.lab.checking import Checked
+from memory_inspector.lab.failures import Failure
+from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, missing_messages
 from memory_inspector.wording.formatting import plain
 
 MAX_CHARACTERS = 60_000

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Any
 
-from memory_core.coding.listing import Overview
-from memory_core.coding.session_answers import Followed, PhraseStage, phrase_stages
-from memory_core.coding.statement_fates import PhraseTrail, Statement, has_summary
-from memory_core.coding.transcript import quotable
 from memory_core.text import listed, printable
 from memory_core.tracing.values import MARKS
+from memory_inspector.coding.listing import Overview
+from memory_inspector.coding.session_answers import Followed, PhraseStage, phrase_stages
+from memory_inspector.coding.statement_fates import PhraseTrail, Statement, has_summary
+from memory_inspector.coding.transcript import quotable
 from memory_inspector.wording.formatting import count, tokens
 
 OBSERVED = "Observed: texts were compared. No program records what its summary left out."

@@ -20,9 +20,9 @@ from models.scripted_server import ScriptedServer, completion, refusal, streamed
 
 from adapters.frameworks import QUESTIONS, RESULT, script, words
 from memory_core import ConfigError, Database, Memory, Services
-from memory_core.adapters.agno import InspectedMemoryManager
 from memory_core.formats.chat_completions import to_openai
 from memory_core.formats.openai_message import message_from_openai
+from memory_inspector.adapters.agno import InspectedMemoryManager
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Agno's own
 
@@ -117,7 +117,7 @@ def test_a_call_that_fails_is_recorded_without_words_and_a_recorder_that_fails_i
         talker = agno.Agent(model=copy.deepcopy(agno_model), telemetry=False)
         manager.of = lambda user: 1 / 0
         assert talker.run("Hello", user_id="chandra", session_id="mon").content == "Hi again."
-    warned = [record.getMessage() for record in caplog.records if record.name == "memory_core.adapters.prompts"]
+    warned = [record.getMessage() for record in caplog.records if record.name == "memory_inspector.adapters.prompts"]
     assert len(warned) == 2
     assert "agno:chandra:taken" in warned[0]
     assert "ZeroDivisionError" in warned[1]

@@ -29,12 +29,12 @@ from memory_core import (
     VectorMemoryBlock,
     delete_session,
 )
-from memory_core.adapters.google_adk import InspectedMemoryService
-from memory_core.adapters.prompts import record_prompt, session_name
-from memory_core.attach.wire import Exchange
 from memory_core.errors import StoreError
 from memory_core.models.embedding import LocalEmbedder
 from memory_core.planning import curation
+from memory_inspector.adapters.google_adk import InspectedMemoryService
+from memory_inspector.adapters.prompts import record_prompt, session_name
+from memory_inspector.recorder.wire import Exchange
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # ADK's own
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from memory_core import MemoryInspectorError
-from memory_core.adapters.graph_tools import MAX_TEXTS, TOOLS, GraphTools
 from memory_core.systems import KnowledgeGraph
+from memory_inspector.adapters.graph_tools import MAX_TEXTS, TOOLS, GraphTools
 
 RECORDED = json.loads((Path(__file__).parent / "reference_memory_server.json").read_text(encoding="utf-8"))
 

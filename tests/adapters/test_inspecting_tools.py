@@ -12,8 +12,8 @@ from memory_core import (
     Services,
     StaticMemoryBlock,
 )
-from memory_core.adapters.inspecting import SPECS, InspectingTools
 from memory_core.systems import KnowledgeGraph
+from memory_inspector.adapters.inspecting import SPECS, InspectingTools
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import langgraph.store.base as base
 import pytest
 from models.scripted_server import ScriptedServer, completion
 
-from memory_core.adapters.langgraph import InspectedStore
+from memory_inspector.adapters.langgraph import InspectedStore
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LangChain's own
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import MessageError
-from memory_core.adapters.langgraph import BLOCK, InspectedStore
 from memory_core.planning import curation
+from memory_inspector.adapters.langgraph import BLOCK, InspectedStore
 
 WAKING = {"text": "likes tea", "n": 3, "deep": [{"é": None}, 1.5, True]}
 

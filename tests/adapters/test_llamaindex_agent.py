@@ -14,8 +14,8 @@ from llama_index.core.workflow import Context
 from pydantic import BaseModel
 
 from memory_core import ConfigError, Database, FactExtractionMemoryBlock, Memory, NotFoundError, Services, StoreError
-from memory_core.adapters.llamaindex import InspectedMemory
 from memory_core.formats.llamaindex_message import message_to_llamaindex
+from memory_inspector.adapters.llamaindex import InspectedMemory
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's own, of pydantic
 

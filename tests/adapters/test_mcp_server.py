@@ -9,10 +9,10 @@ import mcp
 import pytest
 
 from memory_core import ChatMessage, Memory
-from memory_core.adapters.graph_tools import GraphTools
-from memory_core.adapters.inspecting import SPECS, CodingTools
-from memory_core.adapters.mcp_server import graph_server
 from memory_core.systems import KnowledgeGraph
+from memory_inspector.adapters.graph_tools import GraphTools
+from memory_inspector.adapters.inspecting import SPECS, CodingTools
+from memory_inspector.adapters.mcp_server import graph_server
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,10 +16,10 @@ from proxy_kit import Attached
 
 from adapters.frameworks import hashed
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
-from memory_core.attach.mirrored_facts import FACTS
-from memory_core.interop.facts_file import plan_import, read_facts_file
-from memory_core.interop.in_place import StoreFollower, open_store
-from memory_inspector.server.recording_proxy import UPSTREAM
+from memory_inspector.files.facts_file import plan_import, read_facts_file
+from memory_inspector.files.in_place import StoreFollower, open_store
+from memory_inspector.files.mirrored_facts import FACTS
+from memory_inspector.recorder.recording_proxy import UPSTREAM
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Mem0's own, and Qdrant's
 SAID = "I am allergic to nuts, and I live in Porto."

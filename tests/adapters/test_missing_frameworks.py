@@ -30,8 +30,8 @@ def test_a_missing_framework_is_named_with_its_extra(module, package, extra, mon
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, f"memory_core.adapters.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"memory_inspector.adapters.{module}", raising=False)
     with pytest.raises(ConfigError, match=rf"is not installed. Run: pip install 'memory-inspector\[{extra}\]'"):
-        importlib.import_module(f"memory_core.adapters.{module}")
+        importlib.import_module(f"memory_inspector.adapters.{module}")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert extras[extra]

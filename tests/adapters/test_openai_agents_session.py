@@ -16,7 +16,7 @@ from openai import AsyncOpenAI
 
 from adapters.frameworks import QUESTIONS, RESULT, assert_prompts_are_on_record, memory, restarted, script
 from memory_core import ConfigError, Memory
-from memory_core.adapters.openai_agents import InspectedSession
+from memory_inspector.adapters.openai_agents import InspectedSession
 
 CALLS = [
     {"type": "function_call", "call_id": "a", "name": "forecast", "arguments": '{"place":"Faro"}', "id": "fc_1"},

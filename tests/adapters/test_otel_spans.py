@@ -26,12 +26,12 @@ from memory_core import (
     StoreError,
     VectorMemoryBlock,
 )
-from memory_core.adapters.otel import SpanEmitter, emit_spans
-from memory_core.attach.otlp import PROTOBUF, read_export
-from memory_core.attach.receiving import Receiver
 from memory_core.engine.session import Session
 from memory_core.history.stores import stores_of
 from memory_core.planning import curation
+from memory_inspector.adapters.otel import SpanEmitter, emit_spans
+from memory_inspector.recorder.otlp import PROTOBUF, read_export
+from memory_inspector.recorder.receiving import Receiver
 
 MEMORY = {
     "create_memory_store", "search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory",

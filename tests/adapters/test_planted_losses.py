@@ -24,9 +24,9 @@ from adapters import (
 )
 from adapters.frameworks import QUESTIONS, restarted, script
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.adapters.langgraph import InspectedStore
-from memory_core.interop.in_place import open_store
 from memory_core.models.openai_client import OpenAIChat
+from memory_inspector.adapters.langgraph import InspectedStore
+from memory_inspector.files.in_place import open_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the frameworks' own
 HOME, LOCKER, NUTS = "live in Faro", "my locker is the green one by the stairs", "allergic to nuts"

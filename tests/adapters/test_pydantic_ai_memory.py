@@ -18,7 +18,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from adapters.frameworks import QUESTIONS, RESULT, assert_prompts_are_on_record, memory, restarted, script
 from memory_core import ChatMessage, Memory
-from memory_core.adapters.pydantic_ai import InspectedMemory, _ours
+from memory_inspector.adapters.pydantic_ai import InspectedMemory, _ours
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # its client leaves connections to the garbage collector
 RULES = "Answer in one sentence."

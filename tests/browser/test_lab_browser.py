@@ -10,7 +10,7 @@ from models.scripted_server import learned
 from playwright.sync_api import expect
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
-from memory_core.lab.probes import InPrompt, kept_probes
+from memory_inspector.lab.probes import InPrompt, kept_probes
 
 pytestmark = pytest.mark.browser
 

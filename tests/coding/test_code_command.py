@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import MessageError, NotFoundError
-from memory_core.adapters.inspecting import CodingTools
-from memory_core.adapters.mcp_server import inspecting_server
-from memory_core.coding.listing import Listing, home_of_file, homes
 from memory_inspector import __main__ as program
+from memory_inspector.adapters.inspecting import CodingTools
+from memory_inspector.adapters.mcp_server import inspecting_server
+from memory_inspector.coding.listing import Listing, home_of_file, homes
 from memory_inspector.reading.coding_homes import first_session, listing_of_environment
 from memory_inspector.wording.coding_text import _beginnings
 

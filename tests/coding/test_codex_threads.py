@@ -10,12 +10,12 @@ from coding_kit import Codex, message, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_core.coding import rollouts
-from memory_core.coding.codex import CodexReader
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.listing import Listing, home_of_file, homes
-from memory_core.coding.rollouts import Rollouts, _head, rollouts_near
-from memory_core.coding.session_answers import follow_in
+from memory_inspector.coding import rollouts
+from memory_inspector.coding.codex import CodexReader
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.listing import Listing, home_of_file, homes
+from memory_inspector.coding.rollouts import Rollouts, _head, rollouts_near
+from memory_inspector.coding.session_answers import follow_in
 
 A, B, C = (f"01a22825-000{n}-7000-8000-00000000000{n}" for n in (1, 2, 3))
 LOCK = "Please never touch the lockfile."

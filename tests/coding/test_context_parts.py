@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import shared
 
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.context_parts import FRAMES, MAX_COUNTED, UNSEEN, Sizes, parts_over_calls, sized_items
 from memory_core.tokens import default_counter
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.context_parts import FRAMES, MAX_COUNTED, UNSEEN, Sizes, parts_over_calls, sized_items
 from memory_inspector.figures import coding_figures
 
 

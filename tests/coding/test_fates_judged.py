@@ -12,10 +12,10 @@ from collections import Counter
 import pytest
 from shared_data import shared
 
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.statement_fates import follow_phrase
 from memory_core.text import stems
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.statement_fates import follow_phrase
 
 SESSIONS = "4d5611e5-241a-462a-8d15-5122611a9569", "8463c716-a2ea-4c14-9efa-87158ebd9f20"
 PHRASES, SEED = 100, 20260212

@@ -10,11 +10,11 @@ from dulwich import porcelain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.coding_session import Branch, CodingSession
-from memory_core.coding.memory_files import contradictions, memory_files, suggestion
-from memory_core.interop.notes import MAX_NOTE_BYTES
 from memory_core.text import words
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.coding_session import Branch, CodingSession
+from memory_inspector.coding.memory_files import contradictions, memory_files, suggestion
+from memory_inspector.files.notes import MAX_NOTE_BYTES
 
 BEGIN = int(START.timestamp())
 

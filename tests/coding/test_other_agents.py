@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.coding.cline import ClineReader
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.context_parts import Sizes, parts_over_calls
-from memory_core.coding.copilot_cli import CopilotReader
-from memory_core.coding.gemini_cli import GeminiReader
-from memory_core.coding.listing import PROGRAMS, Listing, home_of_file, homes
-from memory_core.coding.memory_files import memory_files, suggestion
-from memory_core.coding.opencode import OpenCodeReader
-from memory_core.coding.pi import PiReader
-from memory_core.coding.qwen_code import QwenReader
-from memory_core.coding.session_answers import follow_in, lost_values
-from memory_core.coding.transcript import MAX_CHARACTERS, as_milliseconds
 from memory_core.errors import FormatError
 from memory_inspector.__main__ import main
+from memory_inspector.coding.cline import ClineReader
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.context_parts import Sizes, parts_over_calls
+from memory_inspector.coding.copilot_cli import CopilotReader
+from memory_inspector.coding.gemini_cli import GeminiReader
+from memory_inspector.coding.listing import PROGRAMS, Listing, home_of_file, homes
+from memory_inspector.coding.memory_files import memory_files, suggestion
+from memory_inspector.coding.opencode import OpenCodeReader
+from memory_inspector.coding.pi import PiReader
+from memory_inspector.coding.qwen_code import QwenReader
+from memory_inspector.coding.session_answers import follow_in, lost_values
+from memory_inspector.coding.transcript import MAX_CHARACTERS, as_milliseconds
 from memory_inspector.wording.coding_text import DELETED, conclusion
 from tests.coding_kit import kinds
 from tests.other_agents_kit import (

@@ -10,11 +10,11 @@ from coding_kit import ClaudeCode, call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.listing import Home, Listing, Overview
-from memory_core.coding.project import by_project_and_day, lost_instructions
-from memory_core.coding.transcript import Usage
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.listing import Home, Listing, Overview
+from memory_inspector.coding.project import by_project_and_day, lost_instructions
+from memory_inspector.coding.transcript import Usage
 
 RULE = "Never touch the schema of the shop."
 TASK = "Then mend the page of orders."

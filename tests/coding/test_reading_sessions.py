@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import shared
 
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.codex import CodexReader
-from memory_core.coding.coding_session import CodingSession, Lane
-from memory_core.coding.record_file import BadLine, RecordFile
-from memory_core.coding.transcript import ENCRYPTED, MAX_CHARACTERS, Usage
 from memory_core.errors import FormatError
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.codex import CodexReader
+from memory_inspector.coding.coding_session import CodingSession, Lane
+from memory_inspector.coding.record_file import BadLine, RecordFile
+from memory_inspector.coding.transcript import ENCRYPTED, MAX_CHARACTERS, Usage
 
 READERS = ClaudeCodeReader, CodexReader
 REAL = (
@@ -176,8 +176,8 @@ def test_half_a_character_does_not_cost_its_record(tmp_path):
 
 
 def test_a_line_that_is_too_long_to_hold_costs_that_one_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("memory_core.coding.record_file.MAX_LINE_BYTES", 2_000)
-    monkeypatch.setattr("memory_core.coding.record_file.READ_BYTES", 700)
+    monkeypatch.setattr("memory_inspector.coding.record_file.MAX_LINE_BYTES", 2_000)
+    monkeypatch.setattr("memory_inspector.coding.record_file.READ_BYTES", 700)
     lines = ClaudeCode()
     lines.user("One.")
     lines.user("x" * 9_000)

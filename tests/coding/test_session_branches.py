@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import shared
 
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.codex import CodexReader
-from memory_core.coding.coding_session import CodingSession, Lane
-from memory_core.coding.transcript import ENCRYPTED
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.codex import CodexReader
+from memory_inspector.coding.coding_session import CodingSession, Lane
+from memory_inspector.coding.transcript import ENCRYPTED
 
 
 @pytest.fixture

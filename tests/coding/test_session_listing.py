@@ -9,13 +9,13 @@ import zstandard
 from coding_kit import MODEL, START, ClaudeCode, Codex, rollout, work
 from shared_data import shared
 
-from memory_core.coding import record_file
-from memory_core.coding.claude_code import ClaudeCodeReader
-from memory_core.coding.codex import CodexReader
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.listing import LIVE_SECONDS, Listing, home_of_file, homes
-from memory_core.coding.prices import cost_of
-from memory_core.coding.transcript import Usage
+from memory_inspector.coding import record_file
+from memory_inspector.coding.claude_code import ClaudeCodeReader
+from memory_inspector.coding.codex import CodexReader
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.listing import LIVE_SECONDS, Listing, home_of_file, homes
+from memory_inspector.coding.prices import cost_of
+from memory_inspector.coding.transcript import Usage
 from memory_inspector.server.coding_sessions import CodingSessions
 
 NOW = 1_770_000_000

@@ -7,10 +7,10 @@ from coding_kit import START, ClaudeCode, Codex, call, message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.statement_fates import follow_phrase, statements_at
 from memory_core.planning.phrase_matching import Phrase
 from memory_core.text import words
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.statement_fates import follow_phrase, statements_at
 from memory_inspector.wording.coding_text import kept_words
 
 RULE = "Never push to the main branch."

@@ -19,22 +19,22 @@ from sqlalchemy.exc import OperationalError
 from summary_fakes import Scribe
 
 from memory_core import Memory, Services, StaticMemoryBlock
-from memory_core.attach.otlp import read_export
-from memory_core.attach.receiving import Receiver
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.engine import delivery
 from memory_core.engine.session import Session
 from memory_core.errors import StoreError
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session
 from memory_core.store.copying.references import renumbered
 from memory_core.store.erasing.session_erasing import erase_what_was_left
 from memory_core.store.split_writes import Pieces
 from memory_core.store.tables import TABLES
+from memory_inspector.recorder.otlp import read_export
+from memory_inspector.recorder.receiving import Receiver
 
 NOT_COMPARED = {"mi_lease", "mi_schema", "mi_collection"}
 """Leases name processes and expire by themselves; a collection counts removals, those of failed work too."""

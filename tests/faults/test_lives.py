@@ -22,7 +22,7 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.engine import delivery, queue
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.store.block_rows import read_state
-from memory_core.testing import simulate
+from memory_inspector.checks import simulate
 
 FIRST, LAST = map(int, os.environ.get("MEMORY_INSPECTOR_LIVES", "0:200").split(":"))
 PARTS = 8

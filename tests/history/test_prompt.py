@@ -14,11 +14,11 @@ from memory_core.errors import ContextOverflowError
 from memory_core.events import ContextBuilt, ModelCalled
 from memory_core.history.advice import remarks
 from memory_core.history.prompt_diff import diff_prompts, shared_prefix_tokens
-from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart, message_text
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.fact_rows import revise
 from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
+from memory_inspector.files.openai_format import read_conversation
 
 WORDS = TokenCounter(str.split, id="words")
 

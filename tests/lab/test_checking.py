@@ -13,17 +13,17 @@ from engine_fakes import assistant, user
 from fakes import FakeEmbedder
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
+from memory_core.bundles.bundle import write_bundle
 from memory_core.errors import ConfigError
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import export_configuration
-from memory_core.lab.bisecting import first_bad_turn, responsible_changes
-from memory_core.lab.checking import check, check_variant, read_recorded, read_variant
-from memory_core.lab.playing import Player
-from memory_core.lab.probes import BlockTokens, InPrompt, evaluate, keep_probes, kept_probes, write_probes
-from memory_core.lab.script import script_of
-from memory_core.lab.variants import variant_of
 from memory_core.planning import curation
 from memory_inspector.commands.probe_commands import main
+from memory_inspector.files.exporting import export_configuration
+from memory_inspector.lab.bisecting import first_bad_turn, responsible_changes
+from memory_inspector.lab.checking import check, check_variant, read_recorded, read_variant
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.probes import BlockTokens, InPrompt, evaluate, keep_probes, kept_probes, write_probes
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.variants import variant_of
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ from engine_fakes import assistant, user
 from fakes import FakeEmbedder
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
-from memory_core.lab.comparing import divergence, outcome_of
-from memory_core.lab.playing import Player
-from memory_core.lab.script import script_from
-from memory_core.lab.variants import variant_of
+from memory_inspector.lab.comparing import divergence, outcome_of
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.script import script_from
+from memory_inspector.lab.variants import variant_of
 
 SAID = ["I am allergic to nuts.", *(f"We talked about the weather of week {number}." for number in range(8))]
 SCRIPT = script_from(message for words in SAID for message in (user(words), assistant("Noted.")))

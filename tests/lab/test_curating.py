@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from test_playing import SAID, player, prompts
 
 from memory_core import Memory, MemoryInspectorError, Services
-from memory_core.lab.curating import curated_facts
-from memory_core.lab.script import script_of
-from memory_core.lab.variants import variant_of
 from memory_core.planning import curation as plans
+from memory_inspector.lab.curating import curated_facts
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.variants import variant_of
 
 CHANGES = {
     "add": lambda facts, pick: plans.add(f"Note {pick}"),

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services
-from memory_core.lab.failure_patterns import Case, cases_of, compare, fisher
-from memory_core.lab.playing import Player
-from memory_core.lab.probes import BlockTokens, InPrompt, evaluate
-from memory_core.lab.questions import Question
-from memory_core.lab.script import script_of
-from memory_core.lab.valuing import value_of
-from memory_core.lab.variants import variant_of
 from memory_inspector.figures.pattern_figure import pattern_figure
+from memory_inspector.lab.failure_patterns import Case, cases_of, compare, fisher
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.probes import BlockTokens, InPrompt, evaluate
+from memory_inspector.lab.questions import Question
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.valuing import value_of
+from memory_inspector.lab.variants import variant_of
 
 CHATTER = "We talked about the weather of the coming week and about nothing else at all."
 

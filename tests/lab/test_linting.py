@@ -20,13 +20,13 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.events import FlushPlanned
-from memory_core.interop.configuration import StoredBlock
-from memory_core.lab.linting import findings
-from memory_core.lab.playing import Player
-from memory_core.lab.script import script_from, script_of
-from memory_core.lab.variants import Variant, variant_of
 from memory_core.planning.curation import add
 from memory_core.recipes import RECIPES
+from memory_inspector.files.configuration import StoredBlock
+from memory_inspector.lab.linting import findings
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.script import script_from, script_of
+from memory_inspector.lab.variants import Variant, variant_of
 
 KINDS = {"facts": FactExtractionMemoryBlock, "vector": VectorMemoryBlock, "summary": SummaryMemoryBlock,
          "graph": GraphMemoryBlock}  # fmt: skip

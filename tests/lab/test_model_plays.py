@@ -13,18 +13,18 @@ from test_playing import SAID, prompts
 from memory_core import FactExtractionMemoryBlock, Memory, Services
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
+from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import ModelAnswerError, ModelUnreachableError
-from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.lab.comparing import outcome_of
-from memory_core.lab.model_plays import CallCount, CountedModel, KeptOutputs, PlayedModel
-from memory_core.lab.playing import Player
-from memory_core.lab.script import script_of
-from memory_core.lab.variants import variant_of
 from memory_core.messages import content_hash
 from memory_core.models.extraction import ModelExtractor
 from memory_core.models.protocols import ModelCall
 from memory_core.sessions.overview import delete_session
 from memory_core.store.tables import model_output_table
+from memory_inspector.lab.comparing import outcome_of
+from memory_inspector.lab.model_plays import CallCount, CountedModel, KeptOutputs, PlayedModel
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.variants import variant_of
 
 OFTEN = 1_000
 

@@ -10,13 +10,13 @@ from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
 from memory_core.agent.loop import act
 from memory_core.errors import ConfigError
 from memory_core.events import ContextBuilt
-from memory_core.lab.playing import Player
-from memory_core.lab.script import Step, script_from, script_of
-from memory_core.lab.sizes import sizes_of
-from memory_core.lab.variants import differences, variant_of
 from memory_core.messages import MessageRole
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.recipes import RECIPES
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.script import Step, script_from, script_of
+from memory_inspector.lab.sizes import sizes_of
+from memory_inspector.lab.variants import differences, variant_of
 
 SAID = (
     "My name is Ana.", "I live in Porto.", "I am allergic to nuts.", "I moved to Lisbon.", "I like jazz.",

@@ -7,7 +7,8 @@ from engine_fakes import assistant, user
 from fakes import FakeEmbedder
 
 from memory_core import FactExtractionMemoryBlock, FormatError, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.lab.probes import (
+from memory_core.planning import curation
+from memory_inspector.lab.probes import (
     MAX_PROBES,
     BlockTokens,
     EvidenceInPrompt,
@@ -18,7 +19,6 @@ from memory_core.lab.probes import (
     read_probes,
     write_probes,
 )
-from memory_core.planning import curation
 
 LONG = "So on and so on. " * 12
 

@@ -11,11 +11,11 @@ from test_playing import lived, moves, player
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
 from memory_core.events import ContextBuilt, expand, spread
-from memory_core.lab.replanning import Replanner
-from memory_core.lab.script import script_of
-from memory_core.lab.sizes import sizes_of
-from memory_core.lab.variants import variant_of
 from memory_core.recipes import RECIPES
+from memory_inspector.lab.replanning import Replanner
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.sizes import sizes_of
+from memory_inspector.lab.variants import variant_of
 
 RECIPE_NAMES = sorted(RECIPES)
 

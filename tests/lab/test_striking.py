@@ -8,11 +8,11 @@ from test_playing import lived, player, prompts
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
 from memory_core.errors import ConfigError
 from memory_core.events import expand
-from memory_core.lab.comparing import divergence
-from memory_core.lab.script import script_of
-from memory_core.lab.striking import changes_without, may_be_struck, without, words_of
-from memory_core.lab.variants import variant_of
 from memory_core.planning import curation as plans
+from memory_inspector.lab.comparing import divergence
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.striking import changes_without, may_be_struck, without, words_of
+from memory_inspector.lab.variants import variant_of
 
 
 @pytest.fixture

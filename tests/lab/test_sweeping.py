@@ -9,15 +9,15 @@ from memory_core import Memory
 from memory_core.errors import ConfigError, FormatError
 from memory_core.events import ModelCalled, Ref
 from memory_core.history.cost import known_price
-from memory_core.lab.comparing import outcome_of
-from memory_core.lab.probes import EvidenceInPrompt, InPrompt, evaluate
-from memory_core.lab.questions import read_questions
-from memory_core.lab.replanning import Replanner
-from memory_core.lab.script import script_of
-from memory_core.lab.sizes import sizes_of
-from memory_core.lab.sweep_plays import play_cells
-from memory_core.lab.sweeping import Axis, Range, sweep, values_around
-from memory_core.lab.variants import variant_of
+from memory_inspector.lab.comparing import outcome_of
+from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, evaluate
+from memory_inspector.lab.questions import read_questions
+from memory_inspector.lab.replanning import Replanner
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.sizes import sizes_of
+from memory_inspector.lab.sweep_plays import play_cells
+from memory_inspector.lab.sweeping import Axis, Range, sweep, values_around
+from memory_inspector.lab.variants import variant_of
 
 PHRASE = "I am allergic to nuts."
 PROBE = InPrompt(phrase=PHRASE, from_turn=3)

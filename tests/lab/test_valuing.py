@@ -7,17 +7,17 @@ from engine_fakes import HashEmbedder, assistant, user
 from models.scripted_server import ScriptedServer, streamed
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
+from memory_core.bundles.bundle import write_bundle
 from memory_core.errors import ConfigError
 from memory_core.history.slices.contexts import context_of
-from memory_core.interop.bundle import write_bundle
-from memory_core.lab.cache_price import CachePrice, cache_price
-from memory_core.lab.comparing import stable_share
-from memory_core.lab.playing import Player
-from memory_core.lab.questions import Question
-from memory_core.lab.script import script_of
-from memory_core.lab.valuing import WITH, WITHOUT, Arm, Value, _difference, value_of
-from memory_core.lab.variants import variant_of
 from memory_inspector.__main__ import main
+from memory_inspector.lab.cache_price import CachePrice, cache_price
+from memory_inspector.lab.comparing import stable_share
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.questions import Question
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.valuing import WITH, WITHOUT, Arm, Value, _difference, value_of
+from memory_inspector.lab.variants import variant_of
 
 CHATTER = "We talked about the weather of the coming week and about nothing else at all."
 QUESTIONS = (

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory
-from memory_core.interop.import_state import import_with_state
-from memory_core.interop.openai_format import read_conversation
 from memory_core.models.extraction import ModelExtractor
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.offline.relative_dates import relative_words, resolved
@@ -19,6 +17,8 @@ from memory_core.models.protocols import ModelCall, NothingFound
 from memory_core.models.relating import RuleRelations
 from memory_core.services import Services
 from memory_core.store.database import Database
+from memory_inspector.files.import_state import import_with_state
+from memory_inspector.files.openai_format import read_conversation
 
 THURSDAY = "2026-03-12T10:00:00+00:00"
 MOMENTS = st.datetimes(datetime(1974, 1, 10), datetime(2200, 1, 1), timezones=st.just(UTC))

@@ -5,11 +5,11 @@ from pages_driver import opened
 from span_kit import as_protobuf, chat, memory
 
 from memory_core import ChatMessage
-from memory_core.attach.otlp import PROTOBUF, read_export
-from memory_core.attach.receiving import Receiver
-from memory_core.attach.recording import attach, record_exchange
-from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
+from memory_inspector.recorder.otlp import PROTOBUF, read_export
+from memory_inspector.recorder.receiving import Receiver
+from memory_inspector.recorder.recording import attach, record_exchange
+from memory_inspector.recorder.wire import Exchange
 from ui.tab import services
 
 pytestmark = pytest.mark.slow

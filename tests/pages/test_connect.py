@@ -9,9 +9,9 @@ from running_agent import running_agent
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, Database
-from memory_core.attach.recording import attach
 from memory_core.engine.session import Session
 from memory_core.history.log import last_position
+from memory_inspector.recorder.recording import attach
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.new_session import new_memory
 from ui.sessions.connect import Heard, code, listened, sentence

@@ -11,11 +11,11 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.agent.loop import reply
-from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
 from memory_inspector.figures.budget_lanes import describe, lanes_of
 from memory_inspector.figures.prompt_figure import waterfall
+from memory_inspector.files.openai_format import read_conversation
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job

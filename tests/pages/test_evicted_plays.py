@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_core.lab.variants import variant_of
+from memory_inspector.lab.variants import variant_of
 from ui.lab import playing
 from ui.tab.services import engine
 

@@ -13,11 +13,11 @@ from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.events import Ref
-from memory_core.interop.stores.memory_stores import PROGRAMS
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
 from memory_core.store.tables import fact_table
+from memory_inspector.files.stores.memory_stores import PROGRAMS
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job

@@ -8,10 +8,10 @@ from models.scripted_server import ScriptedServer, learned, refusal
 from pages_driver import button, drawn_until, joined, opened, said
 
 from memory_core import ChatMessage, ConflictError, Memory
-from memory_core.lab.playing import Player
-from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
-from memory_core.lab.variants import Change
 from memory_core.planning import curation as plans
+from memory_inspector.lab.playing import Player
+from memory_inspector.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
+from memory_inspector.lab.variants import Change
 from ui.lab import lab_page, sweeping
 from ui.tab import services
 

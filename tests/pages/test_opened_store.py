@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from pages_driver import dialog, opened
 
-from memory_core.interop.in_place import open_store
 from memory_core.sessions.overview import overview
+from memory_inspector.files.in_place import open_store
 from memory_inspector.server.engine import FOLLOW_EVERY_SECONDS
 from ui.sessions.session_rows import origin, origin_in_words
 from ui.tab import services

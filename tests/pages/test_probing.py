@@ -3,8 +3,8 @@
 import pytest
 from pages_driver import button, opened, said
 
-from memory_core.lab.probes import BlockTokens, EvidenceInPrompt, FactCites, InPrompt, NeverInPrompt, kept_probes
 from memory_core.messages import content_hash
+from memory_inspector.lab.probes import BlockTokens, EvidenceInPrompt, FactCites, InPrompt, NeverInPrompt, kept_probes
 from ui.tab import services
 
 

@@ -19,21 +19,21 @@ from memory_core import (
     StoreError,
     delete_session,
 )
-from memory_core.attach.recording import attach, record_exchange
-from memory_core.attach.wire import Exchange
+from memory_core.bundles.bundle import write_bundle
 from memory_core.engine.session import Session
 from memory_core.events import ModelCalled
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import export_chat_store, export_configuration
 from memory_core.planning import curation as plans
 from memory_core.sessions.forget_user import data_of_user
 from memory_core.sessions.health import size_of
 from memory_core.sessions.overview import overview
 from memory_core.store import split_writes
+from memory_inspector.files.exporting import export_chat_store, export_configuration
+from memory_inspector.recorder.recording import attach, record_exchange
+from memory_inspector.recorder.refused_spans import refused_spans
+from memory_inspector.recorder.wire import Exchange
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from memory_inspector.server.refused_spans import refused_spans
 from ui.sessions import health, user_dialog
 from ui.sessions.exporting import exports
 from ui.tab import services

@@ -15,11 +15,11 @@ from proxy_kit import Attached
 from shared_data import missing_agents
 
 from memory_core import Database, Memory, MemoryInspectorError, list_sessions
-from memory_core.coding.listing import Listing, home_of_file
-from memory_core.coding.session_answers import follow_in
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import MessageRole, ToolCallPart
-from memory_inspector.server.recording_proxy import UPSTREAM
+from memory_inspector.coding.listing import Listing, home_of_file
+from memory_inspector.coding.session_answers import follow_in
+from memory_inspector.recorder.recording_proxy import UPSTREAM
 from tests.real_agents.programs import PROGRAMS, RULES, Program, installed
 from tests.real_agents.scripted_model import SUMMARY, TASK, Call, ScriptedModel
 

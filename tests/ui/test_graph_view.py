@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.history.usage import BlockUse
-from memory_core.interop.graph_files import file_of, read_graph_file, write_graph
 from memory_core.planning.graph_rules import Entity, Graph, Path, Relation, Step
 from memory_core.store.block_rows import Holding
 from memory_inspector.figures import graph_figure as figures
 from memory_inspector.figures import graph_layout
+from memory_inspector.files.graph_files import file_of, read_graph_file, write_graph
 from memory_inspector.palette import PALETTES
 from memory_inspector.reading import neighbourhood
 from memory_inspector.reading.graph_text import (

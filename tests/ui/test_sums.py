@@ -21,18 +21,18 @@ from said_numbers import CHANGED, NUMBER, all_of, as_said, found, growth, whole
 from session_script import STEPS, Script
 
 from memory_core import Memory
-from memory_core.coding.coding_session import CodingSession
-from memory_core.coding.listing import Listing, homes
 from memory_core.errors import MemoryInspectorError, NotFoundError
 from memory_core.events import ContextBuilt, FlushPlanned, Ref
 from memory_core.history.prompt_diff import diff_prompts
-from memory_core.interop.facts_file import plan_import, read_facts_file
-from memory_core.lab.linting import findings
-from memory_core.lab.variants import Change, variant_of
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation
 from memory_core.planning.curation import ChangeSet, New
+from memory_inspector.coding.coding_session import CodingSession
+from memory_inspector.coding.listing import Listing, homes
 from memory_inspector.figures import budget_lanes
+from memory_inspector.files.facts_file import plan_import, read_facts_file
+from memory_inspector.lab.linting import findings
+from memory_inspector.lab.variants import Change, variant_of
 from memory_inspector.reading.fact_rows import Row, Wanted, in_view, nothing_found, opening, view_labels
 from memory_inspector.wording import prompt_text, story
 from memory_inspector.wording.block_card_text import InPrompt, Standing, card

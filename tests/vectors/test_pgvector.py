@@ -21,9 +21,9 @@ from memory_core.config import Settings
 from memory_core.errors import StoreError, VectorIndexError
 from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
-from memory_core.testing.index_promises import check_vector_index
 from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.pgvector import AT_ONCE, PgvectorIndex
+from memory_inspector.checks.index_promises import check_vector_index
 
 pytestmark = pytest.mark.postgres
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from memory_core.testing import index_promises
-from memory_core.testing.index_promises import random_vectors
+from memory_inspector.checks import index_promises
+from memory_inspector.checks.index_promises import random_vectors
 
 __all__ = ["ListSource", "queries", "random_vectors"]
 

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from memory_core.coding.coding_session import Branch, CodingSession
-from memory_core.coding.context_parts import CallParts, SizedItem, model_limit, parts_over_calls, sized_items
+from memory_inspector.coding.coding_session import Branch, CodingSession
+from memory_inspector.coding.context_parts import CallParts, SizedItem, model_limit, parts_over_calls, sized_items
 from memory_inspector.figures.coding_figures import item_name, largest_figure, prompts_figure, prompts_legend
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import count, tokens

@@ -6,11 +6,11 @@ from time import time
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.coding.coding_session import Branch, CodingSession
-from memory_core.coding.listing import PROGRAM_NAMES, stem_of
-from memory_core.coding.prices import price_of
-from memory_core.coding.transcript import quotable
 from memory_core.text import listed
+from memory_inspector.coding.coding_session import Branch, CodingSession
+from memory_inspector.coding.listing import PROGRAM_NAMES, stem_of
+from memory_inspector.coding.prices import price_of
+from memory_inspector.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
 from memory_inspector.wording.coding_text import COST
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens

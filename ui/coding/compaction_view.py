@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.coding.coding_session import Branch, CodingSession, Window
-from memory_core.coding.statement_fates import Fate, Statement, has_summary, statements_at
+from memory_inspector.coding.coding_session import Branch, CodingSession, Window
+from memory_inspector.coding.statement_fates import Fate, Statement, has_summary, statements_at
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import kept_words
 from memory_inspector.wording.formatting import count, tokens

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from memory_core.coding.coding_session import Branch
 from memory_core.tokens import default_counter
 from memory_core.tracing.showing.replacements import mask_keys
+from memory_inspector.coding.coding_session import Branch
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, tokens
 from ui.coding.quoting import quoted
@@ -15,12 +15,12 @@ from ui.parts.components import error_inside
 from ui.tab import appearance
 
 if TYPE_CHECKING:
-    from memory_core.coding.memory_files import MemoryFile, Suggestion
+    from memory_inspector.coding.memory_files import MemoryFile, Suggestion
 
 
 def files_of(opened: OpenSession) -> "list[MemoryFile]":
     """Return the memory files of the session's project, read once while the page is open."""
-    from memory_core.coding.memory_files import memory_files  # loads git and the engine
+    from memory_inspector.coding.memory_files import memory_files  # loads git and the engine
 
     return opened.once("memory files", lambda: memory_files(opened.session, default_counter().text))
 
@@ -34,7 +34,7 @@ def draw_button(statement: str, key: str, opened: OpenSession, branch: Branch) -
 @st.dialog("What would have kept it", width=640, icon=":material/bookmark_add:", on_dismiss="rerun")
 @error_inside
 def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
-    from memory_core.coding.memory_files import suggestion
+    from memory_inspector.coding.memory_files import suggestion
 
     # Reads the git history of the project, which takes seconds if it is long.
     with st.spinner("Reading the project's memory files …"), opened.held() as session:

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from memory_core.coding.coding_session import Branch, CodingSession
-from memory_core.coding.session_answers import phrase_stages
-from memory_core.coding.statement_fates import follow_phrase
 from memory_core.tracing.showing.replacements import mask_keys
+from memory_inspector.coding.coding_session import Branch, CodingSession
+from memory_inspector.coding.session_answers import phrase_stages
+from memory_inspector.coding.statement_fates import follow_phrase
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import OBSERVED, conclusion, stage_name, stage_text
 from memory_inspector.wording.formatting import count, plain, short

@@ -1,6 +1,6 @@
 """Texts of a session as they are drawn: on one line, shortened, without keys and passwords, and never as markup."""
 
-from memory_core.coding.transcript import quotable
+from memory_inspector.coding.transcript import quotable
 from memory_inspector.wording.formatting import plain
 
 

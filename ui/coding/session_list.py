@@ -8,9 +8,9 @@ from zlib import crc32
 
 import streamlit as st
 
-from memory_core.coding.listing import PROGRAM_NAMES, Overview, stem_of
-from memory_core.coding.project import by_project_and_day
-from memory_core.coding.transcript import quotable
+from memory_inspector.coding.listing import PROGRAM_NAMES, Overview, stem_of
+from memory_inspector.coding.project import by_project_and_day
+from memory_inspector.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import coding_sessions
 from memory_inspector.wording.coding_text import COST
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens

@@ -6,9 +6,9 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core.coding.coding_session import Branch, CodingSession, Lane
-from memory_core.coding.memory_files import CLAUDE_NAMES, NAMES, MemoryFile, contradictions
 from memory_core.tracing.showing.replacements import mask_keys
+from memory_inspector.coding.coding_session import Branch, CodingSession, Lane
+from memory_inspector.coding.memory_files import CLAUDE_NAMES, NAMES, MemoryFile, contradictions
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, short, size, tokens
 from ui.coding.keeping import files_of

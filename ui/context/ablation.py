@@ -11,8 +11,8 @@ from memory_core import ConfigError, MemoryInspectorError
 from memory_core.events import Ref
 from memory_core.history.altered import EDITABLE
 from memory_core.history.prompt import Entry, Prompt
-from memory_core.lab.ablation import Question, ask_both, question_without
 from memory_core.models.protocols import ChatModel
+from memory_inspector.lab.ablation import Question, ask_both, question_without
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.prompt_text import part_name

@@ -3,11 +3,11 @@
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.interop.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
-from memory_core.interop.located_json import place_words
-from memory_core.interop.stores.memory_stores import PROGRAMS
+from memory_core.formats.located_json import place_words
 from memory_core.planning.curation import New
 from memory_core.text import listed
+from memory_inspector.files.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
+from memory_inspector.files.stores.memory_stores import PROGRAMS
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk

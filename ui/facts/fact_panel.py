@@ -12,9 +12,9 @@ from memory_core.curation.fact_desk import Curation
 from memory_core.events import Ref
 from memory_core.history.fact_evidence import made_by
 from memory_core.history.rebuild import RebuiltFact
-from memory_core.lab.probes import Probe
 from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
+from memory_inspector.lab.probes import Probe
 from memory_inspector.reading.fact_history import Step, steps, who_wrote
 from memory_inspector.reading.fact_rows import (
     BADGES,

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.interop.graph_files import GraphFile, import_graph, read_graph_file
 from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Graph
+from memory_inspector.files.graph_files import GraphFile, import_graph, read_graph_file
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import Desk

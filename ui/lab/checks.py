@@ -3,11 +3,11 @@
 import streamlit as st
 
 from memory_core.events import MessageAdded, Ref
-from memory_core.interop.configuration import StoredBlock
-from memory_core.lab.linting import Finding
-from memory_core.lab.probes import Probe
-from memory_core.lab.variants import Variant
 from memory_core.text import listed
+from memory_inspector.files.configuration import StoredBlock
+from memory_inspector.lab.linting import Finding
+from memory_inspector.lab.probes import Probe
+from memory_inspector.lab.variants import Variant
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.lab import knobs, playing, progress, tried_variants
 from ui.lab.playing import Result

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import streamlit as st
 
 from memory_core.events import BlockEdited, ConfigurationChanged
-from memory_core.interop.configuration import StoredBlock
-from memory_core.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
+from memory_inspector.files.configuration import StoredBlock
+from memory_inspector.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
 from memory_inspector.wording.formatting import plain
 from ui.tab import nav
 from ui.tab.people import allowed

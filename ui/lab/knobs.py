@@ -8,10 +8,10 @@ import streamlit as st
 from memory_core import ConfigError, Memory, MemoryConfig
 from memory_core.blocks import BUILT_IN
 from memory_core.config import MAX_TOKENS
-from memory_core.interop.configuration import StoredBlock
-from memory_core.lab.striking import words_of
-from memory_core.lab.variants import Change
 from memory_core.recipes import RECIPES
+from memory_inspector.files.configuration import StoredBlock
+from memory_inspector.lab.striking import words_of
+from memory_inspector.lab.variants import Change
 from memory_inspector.wording import settings
 from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import plain, short, tokens

@@ -12,10 +12,10 @@ import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryInspectorError
 from memory_core.history.prompt_diff import diff_prompts
-from memory_core.interop.configuration import StoredBlock
-from memory_core.lab.comparing import divergence, verdict
-from memory_core.lab.probes import Probe, kept_probes
-from memory_core.lab.variants import Change, Variant
+from memory_inspector.files.configuration import StoredBlock
+from memory_inspector.lab.comparing import divergence, verdict
+from memory_inspector.lab.probes import Probe, kept_probes
+from memory_inspector.lab.variants import Change, Variant
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.context.parts import draw_changes
 from ui.lab import checks, knobs, planned, playing, progress, sweeping, tried_variants, value_view, with_model

@@ -10,10 +10,10 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.events import Ref
-from memory_core.lab.comparing import average
-from memory_core.lab.replanning import PlannedPrompt, Replanned, Replanner
-from memory_core.lab.sizes import sizes_of
-from memory_core.lab.variants import Variant
+from memory_inspector.lab.comparing import average
+from memory_inspector.lab.replanning import PlannedPrompt, Replanned, Replanner
+from memory_inspector.lab.sizes import sizes_of
+from memory_inspector.lab.variants import Variant
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens

@@ -11,19 +11,19 @@ from dataclasses import asdict, dataclass, field, replace
 from memory_core import Memory, MemoryInspectorError
 from memory_core.errors import ConfigError
 from memory_core.events import ModelCalled, Ref
-from memory_core.lab.bisecting import smallest_limit
-from memory_core.lab.comparing import Outcome, outcome_of
-from memory_core.lab.failure_patterns import MIN_CASES, Patterns, cases_of, compare
-from memory_core.lab.linting import Finding, findings
-from memory_core.lab.model_plays import CountedModel, KeptOutputs, PlayedModel
-from memory_core.lab.playing import Played, Player
-from memory_core.lab.probes import InPrompt, Probe, Verdict, evaluate
-from memory_core.lab.script import Script, script_of
-from memory_core.lab.striking import without
-from memory_core.lab.variants import Variant
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.models.protocols import ChatModel
 from memory_core.tracing.presence import Presence
+from memory_inspector.lab.bisecting import smallest_limit
+from memory_inspector.lab.comparing import Outcome, outcome_of
+from memory_inspector.lab.failure_patterns import MIN_CASES, Patterns, cases_of, compare
+from memory_inspector.lab.linting import Finding, findings
+from memory_inspector.lab.model_plays import CountedModel, KeptOutputs, PlayedModel
+from memory_inspector.lab.playing import Played, Player
+from memory_inspector.lab.probes import InPrompt, Probe, Verdict, evaluate
+from memory_inspector.lab.script import Script, script_of
+from memory_inspector.lab.striking import without
+from memory_inspector.lab.variants import Variant
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, tokens

@@ -4,7 +4,7 @@ import streamlit as st
 from pydantic import ValidationError
 
 from memory_core import MemoryInspectorError
-from memory_core.lab.probes import (
+from memory_inspector.lab.probes import (
     BlockTokens,
     EvidenceInPrompt,
     FactCites,

@@ -22,13 +22,13 @@ from memory_core.config import MAX_TOKENS
 from memory_core.errors import ConfigError
 from memory_core.events import Ref
 from memory_core.history.cost import known_price
-from memory_core.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
-from memory_core.lab.questions import Question, read_questions
-from memory_core.lab.script import script_of
-from memory_core.lab.sweep_plays import play_cells
-from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
-from memory_core.lab.variants import Change, Variant, block_values
 from memory_inspector.figures.sweep_figure import OWN_MARK, front_figure, sweep_figure, value_words
+from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
+from memory_inspector.lab.questions import Question, read_questions
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.sweep_plays import play_cells
+from memory_inspector.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
+from memory_inspector.lab.variants import Change, Variant, block_values
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, tokens

@@ -9,9 +9,9 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.events import EventRecord
-from memory_core.lab.striking import MAX_STRUCK, changes_without, may_be_struck
-from memory_core.lab.variants import Change, Variant, differences, variant_after_switch, variant_of
 from memory_core.recipes import RECIPES
+from memory_inspector.lab.striking import MAX_STRUCK, changes_without, may_be_struck
+from memory_inspector.lab.variants import Change, Variant, differences, variant_after_switch, variant_of
 from ui.tab import state
 from ui.tab.view import memory_of
 

@@ -8,11 +8,11 @@ from typing import Any
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
-from memory_core.lab.questions import Question
-from memory_core.lab.script import script_of
-from memory_core.lab.valuing import Arm, Value, percent, value_of
-from memory_core.lab.variants import Variant
 from memory_core.planning.context_plan import QUEUE
+from memory_inspector.lab.questions import Question
+from memory_inspector.lab.script import script_of
+from memory_inspector.lab.valuing import Arm, Value, percent, value_of
+from memory_inspector.lab.variants import Variant
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain

@@ -8,8 +8,8 @@ from functools import partial
 import streamlit as st
 
 from memory_core import ConfigError
-from memory_core.lab.model_plays import CallCount
 from memory_core.models.protocols import ChatModel
+from memory_inspector.lab.model_plays import CallCount
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.lab import playing, progress
 from ui.lab.playing import PlayRequest, Result

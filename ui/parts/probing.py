@@ -8,7 +8,7 @@ from functools import partial
 
 import streamlit as st
 
-from memory_core.lab.probes import (
+from memory_inspector.lab.probes import (
     BlockTokens,
     EvidenceInPrompt,
     FactCites,

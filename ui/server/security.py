@@ -19,7 +19,7 @@ from streamlit.config import get_option
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
 
-from memory_inspector.server.attaching import is_loopback
+from memory_inspector.recorder.attaching import is_loopback
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

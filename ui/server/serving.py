@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memory_core import Database
-    from memory_core.attach.receiving import Receiver
     from memory_core.engine.session import Session
+    from memory_inspector.recorder.receiving import Receiver
     from memory_inspector.server.engine import Engine
 
 
@@ -35,7 +35,7 @@ def session_of(session_id: str, tenant: str) -> "Session":
 
 def open_receiver(tenant: str) -> "Receiver":
     """Return a receiver of spans that stores into a tenant's database."""
-    from memory_core.attach.receiving import Receiver
+    from memory_inspector.recorder.receiving import Receiver
 
     return Receiver(lambda: _engine_for_agents(tenant).database, partial(session_of, tenant=tenant))
 
@@ -53,7 +53,7 @@ def _engine_for_agents(tenant: str) -> "Engine":
 
 
 class AgentTokens:
-    """The tokens in the app's database; see `memory_inspector.server.attaching.Tokens`."""
+    """The tokens in the app's database; see `memory_inspector.recorder.attaching.Tokens`."""
 
     def required(self) -> bool:
         return bool(get_secrets_auth_section())

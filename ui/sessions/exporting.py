@@ -6,15 +6,15 @@ from functools import partial
 
 import streamlit as st
 
-from memory_core.interop.bundle import write_bundle
-from memory_core.interop.exporting import (
+from memory_core.bundles.bundle import write_bundle
+from memory_inspector.files.exporting import (
     export_chat_store,
     export_configuration,
     export_llamaindex_python,
     export_messages,
     export_python,
 )
-from memory_core.interop.graph_files import Form, write_graph
+from memory_inspector.files.graph_files import Form, write_graph
 from memory_inspector.wording.formatting import file_stem, plain, short
 from ui.parts.components import error_inside
 from ui.sessions.session_dialogs import one

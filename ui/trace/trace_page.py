@@ -8,11 +8,11 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import BlockEdited, ConfigurationChanged, Ref, Retrieved
-from memory_core.lab.probes import Probe
 from memory_core.messages import MessageRole, content_hash, message_text
 from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
 from memory_core.tracing.values import CutTrace, Trace, said_by
 from memory_core.tracing.words import matched, prompt_of, target_name
+from memory_inspector.lab.probes import Probe
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.trace_text import QUOTED, quoted, says
 from ui.parts import forgetting, probing, toasts, watching

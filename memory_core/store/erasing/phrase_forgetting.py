@@ -369,7 +369,7 @@ def _drop_probes_and_watched(w: Writing, impact: Impact) -> None:
     gone = {kind: {row.words for row in impact.rows if row.kind == kind} for kind in ("probe", "watched")}
     if gone["probe"]:
         probes = [probe for probe in _probes(w.session.probes) if probe.get("phrase") not in gone["probe"]]
-        # In the form in which probes are written by `memory_core.lab.probes`.
+        # In the form in which probes are written by `memory_inspector.lab.probes`.
         w.session.probes = json.dumps(probes, ensure_ascii=False, indent=2) if probes else None
     if gone["watched"]:
         watched = [[kind, text] for kind, text in _watched(w.session.watched) if text not in gone["watched"]]
