@@ -1,6 +1,7 @@
 """Block classes from entry points: what works is offered, what is broken is named with its reason."""
 
 import importlib.util
+import re
 from importlib.metadata import EntryPoint
 from typing import ClassVar
 
@@ -106,22 +107,30 @@ def test_a_plug_in_may_use_a_former_name_for_something_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("former", "present"),
-    [("models.base", "models.protocols"), ("interop.letta", "interop.stores.letta")],
-    ids=["renamed", "moved"],
+    ("former", "says"),
+    [
+        ("models.base", "memory_core.models.base is now memory_core.models.protocols"),
+        ("store.vector_index", "memory_core.store.vector_index is now memory_core.vectors.vector_index"),
+        ("testing.block_promises", "memory_core.testing is now memory_inspector.checks"),
+        ("interop.bundle", "memory_core.interop is now memory_inspector.files (bundles: memory_core.bundles)"),
+    ],
+    ids=["renamed", "moved", "moved with its package", "split"],
 )
-def test_a_plug_in_that_imports_a_module_by_its_former_name_is_told_the_new_one(former, present, tmp_path, monkeypatch):
+def test_a_plug_in_that_imports_a_module_by_its_former_name_is_told_the_new_one(former, says, tmp_path, monkeypatch):
     name = former.replace(".", "_")
     (tmp_path / f"{name}.py").write_text(f"from memory_core.{former} import anything")
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = load([EntryPoint("a", f"{name}:Block", GROUP)])
-    assert found.error == f"it was written for an earlier version: memory_core.{former} is now memory_core.{present}"
+    assert found.error == f"it was written for an earlier version: {says}"
 
 
 def test_every_module_that_moved_is_where_it_is_said_to_be():
     for former, name in plugins.FORMER_MODULES.items():
         assert importlib.util.find_spec(f"memory_core.{former}") is None
         assert importlib.util.find_spec(f"memory_core.{name}") is not None
+    for former, names in plugins.FORMER_ROOMS.items():
+        assert importlib.util.find_spec(f"memory_core.{former}") is None
+        assert all(importlib.util.find_spec(name) for name in re.findall(r"[\w.]*_[\w.]+", names))
 
 
 def test_a_module_that_is_missing_or_ends_the_process_does_no_harm(tmp_path, monkeypatch):

@@ -35,7 +35,6 @@ FORMER_NAMES = {
 
 
 FORMER_MODULES = {
-    "adapters.asking": "adapters.prompt_detector",
     "curation.blocks": "curation.block_desks",
     "curation.facts": "curation.fact_desk",
     "curation.graph": "curation.graph_desk",
@@ -47,8 +46,6 @@ FORMER_MODULES = {
     "history.slices.graph": "history.slices.graph_slice",
     "history.slices.messages": "history.slices.message_slice",
     "history.slices.vectors": "history.slices.vector_slice",
-    "interop.langgraph": "interop.stores.langgraph_checkpoints",
-    "interop.llamaindex": "interop.stores.llamaindex_stores",
     "models.base": "models.protocols",
     "models.llamaindex": "models.llamaindex_models",
     "planning.context": "planning.context_plan",
@@ -72,6 +69,16 @@ FORMER_MODULES = {
     "vectors.base": "vectors.vector_index",
 }
 """Present names of modules that were renamed; a module that only moved to another folder is found by its name."""
+
+FORMER_ROOMS = {
+    "adapters": "memory_inspector.adapters",
+    "attach": "memory_inspector.recorder",
+    "coding": "memory_inspector.coding",
+    "interop": "memory_inspector.files (bundles: memory_core.bundles)",
+    "lab": "memory_inspector.lab",
+    "testing": "memory_inspector.checks",
+}
+"""Present names of packages of `memory_core` that left it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +151,22 @@ def _loaded(point: EntryPoint) -> Plugin:
         reason = user_message(error) if isinstance(error, Exception) else "it ended the process when it was imported"
         missing = (getattr(error, "name", None) or "").removeprefix("memory_core.")
         if isinstance(error, ImportError) and (present := _present_module(missing)):
-            reason = f"it was written for an earlier version: memory_core.{missing} is now memory_core.{present}"
+            reason = f"it was written for an earlier version: memory_core.{missing} is now {present}"
         return Plugin(point.name, package, point.value, None, reason)
     problem = _problem(loaded)
     return Plugin(point.name, package, point.value, None if problem else loaded, problem)
 
 
 def _present_module(former: str) -> str | None:
-    """Present name of a module of `memory_core` that was renamed or moved to another folder; None if there is none."""
+    """Present name of a module of `memory_core` that was renamed or moved; None if there is none."""
+    # A missing package is named without its modules.
+    if former in FORMER_ROOMS:
+        return FORMER_ROOMS[former]
     if former in FORMER_MODULES:
-        return FORMER_MODULES[former]
+        return f"memory_core.{FORMER_MODULES[former]}"
     package = Path(__file__).parents[1]
     moved = sorted(package.rglob(f"{former.rpartition('.')[2]}.py")) if former else []
-    return ".".join(moved[0].relative_to(package).with_suffix("").parts) if moved else None
+    return ".".join(moved[0].relative_to(package.parent).with_suffix("").parts) if moved else None
 
 
 def _problem(loaded: object) -> str | None:
