@@ -8,7 +8,7 @@ from typing import Any
 from memory_core.errors import MemoryInspectorError, NotFoundError
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.graph_tools import RESOURCE, TOOLS, GraphTools
-from memory_inspector.adapters.inspecting import ReadingTools
+from memory_inspector.reading_tools import ReadingTools
 
 with framework("MCP", "mcp"):
     from mcp import types

@@ -11,8 +11,9 @@ import pytest
 from memory_core import ChatMessage, Memory
 from memory_core.systems import KnowledgeGraph
 from memory_inspector.adapters.graph_tools import GraphTools
-from memory_inspector.adapters.inspecting import SPECS, CodingTools
+from memory_inspector.adapters.inspecting import SPECS
 from memory_inspector.adapters.mcp_server import graph_server
+from memory_inspector.coding.mcp_tools import CodingTools
 
 ROOT = Path(__file__).resolve().parents[2]
 
