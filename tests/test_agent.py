@@ -210,7 +210,8 @@ def talk(memory, words, number=0):
 
 
 def test_the_rules_write_facts_into_the_block_about_the_user_and_acknowledge(memory):
-    assert talk(memory, "I live in Lisbon. My sister Ana is allergic to nuts.").startswith("Noted: you live in Lisbon")
+    answer = talk(memory, "I live in Lisbon. My sister Ana is allergic to nuts.")
+    assert answer.startswith("Noted: “The user lives in Lisbon”; ")
     assert text(memory).splitlines() == [
         "The user lives in Lisbon",
         "Ana is the user's sister",

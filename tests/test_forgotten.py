@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services
-from memory_core.models.offline.responder import admits, answering
-from memory_inspector.reading.forgotten import Forgotten, forgotten
+from memory_core.models.offline.responder import answering
+from memory_inspector.reading.forgotten import Forgotten, admits, forgotten
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 

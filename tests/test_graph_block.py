@@ -276,19 +276,18 @@ def test_without_a_model_the_services_relate():
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("When is the deadline of the project Alice manages?", "Project Alpha deadline March 2026"),
-        ("Where does the brother of Ana live?", "Rui lives in Porto"),
-        ("What am I allergic to?", "you allergic to nuts"),
+        ("When is the deadline of Project Alpha?", "From memory: “Project Alpha deadline March 2026”."),
+        ("Who is the brother of Ana?", "From memory: “Ana brother Rui”."),
+        ("What am I allergic to?", "From memory: “The user allergic to nuts”."),
     ],
 )
-def test_the_offline_responder_answers_over_several_steps(question, answer):
+def test_the_offline_responder_answers_with_a_relation(question, answer):
     memory = graph_memory(
         ALPHA + "; Ana | brother | Rui; Rui | lives in | Porto; I | allergic to | nuts; Bob | manages | Beta; "
         "Beta | deadline | May 2027"
     )
     reply = "".join(OfflineResponder().stream([*memory.get(question), user(question)]))
-    assert answer in reply
-    assert "2027" not in reply
+    assert reply == answer
 
 
 def test_what_only_a_tool_or_a_pasted_text_says_becomes_no_relation_and_has_its_reason():

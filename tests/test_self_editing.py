@@ -19,7 +19,7 @@ def services(monkeypatch):
 
 def test_an_agent_edits_its_own_block_without_any_model(services):
     agent = SelfEditingMemory("monday", human="The user lives in Lisbon", services=services)
-    assert agent.reply("I moved to Porto.") == "Noted: you moved to Porto."
+    assert agent.reply("I moved to Porto.") == "Noted: “The user moved to Porto”."
     assert agent.block("Human") == "The user moved to Porto"
     assert [revision.actor for revision in agent.memory.blocks.revisions("Human")] == ["engine", "agent"]
     agent.memory.blocks.restore("Human", 1)

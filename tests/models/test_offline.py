@@ -1,14 +1,16 @@
-"""The responder without a model: answers from the context it is given, or says that it does not know."""
+"""The responder without a model: quotes the context that it is given, or says that it does not know."""
 
-import threading
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memory_core.errors import ConfigError, ModelRequestError
+from memory_core.errors import ModelRequestError
 from memory_core.messages import ChatMessage
 from memory_core.models.offline.extractor import RuleExtractor
-from memory_core.models.offline.responder import OfflineResponder, second_person
+from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.protocols import ChatModel, LearningContext
 
 MEMORY = """<memory>
@@ -41,15 +43,17 @@ def reply(text, *, before=(), memory=MEMORY):
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("What is Ana allergic to?", "From what I remember: Ana is allergic to nuts."),
-        ("When is the dinner?", "From what I remember: the dinner is on 14 March."),
-        ("How much can we spend?", "From what I remember: the budget is under 300 euros altogether."),
-        ("What is the budget?", "From what I remember: the budget is under 300 euros altogether."),
-        ("Where do I live?", "From what I remember: you live in Porto."),
-        ("Where does my sister live?", "From what I remember: Ana lives in Braga."),
-        ("What's my name?", "From what I remember: your name is Sam."),
-        ("Who brings the wine?", "From what I remember: Rui can bring the wine."),
-        ("What music does Ana like?", "Earlier you said: “Ana loves jazz, so live music is a plus.”"),
+        ("What is Ana allergic to?", "From memory: “Ana is allergic to nuts”."),
+        ("When is the dinner?", "From memory: “The dinner is on 14 March”."),
+        ("How much can we spend?", "From memory: “The budget is under 300 euros altogether”."),
+        ("What is the budget?", "From memory: “The budget is under 300 euros altogether”."),
+        ("Where do I live?", "From memory: “The user lives in Porto”."),
+        ("What's my name?", "From memory: “The user's name is Sam”."),
+        ("Who brings the wine?", "From memory: “Rui can bring the wine”."),
+        ("What music does Ana like?", "From memory: “Ana loves jazz, so live music is a plus”."),
+        ("Remind me who brings wine before we fix the menu?", "From memory: “Rui can bring the wine”."),
+        ("Tell me about Rui", "From memory: “Rui can bring the wine”; “Rui is Ana's brother”."),
+        ("What do you know about me?", "From memory: “The user lives in Porto”; “Ana is the user's sister”."),
     ],
 )
 def test_a_question_is_answered_from_memory(question, answer):
@@ -65,10 +69,12 @@ def test_a_question_is_answered_from_memory(question, answer):
         "When does the train leave?",
         "How many guests are coming?",
         "When is Ana coming?",
+        "Where does my sister live?",  # two facts would have to be joined
+        "What?",
     ],
 )
 def test_what_nothing_answers_is_not_known(question):
-    assert reply(question) == f'I don\'t know. Nothing I remember answers "{question}"'
+    assert reply(question) == "I don't know. Nothing in memory answers that."
 
 
 def test_without_any_memory_nothing_is_known():
@@ -81,7 +87,7 @@ def test_recent_words_of_the_user_are_a_source_and_newer_than_memory():
         ChatMessage(role="assistant", content="The cake comes from Lidl."),
     ]
     assert reply("Where does the cake come from?", before=before) == (
-        "Earlier you said: “The cake comes from Padaria Ribeiro.”"
+        "From memory: “The cake comes from Padaria Ribeiro”."
     )
     assert "15 March" in reply(
         "When is the dinner?", before=[ChatMessage(role="user", content="The dinner is on 15 March.")]
@@ -90,45 +96,50 @@ def test_recent_words_of_the_user_are_a_source_and_newer_than_memory():
 
 def test_memory_in_the_user_message_is_memory_and_not_the_question():
     messages = [ChatMessage(role="user", content=f"{MEMORY}\nWhen is the dinner?")]
-    assert "".join(OfflineResponder().stream(messages)) == "From what I remember: the dinner is on 14 March."
+    assert "".join(OfflineResponder().stream(messages)) == "From memory: “The dinner is on 14 March”."
 
 
-def test_a_statement_is_acknowledged_in_the_second_person():
-    assert reply("Ana is allergic to nuts and it is serious.") == "Noted: Ana is allergic to nuts."
-    assert reply("I live in Porto and I like tea.") == "Noted: you live in Porto; you like tea."
-    assert reply("Rui stays off meat these days.") == "Noted: Rui stays off meat these days."
-    assert reply("I parked behind my church.") == "Noted: you parked behind your church."
+def test_the_newest_of_equal_answers_comes_first():
+    before = [ChatMessage(role="user", content="The dinner is on 15 March.")]
+    assert reply("When is the dinner?", before=before).startswith("From memory: “The dinner is on 15 March”")
 
 
-def test_greetings_and_thanks_are_returned():
-    assert reply("Hello!") == "Hello, Sam. What would you like to talk about?"
-    assert reply("Hi there", memory="") == "Hello. What would you like to talk about?"
-    assert reply("Thanks a lot!") == "You're welcome."
+def test_former_values_are_no_answer():
+    memory = "<memory>\n<fact>The user lives in Porto</fact> <former>until turn 2</former>\n</memory>"
+    assert reply("Where do I live?", memory=memory).startswith("I don't know.")
 
 
-def test_a_request_it_cannot_carry_out_is_declined():
-    assert reply("Book a table").startswith("I cannot do that: I answer by rules, without a language model")
+def test_a_statement_is_acknowledged_with_the_facts_that_rules_read_in_it():
+    assert reply("Ana is allergic to nuts and it is serious.") == "Noted: “Ana is allergic to nuts”."
+    assert reply("I live in Porto and I like tea.") == "Noted: “The user lives in Porto”; “The user likes tea”."
 
 
-def test_no_messages_are_answered_with_a_greeting():
-    stream = OfflineResponder().stream([])
-    assert "".join(stream) == "Hello. What would you like to talk about?"
+ONLY = "Without a language model, I only answer questions, from memory."
+
+
+@pytest.mark.parametrize("words", ["Hello!", "Thanks a lot!", "Book a table", "The weather, oh well.", ""])
+def test_whatever_is_neither_question_nor_fact_is_answered_with_what_the_rules_can_do(words):
+    assert reply(words) == ONLY
+
+
+def test_no_messages_are_no_question():
+    assert "".join(OfflineResponder().stream([])) == ONLY
 
 
 def test_the_reply_comes_word_by_word_and_the_call_after_it():
-    stream = OfflineResponder().stream([ChatMessage(role="user", content="Hello")])
+    stream = OfflineResponder().stream([ChatMessage(role="user", content="I like tea")])
     assert stream.call is None
-    assert list(stream) == ["Hello. ", "What ", "would ", "you ", "like ", "to ", "talk ", "about?"]
+    assert list(stream) == ["Noted: ", "“The ", "user ", "likes ", "tea”."]
     call = stream.call
     assert (call.purpose, call.input_tokens, call.output_tokens, call.cost) == ("reply", None, None, None)
 
 
-def test_closing_ends_the_pause_between_words():
-    stream = OfflineResponder(pace_seconds=50).stream([ChatMessage(role="user", content="Hello")])
+def test_closing_ends_the_reply_and_leaves_no_call():
+    stream = OfflineResponder().stream([ChatMessage(role="user", content="I like tea")])
     pieces = iter(stream)
-    assert next(pieces) == "Hello. "
-    threading.Timer(0.05, stream.close).start()
-    assert (list(pieces), stream.call) == ([], None)
+    assert next(pieces) == "Noted: "
+    stream.close()
+    assert (list(pieces), stream.call, stream.tool_calls) == ([], None, ())
 
 
 def test_it_says_what_it_is_and_gives_no_structured_answers():
@@ -137,24 +148,23 @@ def test_it_says_what_it_is_and_gives_no_structured_answers():
     assert isinstance(responder, ChatModel)
     with pytest.raises(ModelRequestError, match="need a language model"):
         responder.ask([], BaseModel, purpose="extract")
-    with pytest.raises(ConfigError, match="pace_seconds=-1"):
-        OfflineResponder(pace_seconds=-1)
 
 
-@pytest.mark.parametrize(
-    ("fact", "said"),
-    [
-        ("The user lives in Porto", "you live in Porto"),
-        ("The user does not like tea", "you do not like tea"),
-        ("The user has always loved jazz", "you have always loved jazz"),
-        ("The user no longer works at Acme", "you no longer work at Acme"),
-        ("The user's name is Sam", "your name is Sam"),
-        ("Ana is the user's sister", "Ana is your sister"),
-        ("The dinner is on 14 March.", "the dinner is on 14 March"),
-    ],
+WORDS = st.sampled_from(
+    ["Ana", "Rui", "the user", "I", "lives", "is", "in Porto", "the dinner", "on 14 March", "300 euros"]
 )
-def test_a_fact_about_the_user_is_said_to_the_user(fact, said):
-    assert second_person(fact) == said
+LINES = st.lists(st.lists(WORDS, min_size=1, max_size=5).map(" ".join), max_size=6)
+
+
+@given(LINES, LINES, WORDS)
+def test_nothing_is_answered_but_what_the_prompt_holds(facts, said, about):
+    memory = f"<memory>\n{''.join(f'<fact>{fact}</fact>' for fact in facts)}\n</memory>"
+    before = [ChatMessage(role="user", content=words) for words in said]
+    answer = reply(f"What about {about}?", memory=memory, before=before)
+    quoted = re.findall("“([^”]*)”", answer)
+    assert set(quoted) <= set(facts + said)
+    assert bool(quoted) is answer.startswith("From memory: ") is not answer.startswith("I don't know.")
+    assert len(quoted) <= 2
 
 
 def test_a_very_long_context_is_answered_too():

@@ -163,7 +163,7 @@ def test_a_message_gets_an_answer_and_both_are_stored_once(app):
     assert not app.exception
     assert said(demo())[22:] == [
         ("user", "What is Ana allergic to?"),
-        ("assistant", "Earlier you said: “Careful with dessert, Ana is allergic to nuts and it is serious.”"),
+        ("assistant", "From memory: “Careful with dessert, Ana is allergic to nuts and it is serious”."),
     ]
     assert message_texts(app)[-2:] == [content for _, content in said(demo())[22:]]
     assert "did in turn 12**" in joined(app)

@@ -36,7 +36,7 @@ def test_by_rules_the_agent_edits_its_block_and_the_page_tells_it(memory):
     assert text(memory) == "The user lives in Porto"
     assert ":material/edit_note: Appended to Human: The user lives in Porto" in joined(app)
     assert "Edited by rules" in joined(app)
-    assert message_texts(app) == ["I live in Porto", "Noted: you live in Porto."]
+    assert message_texts(app) == ["I live in Porto", "Noted: “The user lives in Porto”."]
     assert "Turn 1 · 60 of 4,000 tokens · edited 1 time" in joined(app)
     assert "appended 23 characters to" in story(app)[0]
     assert '{"' not in joined(app)
