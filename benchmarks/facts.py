@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from memory_core.messages import ChatMessage
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.text import stems
 
 _HERE = Path(__file__).resolve().parent

@@ -143,7 +143,7 @@ class Services:
 
     @cached_property
     def extractor(self) -> FactExtractor:
-        from memory_core.models.offline.extractor import RuleExtractor
+        from memory_core.models.offline.fact_extraction import RuleExtractor
 
         return RuleExtractor()
 

@@ -19,7 +19,7 @@ from memory_core import (
 )
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.events import Ref
-from memory_core.models.offline.extractor import RuleExtractor, facts_in
+from memory_core.models.offline.fact_extraction import RuleExtractor, facts_in
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.models.relating import RuleRelations
 from memory_core.planning.former_values import Statement, former_values

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_core import ChatMessage, FactExtractionMemoryBlock, GraphMemoryBlock, Memory, Services
 from memory_core.blocks.base import in_context
 from memory_core.events import Ref
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.protocols import LearningContext, ModelCall
 from memory_core.systems import ConsolidatingMemory, UserMemories
 from memory_inspector.lab.comparing import model_calls

@@ -17,7 +17,7 @@ from memory_core import Memory, Services
 from memory_core.errors import ModelUnreachableError
 from memory_core.events import Ref
 from memory_core.models.embedding import MiniLMEmbedder
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.offline.relative_dates import relative_words
 from memory_core.models.protocols import Condensation, CondensedFact, Extraction
 from memory_core.planning import curation

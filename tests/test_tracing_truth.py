@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from memory_core import Memory, MemoryInspectorError, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.errors import EmbedderError, ModelUnreachableError
 from memory_core.events import Ref, expand, spread
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.planning import curation
 from memory_core.recipes import RECIPES
 

@@ -37,9 +37,8 @@ from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import ChatMessage, MessageRole, message_text, recites_memory
 from memory_core.models.learners import RuleBased
-from memory_core.models.offline.forget_requests import forget_requests, named_facts, names_fact
+from memory_core.models.offline.fact_extraction import forget_requests, named_facts, names_fact, slots_of
 from memory_core.models.offline.relative_dates import dated, without_dates
-from memory_core.models.offline.slot_reading import slots_of
 from memory_core.models.protocols import (
     Categorising,
     ChatModel,

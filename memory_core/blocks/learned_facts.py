@@ -19,8 +19,7 @@ from memory_core.events import (
     ranges,
 )
 from memory_core.messages import content_hash
-from memory_core.models.offline.doubts import doubt
-from memory_core.models.offline.slot_reading import sole_slot
+from memory_core.models.offline.fact_extraction import doubt, sole_slot
 from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
 from memory_core.planning.consolidation import EARLIER, FACT_CHARACTERS, Settled, category_among
 from memory_core.planning.curation import New

@@ -13,7 +13,7 @@ from memory_core.curation.change_sets import ChangeSetTransaction
 from memory_core.errors import ConfigError, ConflictError, MessageError
 from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.models.offline.slot_reading import slot_in, slots_of
+from memory_core.models.offline.fact_extraction import slot_in, slots_of
 from memory_core.planning.curation import (
     After,
     ChangeSet,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from memory_core.events import EventRecord
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.slices.fact_slice import WORDING, Facts
-from memory_core.models.offline.slot_reading import slot_in
+from memory_core.models.offline.fact_extraction import slot_in
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import contradicts
 

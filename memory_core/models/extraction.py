@@ -15,11 +15,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text, unstorable
 from memory_core.models.learners import ModelBased
-from memory_core.models.offline.condensing import condense_by_rules
-from memory_core.models.offline.doubts import TENTATIVE
-from memory_core.models.offline.extractor import spare_statements
+from memory_core.models.offline.fact_extraction import TENTATIVE, condense_by_rules, sole_statement, spare_statements
 from memory_core.models.offline.relative_dates import dated
-from memory_core.models.offline.slot_reading import sole_statement
 from memory_core.models.protocols import (
     ChatModel,
     Condensation,

@@ -24,7 +24,7 @@ from memory_core.models.extraction import (
     transcript,
 )
 from memory_core.models.learners import ModelBased, RuleBased
-from memory_core.models.offline.extractor import why_nothing
+from memory_core.models.offline.fact_extraction import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.models.offline.relative_dates import resolved, time_of
 from memory_core.models.protocols import FoundRelation, NothingFound, RelationsFound

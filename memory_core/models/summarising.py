@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
 from memory_core.models.learners import ModelBased, RuleBased
-from memory_core.models.offline import clauses
-from memory_core.models.offline.extractor import facts_in, why_nothing
-from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.fact_extraction import facts_in, why_nothing
+from memory_core.models.offline.grammar import pattern
+from memory_core.models.offline.sentences import sentences as split_sentences
 from memory_core.models.protocols import ModelCall, NothingFound, Summarised
 from memory_core.models.structured import as_data, without_thinking
 from memory_core.planning.fact_merging import same_words
@@ -82,7 +82,7 @@ class RuleSummariser(RuleBased):
 def _user_statements(message: ChatMessage) -> Iterator[str]:
     """Yield a user's statements in a message, in order."""
     for part in message.parts if message.role is MessageRole.USER else ():
-        for sentence in clauses.sentences(part.text) if isinstance(part, TextPart) else ():
+        for sentence in split_sentences(part.text) if isinstance(part, TextPart) else ():
             yield from _worded(sentence)
 
 

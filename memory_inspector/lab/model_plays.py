@@ -27,7 +27,7 @@ from memory_core.messages import ChatMessage, ToolCallPart, content_hash
 from memory_core.models.deciding import ModelDecider, RuleDecider
 from memory_core.models.extraction import ModelExtractor
 from memory_core.models.learners import ModelBased, input_key, to_json
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.protocols import (
     Answer,
     ChatModel,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_core import Memory, MessageRole
 from memory_core.messages import message_text
-from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.grammar import pattern
 from memory_core.models.offline.responder import answering
 from memory_core.planning.phrase_matching import Phrase
 

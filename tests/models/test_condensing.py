@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.protocols import CondensedFact
 
 

@@ -16,8 +16,7 @@ from own_data import PEOPLE
 from shared_data import shared
 
 from memory_core.messages import ChatMessage
-from memory_core.models.offline.doubts import doubt
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor, doubt
 
 GOLD = Path(__file__).parent / "gold" / "locomo_facts.tsv"
 SPEAKERS = ("a", "b")

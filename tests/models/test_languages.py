@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, GraphMemoryBlock, Memory
 from memory_core.models.embedding import MiniLMEmbedder
-from memory_core.models.offline.extractor import RuleExtractor
-from memory_core.models.offline.language_detection import language_of
+from memory_core.models.offline.fact_extraction import RuleExtractor
+from memory_core.models.offline.sentences import language_of
 from memory_core.models.relating import RuleRelations
 from memory_core.text import keyword_terms, stems
 from memory_core.vectors.keyword import KeywordIndex

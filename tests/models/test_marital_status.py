@@ -7,8 +7,7 @@ from graph_fakes import graph_memory, lines, say
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.memory import Memory
-from memory_core.models.offline.extractor import facts_in
-from memory_core.models.offline.slot_reading import slot_in, slots_of
+from memory_core.models.offline.fact_extraction import facts_in, slot_in, slots_of
 from memory_core.planning.fact_merging import Fact
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.memory import Memory
-from memory_core.models.offline.slot_reading import slots_of
+from memory_core.models.offline.fact_extraction import slots_of
 from memory_core.planning.curation import Kept, New
 from memory_core.store.fact_rows import add_fact, read_contradicted
 from memory_core.store.tables import fact_table

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.memory import Memory
 from memory_core.models.deciding import DecidedFacts
-from memory_core.models.offline.slot_reading import sole_statement
+from memory_core.models.offline.fact_extraction import sole_statement
 from memory_core.models.protocols import ModelCall
 from memory_core.services import Services
 

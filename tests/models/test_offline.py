@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from memory_core.errors import ModelRequestError
 from memory_core.messages import ChatMessage
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.protocols import ChatModel, LearningContext
 

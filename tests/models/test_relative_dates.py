@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory
 from memory_core.models.extraction import ModelExtractor
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.offline.relative_dates import relative_words, resolved
 from memory_core.models.protocols import ModelCall, NothingFound
 from memory_core.models.relating import RuleRelations

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.models.offline.forget_requests import MAX_FORGOTTEN, forget_requests, named_facts
+from memory_core.models.offline.fact_extraction import MAX_FORGOTTEN, forget_requests, named_facts
 
 FACTS = [
     (1, "The user lived in Tucson for six years"),

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from memory_core.messages import ChatMessage
-from memory_core.models.offline.clauses import clauses, only_asks, sentences
-from memory_core.models.offline.extractor import RuleExtractor, facts_in
+from memory_core.models.offline.fact_extraction import RuleExtractor, facts_in
 from memory_core.models.offline.grammar import parse
+from memory_core.models.offline.sentences import clauses, only_asks, sentences
 from memory_core.models.protocols import FactExtractor, NothingFound
 from memory_core.planning.slots import HOME, Slot
 

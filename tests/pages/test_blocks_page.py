@@ -690,7 +690,7 @@ def test_removing_says_that_it_cannot_be_undone_before_and_offers_no_undo_after(
 
 def test_what_waits_for_a_block_can_be_tried_again(demo_home, monkeypatch):
     from memory_core.errors import ModelUnreachableError
-    from memory_core.models.offline.extractor import RuleExtractor
+    from memory_core.models.offline.fact_extraction import RuleExtractor
 
     def fail(self, messages, *, known):
         raise ModelUnreachableError("The model did not answer.")

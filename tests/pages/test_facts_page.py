@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.events import Ref
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
 from memory_core.store.tables import fact_table

@@ -5,7 +5,7 @@ import threading
 import pytest
 from pages_driver import button, dialog, joined, press, said
 
-from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.offline.fact_extraction import RuleExtractor
 from ui.tab import services
 
 

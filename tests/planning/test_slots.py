@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.messages import ChatMessage
-from memory_core.models.offline.extractor import RuleExtractor, facts_in
+from memory_core.models.offline.fact_extraction import RuleExtractor, facts_in
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.planning.consolidation import by_rule, prepare, settle
 from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions

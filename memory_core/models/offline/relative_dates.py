@@ -13,9 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 from memory_core.messages import ChatMessage
-from memory_core.models.offline.grammar import BASE, PAST, word_set
-from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.vocabulary import MONTH, TASTES, WEEKDAY
+from memory_core.models.offline.grammar import BASE, MONTH, PAST, TASTES, WEEKDAY, pattern, word_set
 from memory_core.models.protocols import ExtractedFact
 from memory_core.planning.speech import date_line, parse_message
 from memory_core.text import MONTHS

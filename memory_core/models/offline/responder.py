@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from memory_core.errors import ModelRequestError
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
-from memory_core.models.offline.clauses import sentences
-from memory_core.models.offline.extractor import facts_in
-from memory_core.models.offline.grammar import strip_lead_in
-from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.fact_extraction import facts_in
+from memory_core.models.offline.grammar import MONTH, NUMBER, WEEKDAY, pattern, strip_lead_in
+from memory_core.models.offline.sentences import sentences
 from memory_core.models.offline.tool_calls import MEMORY, reply_about_tool_calls, tool_calls
-from memory_core.models.offline.vocabulary import MONTH, NUMBER, WEEKDAY
 from memory_core.models.protocols import Answer, ModelCall, ToolSpec
 from memory_core.text import similarity, stems
 

@@ -10,9 +10,8 @@ from itertools import islice
 
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.models.deciding import RuleDecider
-from memory_core.models.offline.extractor import RuleExtractor
-from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.slot_reading import slot_in
+from memory_core.models.offline.fact_extraction import RuleExtractor, slot_in
+from memory_core.models.offline.grammar import pattern
 from memory_core.models.protocols import Candidate, ExtractedFact, Proposal, ToolSpec
 from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
 from memory_core.text import similarity

@@ -1,20 +1,122 @@
-"""Keep sentences that name something exact, and that no other rule read whole, as facts in the user's own words. Pure.
-
-A statement about a number, a date or a name is worth keeping even where its grammar is unknown: "My latest
-score is 721 as of last week". Left out are questions, suppositions, plans, reports of others, and sentences that
-need the one before them.
-"""
+"""Facts from whole sentences: descriptions by name, the user's exact words, and what a reply restates. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from memory_core.models.offline.clauses import is_reported, is_supposed
-from memory_core.models.offline.grammar import BASE, GERUND, PAST, RELATION, THIRD, USER, strip_lead_in, word_set
-from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.vocabulary import DATE, MONTH
+from memory_core.models.offline.grammar import (
+    BASE,
+    DATE,
+    GERUND,
+    MONTH,
+    NOT_NAMES,
+    PAST,
+    RELATION,
+    THIRD,
+    USER,
+    pattern,
+    strip_lead_in,
+    word_set,
+)
+from memory_core.models.offline.sentences import is_reported, is_supposed, sentences
 from memory_core.models.offline.wording import YOU, StatedFact, in_third_person
 from memory_core.planning.slots import Slot, of_user
-from memory_core.text import stems
+from memory_core.text import stems, words
+
+# -- descriptions by name: "The capital of Peru is Lima", "Ana was born in Porto" ------------------
+# Each sentence is matched whole against a few general English forms: a definite description ("the capital of Peru is
+# …") or a verb, mostly with a preposition ("was born in …"), ending in the value. The text before the value names the
+# attribute; a later sentence with the same one replaces the value. Only attributes with one value at a time get a slot.
+
+_CAPITALISED = r"[A-ZÀ-ÖØ-Þ0-9][\w.'’&-]*"
+_JOINING = "of|the|de|da|di|del|du|des|la|le|el|al|van|von|and|&|for|in|on|at|to|as|a|an"
+_NAMED = rf"(?:[Tt]he )?{_CAPITALISED}(?:,? (?:{_CAPITALISED}|{_JOINING}|[a-z]{{3,12}})){{0,8}}?"
+"""A name of up to nine words: `Ana`, `Hall of Birkenhead`, `Slovakia national football team`."""
+_DESCRIBED = r"(?P<value>[^\s,;:].{0,90}?)"
+_A_NAME = pattern(
+    rf"(?:The )?{_CAPITALISED}(?:,? (?:{_CAPITALISED}|{_JOINING}|[a-z]{{3,12}}))*|(?:[\w-]+ ){{0,3}}[\w-]+"
+)
+"""A value: a name, or at most four plain words."""
+_PREPOSITION = r"(?:in|at|by|to|of|for|with|from|on|as)"
+_KIND = r"the (?:[a-z]+ ){1,3}of "
+"""Definite noun before a value: `the city of`, `the official language of`."""
+_NOT_DEFINITE = "same|only|best|worst|first|last|next|point|problem|thing|whole|rest|one|reason|way|idea|fact"
+_THE = rf"The (?!(?:{_NOT_DEFINITE})\b)[A-Za-z][\w' -]{{1,40}}?"
+_IS = rf"(?:is|was)(?: now)?(?: (?:located|based))? (?:{_PREPOSITION} )?(?:{_KIND})?"
+_DESCRIPTIONS = (
+    pattern(rf"(?P<attribute>{_THE} (?:of|for) .{{2,90}}?) {_IS}{_DESCRIBED}"),
+    # A relative clause has a verb of its own, so the last "is" is the one before the value.
+    pattern(rf"(?P<attribute>{_THE} (?:where|that|who|which|in) .{{2,90}}) {_IS}{_DESCRIBED}"),
+    pattern(rf"(?P<attribute>{_NAMED}['’]s? [a-z][a-z -]{{2,40}}?) {_IS}{_DESCRIBED}"),
+    pattern(
+        rf"(?P<attribute>(?:{_NAMED}|(?:[a-z-]+ ){{0,3}}?[a-z-]+)"
+        rf" (?P<verb>(?:is|was|has been) (?:an? )?[a-z]{{3,16}}|[a-z]{{2,14}}(?:s|ed)|wrote|made)"
+        rf"(?: {_PREPOSITION})? (?P<kind>{_KIND})?){_DESCRIBED}"
+    ),
+)
+_SINGLE = word_set(
+    """
+    born died founded created established located based headquartered married divorced employed educated written
+    authored produced directed developed performed composed designed discovered invented published affiliated owned
+    citizen famous known associated
+    """
+)
+"""Verbs and nouns with one value at a time; so has every verb if a definite noun precedes the value (`_KIND`)."""
+_SPEAKER = pattern(r"^(?:I|I'm|I've|My|Our|We) |\bI (?!is\b|was\b)[a-z']|\b(?:my|me|we|our|us)\b")
+"""First-person words: sentences with them are left to `grammar.py`."""
+_NO_VALUE = word_set("a an the this that these those it he she they what who very so too not always never really just")
+"""First words of phrases that describe rather than name: "is a great place"."""
+_COMMON = (NOT_NAMES - word_set("back free past")) | word_set(
+    "i i'm i've we're we've you're nor or this it's they're that's there's wow yeah last congrats just"
+)
+
+
+def described(sentence: str) -> StatedFact | None:
+    """Return the fact of a sentence that gives an attribute of something named; None for every other sentence.
+
+    >>> str(described("The capital of Peru is Lima.").slot)
+    'the capital of peru'
+    >>> described("The weather is nice.") is None
+    True
+    """
+    text = " ".join(sentence.split()).rstrip(" .!")
+    # Stories, questions and words to the assistant are left out; the grammar reads sentences about the speaker.
+    if len(text) > _LONGEST_DESCRIPTION or text.endswith("?") or YOU.search(text) or _SPEAKER.search(text):
+        return None
+    # A capital at the start is no sign of a name, so common words are excluded.
+    first = text.partition(" ")[0]
+    if first.lower() in _COMMON and first != "The":
+        return None
+    for form in _DESCRIPTIONS:
+        match = form.fullmatch(text)
+        if match is None or not _names_a_value(match["value"]):
+            continue
+        parts = match.groupdict()
+        # A plain word after the verb is an opinion ("the film was great"), unless a noun says what it is a value of.
+        if parts.get("kind") is not None or not match["value"][0].islower():
+            # A subject that is no name ("tea is from Assam") is read only with such a noun, too.
+            return StatedFact(text, "other", _slot(parts)) if first[0].isupper() or parts.get("kind") else None
+    return None
+
+
+_LONGEST_DESCRIPTION = 200
+
+
+def _names_a_value(value: str) -> bool:
+    """Return whether the value is a name, a number or a short noun, and not a description or another clause."""
+    first = value.partition(" ")[0]
+    return _A_NAME.fullmatch(value) is not None and first not in _NO_VALUE
+
+
+def _slot(parts: dict[str, str | None]) -> Slot | None:
+    verb = parts.get("verb")
+    single = verb is None or parts.get("kind") is not None or not _SINGLE.isdisjoint(words(verb))
+    return Slot("", " ".join(words(parts["attribute"] or ""))) if single else None
+
+
+# -- sentences that name something exact, in the user's own words ----------------------------------
+# A statement about a number, a date or a name is worth keeping even where its grammar is unknown: "My latest score is
+# 721 as of last week". Left out are questions, suppositions, plans, reports of others, and sentences that need the one
+# before them.
 
 MIN_STEMS, MAX_CHARACTERS = 3, 240
 """Minimum content words besides a date, and maximum characters: others are mere answers, or stories."""
@@ -184,3 +286,56 @@ def has_verb(text: str) -> bool:
     """Return whether a text has a verb, and so states something: "Ana's flight BA 12" does not."""
     words = re.findall(r"[\w'’-]+", text.lower())
     return words[0] in _WITHOUT_VERB or any(word in _VERB or word.endswith(("n't", "ed")) for word in words)
+
+
+# -- replies that restate: "I've updated Ana's phone number to 555-0100" ---------------------------
+# A reply names what the user only points at ("her number is 555-0100"). It shows what the user's words are about and is
+# no source: the user has to state the value as true, in one sentence, and to use a word of what the reply says has it.
+
+_OWNER = (
+    r"(?P<owner>[Yy]our|(?!(?:It|That|This|Here|There|What|Who|He|She|Let)'s)[A-Z][\w-]{1,25}(?: [A-Z][\w-]{1,25})?'s)"
+)
+_WHAT = rf"{_OWNER} (?P<what>(?:[\w/-]+ ){{0,5}}?[\w/-]+)"
+_UPDATED = (
+    r"(?P<value>[^\s,;:—–()][^;:—–()]{0,80}?)"
+    r"(?= ?[;:—–(]|[.!]?$|, | (?:instead|rather|which|based|per|because|since|as of|reflecting|effective|"
+    r"and|so|for|going forward|after|following|in (?:my|your|our)|according|from)\b)"
+)
+_RESTATEMENTS = (
+    pattern(
+        rf"\bI(?:'ve| have|'ll)?(?: now| just)? (?:updated?|changed?|corrected?|switched|moved?|set) {_WHAT}(?: back)?"
+        rf"(?: from (?P<former>[^,;]{{1,60}}?))?(?: back)? to {_UPDATED}"
+    ),
+    pattern(rf"(?:^|[,:—–] ?|\bthat |\bso )(?:[Ss]o )?{_WHAT} (?:is|remains)(?: now| currently| actually)? {_UPDATED}"),
+)
+_UNSURE = pattern(
+    r"\b(?:if|may|might|could|would|should|once|until|unless|when|pending|possibl[ey]|potential|tentative|unconfirmed|not|"
+    r"maybe|perhaps|probably|sounds|seems|will)\b|n't\b|\?"
+)
+_YOUR = pattern(r"\byour\b")
+_LONGEST_SENTENCE = 240
+
+
+def restated(message: str, reply: str) -> Iterator[StatedFact]:
+    """Yield the facts of a user's message that the reply to it restates.
+
+    >>> reply = "I've updated Ana's phone number to 555-0100."
+    >>> [fact.text for fact in restated("Her number is 555-0100, not 555-0101.", reply)]
+    ["Ana's phone number is 555-0100"]
+    >>> list(restated("Is the number 555-0100?", reply))
+    []
+    """
+    stated = [set(stems(sentence, stop=False)) for sentence in sentences(message) if certain(sentence)]
+    for sentence in sentences(reply) if stated else ():
+        if len(sentence) > _LONGEST_SENTENCE or _UNSURE.search(sentence):
+            continue
+        match = next(filter(None, (form.search(sentence) for form in _RESTATEMENTS)), None)
+        if match is None or not EXACT.search(f"- {match['value']}"):
+            continue
+        value = set(stems(match["value"]))
+        shared = set(stems(match["what"])) & set(stems(message))
+        if value and shared and any(value <= words for words in stated):
+            owner = f"{USER}'s" if match["owner"].lower() == "your" else match["owner"]
+            line = _YOUR.sub("the user's", f"{owner} {match['what']} is {match['value']}")
+            former = match.groupdict().get("former")
+            yield StatedFact(f"{line}, not {former}" if former else line, "other", attribute_slot(line))
