@@ -504,6 +504,11 @@ class CodingSession:
         self.lanes = dict(sorted(self.lanes.items(), key=lambda named: named[1].first_at or 0))
         return count
 
+    @property
+    def last_at(self) -> float:
+        """Time of the last record, in seconds since 1970; 0 if none has one."""
+        return max(lane.last_at or 0 for lane in (self.main, *self.lanes.values()))
+
     def _subagents(self, rollouts: Rollouts | None) -> dict[str, tuple[FilePart, ...]]:
         """Return the files of each subagent, by its id."""
         if rollouts is not None:

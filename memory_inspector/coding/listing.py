@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -160,9 +161,9 @@ class Overview:
     id: str
     """Its program, folder and name; the same on every run."""
     changed: float
-    """Time of the last write, in seconds since 1970."""
+    """Time of the last write, also of a subagent's, in seconds since 1970."""
     size: int
-    """Bytes."""
+    """Bytes, with those of subagents' files."""
     title: str = ""
     """Its own, else the beginning of what the user said first; without keys."""
     folder: str = ""
@@ -240,6 +241,16 @@ class Overview:
 
     def is_live(self, now: float) -> bool:
         return now - self.changed < LIVE_SECONDS
+
+    def notice(self, size: int, changed: float) -> None:
+        """Take the size and the last write of its file, with those of its subagents' files."""
+        # Files that its records name are known once these were read; those in its own folder may be newer than it.
+        paths = {*self._beside, *self.reader.subagents(self.path, ()).values()} - {self.path}
+        for path in paths:
+            with suppress(OSError):  # gone, or rows of a database, which counts them itself
+                status = path.stat()
+                size, changed = size + status.st_size, max(changed, status.st_mtime)
+        self.size, self.changed = size, changed
 
     def follow(self, until: float = math.inf) -> None:
         """Count what was written since the last call; a file that cannot be read gets its `problem`.
@@ -373,7 +384,7 @@ class Listing:
                     named = path.with_name(stem_of(path)).relative_to(home.folder)
                     id = "/".join([home.reader.program, *named.parts])
                     overview = Overview(path, home.reader, id, changed, size)
-                overview.changed, overview.size = changed, size
+                overview.notice(size, changed)
                 if home.reader is CodexReader:
                     overview.head = head_of(path)
                     overview.named = quotable(titles.get(overview.head.thread, ""), TITLE_CHARACTERS)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from memory_inspector.coding.opencode_rows import OpenCodeRows, sessions_in
+from memory_inspector.coding.opencode_rows import OpenCodeRows, sessions_in, subagents_of
 from memory_inspector.coding.plain_reader import PlainReader, stated
 from memory_inspector.coding.record_file import SourceOpener
 from memory_inspector.coding.transcript import (
@@ -59,8 +59,8 @@ class OpenCodeReader(PlainReader):
 
     @staticmethod
     def subagents(session: Path, named: Sequence[str]) -> Mapping[str, Path]:
-        """Return the sessions of the same database that calls of tools name."""
-        return {name: session.with_name(name) for name in named}
+        """Return the sessions of the same database that name it as their parent, or that calls of tools name."""
+        return {name: session.with_name(name) for name in [*subagents_of(session), *named]}
 
     def read(self, record: Row, line: int) -> Sequence[Record]:
         """Return the values of one record."""

@@ -82,12 +82,24 @@ def _read(connection: sqlite3.Connection, moment: object) -> _State:
 def sessions_in(database: Path) -> Iterator[tuple[Path, int, float]]:
     """Yield the path of each session that is no subagent's, the number of its parts, and the time of its last write.
 
+    Those of its subagents count with it.
+
     Raises:
         FormatError: the database cannot be read, or is not OpenCode's.
     """
-    for id, (head, parts, changed) in _state(database).heads.items():
-        if not head["session"]["parent"]:
-            yield database / id, parts, changed
+    families: dict[str, list[tuple[int, float]]] = {}
+    heads = _state(database).heads
+    for id, (head, parts, changed) in heads.items():
+        families.setdefault(as_text(head["session"]["parent"]) or id, []).append((parts, changed))
+    for id, members in families.items():
+        if id in heads and not heads[id][0]["session"]["parent"]:
+            yield database / id, sum(parts for parts, _ in members), max(changed for _, changed in members)
+
+
+def subagents_of(session: Path) -> list[str]:
+    """Return the ids of the sessions that have one as their parent, as far as its database was read."""
+    state = _STATES.get(session.parent, _State())
+    return [id for id, (head, *_) in state.heads.items() if head["session"]["parent"] == session.name]
 
 
 class OpenCodeRows:

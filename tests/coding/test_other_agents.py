@@ -193,6 +193,20 @@ def test_subagents_are_lanes_and_no_sessions_of_the_list(tmp_path, name):
     assert len(listing(name, tmp_path).look(60)) == 1
 
 
+def test_a_subagent_of_opencode_that_works_while_its_session_waits_is_counted(tmp_path):
+    path, sessions = opencode(tmp_path), listing("opencode", tmp_path)
+    (waiting,) = sessions.look(60)
+    before, changed = waiting.tokens, waiting.changed
+    used = {"tokens": {"input": 90, "output": 7}, "modelID": "o-1", "finish": "stop"}
+    with contextlib.closing(sqlite3.connect(path.parent)) as connection, connection:
+        said = [({"role": "assistant", **used}, [{"type": "text", "text": f"Rope {n}."}]) for n in range(2)]
+        write_messages(connection, "ses_sub", [({"role": "user"}, []), *said])
+        connection.execute("UPDATE session SET time_updated = time_updated + 20000 WHERE id = 'ses_sub'")
+    (one,) = sessions.look(60)
+    assert one.tokens - before == 2 * 97
+    assert one.changed > changed
+
+
 @each
 def test_the_parts_of_every_prompt_add_up(tmp_path, name):
     branch = session(name, AGENTS[name](tmp_path)).main.branches[0]
@@ -366,7 +380,8 @@ def test_a_file_that_a_resume_of_gemini_left_empty_is_no_session(tmp_path):
     stub = lines(path.with_name("session-2026-11-29T12-00-01234567.jsonl"), head)
     other = lines(path.with_name("session-2026-11-29T12-00-76543210.jsonl"), head)
     assert {one.path for one in listing("gemini", tmp_path).look(60)} == {path, other}
-    os.utime(path, (1, 1))
+    for written in (path, *path.parent.glob("*/*.jsonl")):
+        os.utime(written, (1, 1))
     os.utime(other, (2, 2))
     assert listing("gemini", tmp_path).find().path == other
     other.unlink()

@@ -257,6 +257,27 @@ def test_a_session_s_folder_is_the_one_that_the_agent_worked_in(folders):
     assert (quays.folder, quays.project) == ("", "-srv-ana-quays")
 
 
+# -- subagents at work ------------------------------------------------------------------------------------
+
+
+def test_a_subagent_that_works_while_its_session_waits_is_counted(folders):
+    path = write(work(), folders[0] / "-boats" / "s.jsonl", age=500)
+    listing = listing_of(folders)
+    (waiting,) = listing.look()
+    before, size = waiting.tokens, waiting.size
+    assert (waiting.read, waiting.is_live(NOW)) == (True, False)
+    at_work = ClaudeCode(side=True).user("Look for piers.").answer("Two.", prompt=7_000, output=5)
+    os.utime(at_work.subagent(path, "a1"), (NOW - 60, NOW - 60))
+    (one,) = listing.look()
+    assert one.tokens - before == 7_005
+    assert (one.read, one.is_live(NOW), one.size > size) == (True, True, True)
+    os.utime(at_work.answer("Three.", prompt=8_000, output=7).subagent(path, "a1"), (NOW, NOW))
+    (one,) = listing.look()
+    assert one.tokens - before == 15_012
+    assert one.changed == NOW
+    assert [each.tokens for each in listing.look()] == [one.tokens]
+
+
 # -- ids are no paths -----------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.text import listed
 from memory_inspector.coding.coding_session import Branch, CodingSession
-from memory_inspector.coding.listing import PROGRAM_NAMES, stem_of
+from memory_inspector.coding.listing import LIVE_SECONDS, PROGRAM_NAMES, stem_of
 from memory_inspector.coding.prices import price_of
 from memory_inspector.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
@@ -120,11 +120,13 @@ def _facts(opened: OpenSession, session: CodingSession) -> None:
     # Steps, not branches: two branches share the calls before their fork.
     calls = sum(step.usage is not None for step in session.main.steps.values())
     with st.container(horizontal=True, gap="xsmall", key="code__facts"):
-        if overview.is_live(time()):
+        # The list, which looks at the files, is not looked at while a session is open.
+        written = max(overview.changed, session.last_at)
+        if time() - written < LIVE_SECONDS:
             st.badge("live", icon=":material/sensors:", color="green", help="Written to in the last two minutes")
         st.badge(overview.program, color="gray")
         st.badge(plain(short(overview.project)), icon=":material/folder:", color="gray", help=plain(overview.folder))
-        st.badge(ago(overview.changed, time(), appearance.zone()), icon=":material/schedule:", color="gray")
+        st.badge(ago(written, time(), appearance.zone()), icon=":material/schedule:", color="gray")
         st.badge(count(calls, "call"), color="gray")
         total = sum(used.tokens for used in usage.values())
         st.badge(f"{tokens(total)} tokens", color="gray", help="Sent and written in all calls, subagents included")
