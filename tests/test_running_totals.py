@@ -1,5 +1,7 @@
 """Totals of sessions for their list: each equals the sum over the session's log."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, current_thread, main_thread
 from unittest.mock import Mock
 
 import pytest
@@ -19,6 +21,7 @@ from memory_core import (
 from memory_core.engine.session import Session
 from memory_core.events import BlockFailed, DeliveryFailed, ModelCalled, ReplyEnded
 from memory_core.sessions import running_totals
+from memory_core.sessions.overview import _known_sums as sums
 from memory_core.sessions.overview import overview
 from memory_core.sessions.running_totals import Losses
 from memory_inspector.recorder.recording import attach, record_exchange
@@ -66,6 +69,45 @@ def test_a_read_that_fails_is_made_again(database, monkeypatch):
         with pytest.raises(StoreError):
             totals(database)
     assert totals(database).dollars == 0.25
+
+
+def test_a_database_that_is_slow_keeps_no_list_of_another_waiting(tmp_path, monkeypatch):
+    slow, quick = (Database.open(f"sqlite:///{tmp_path}/{name}.db") for name in ("slow", "quick"))
+    for each in (slow, quick):
+        made(each).log.record(called(0.25))
+    asked, answer, read = Event(), Event(), running_totals.read_present
+
+    def wait(connection, sessions):
+        if current_thread() is not main_thread():
+            asked.set()
+            assert answer.wait(60)
+        return read(connection, sessions)
+
+    monkeypatch.setattr(running_totals, "read_present", wait)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(totals, slow)
+        assert asked.wait(60)
+        with ThreadPoolExecutor(1) as other:
+            try:
+                monkeypatch.setattr(running_totals, "read_present", read)
+                assert other.submit(totals, quick).result(timeout=30).dollars == 0.25
+                assert not waiting.done()
+            finally:
+                answer.set()
+        assert waiting.result().dollars == 0.25
+
+
+def test_of_a_session_that_was_deleted_nothing_is_held(database):
+    for id in ("one", "two"):
+        made(database, id, user_id=id).log.record(called(1.0))
+    overview(database)
+    delete_session(database, "one")
+    overview(database, user_id="one")  # a part of the sessions says nothing of the others
+    with sums.of(database, None) as held, running_totals._read.of(database, None) as read:
+        assert {"one", "two"} == held.keys() == read.keys()
+    overview(database)
+    with sums.of(database, None) as held, running_totals._read.of(database, None) as read:
+        assert {"two"} == held.keys() == read.keys()
 
 
 def test_another_session_under_the_same_id_begins_at_nothing(database):

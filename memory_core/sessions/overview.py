@@ -2,19 +2,17 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from threading import Lock
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
 
 from memory_core.access import needs
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConflictError, NotFoundError
-from memory_core.sessions.running_totals import RunningTotals, running_totals
+from memory_core.sessions.running_totals import RunningTotals, SessionCache, running_totals
 from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import ERASING, bury, erase_remains, has_remains, move_tombstone
@@ -133,11 +131,12 @@ def overview(database: Database, *, user_id: str | None = None) -> list[Overview
     """
     with database.read() as connection:
         states = read_sessions(connection, user_id=user_id)
-        sums = _sums(database, connection, states)
+        every = {state.id for state in states} if user_id is None else None
+        sums = _sums(database, connection, states, every)
         facts = count_facts(connection)
         reading = reading_user_facts(connection)
         origins = {id: _origin(*origin) for id, origin in read_origins(connection).items()}
-        totals = running_totals(database, connection, states)
+        totals = running_totals(database, connection, states, every)
     return [
         _overview(state, sums[state.id], facts, state.id in reading, origins.get(state.id, Origin("new")), totals)
         for state in states
@@ -181,15 +180,14 @@ def _origin(kind: str, data: Mapping[str, Any]) -> Origin:
 
 _Content = tuple[int, int, int, int, str]
 """Key of cached sums: it changes whenever a session's messages, or the counter they were counted with, change."""
-_known_sums: "WeakKeyDictionary[Database, dict[str, tuple[_Content, MessageSums]]]" = WeakKeyDictionary()
-_known_lock = Lock()
+_known_sums = SessionCache[tuple[_Content, MessageSums]]()
 
 
-def _sums(database: Database, connection: Connection, states: list[SessionState]) -> dict[str, MessageSums]:
+def _sums(
+    database: Database, connection: Connection, states: list[SessionState], every: Collection[str] | None
+) -> dict[str, MessageSums]:
     """Return the message sums of each session: cached in this process, and read again if its messages have changed."""
-    with _known_lock:
-        # Weak keys: when a database is no longer used, its sums are freed.
-        sums = _known_sums.setdefault(database, {})
+    with _known_sums.of(database, every) as sums:
         contents = {
             state.id: (state.next_seq, state.messages, state.archived_messages, state.revision, state.counter)
             for state in states
@@ -197,8 +195,8 @@ def _sums(database: Database, connection: Connection, states: list[SessionState]
         changed = [id for id, content in contents.items() if id not in sums or sums[id][0] != content]
         if changed:
             # One pass over all messages is faster than a list of most sessions.
-            every = len(changed) > len(states) // 2
-            read = sum_messages(connection, None if every else changed)
+            most = len(changed) > len(states) // 2
+            read = sum_messages(connection, None if most else changed)
             sums.update((id, (contents[id], read.get(id, MessageSums()))) for id in changed)
         return {id: sums[id][1] for id in contents}
 

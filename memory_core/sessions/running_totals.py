@@ -4,10 +4,11 @@ Losses are those that stored rows tell at once. What blocks made of the messages
 own pages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
@@ -61,17 +62,36 @@ class RunningTotals:
 
 
 _Version = tuple[float, float, int]
-_read: "WeakKeyDictionary[Database, dict[str, tuple[_Version, RunningTotals]]]" = WeakKeyDictionary()
+_Value = TypeVar("_Value")
+
+
+class SessionCache(Generic[_Value]):
+    """Values by session, held in this process by database: one that is slow keeps no reader of another waiting."""
+
+    def __init__(self) -> None:
+        # Weak keys: when a database is no longer used, its values are freed.
+        self._databases: WeakKeyDictionary[Database, tuple[Lock, dict[str, _Value]]] = WeakKeyDictionary()
+
+    @contextmanager
+    def of(self, database: Database, every: Collection[str] | None) -> Iterator[dict[str, _Value]]:
+        """Hold a database's values for one reader; `every`: ids of all sessions, so that others were deleted."""
+        lock, values = self._databases.setdefault(database, (Lock(), {}))
+        with lock:
+            for id in values.keys() - (values.keys() if every is None else every):
+                del values[id]
+            yield values
+
+
+_read = SessionCache[tuple[_Version, RunningTotals]]()
 """Values that change with a session's log, and its totals at that time, by session."""
-_lock = Lock()
 
 
 def running_totals(
-    database: Database, connection: Connection, states: Sequence[SessionState]
+    database: Database, connection: Connection, states: Sequence[SessionState], every: Collection[str] | None
 ) -> dict[str, RunningTotals]:
     """Return the totals of each session: kept in this process, and only events that are new are read."""
-    with _lock:
-        cache, fresh = _read.setdefault(database, {}), {}
+    with _read.of(database, every) as cache:
+        fresh = {}
         versions = {state.id: (state.created_at, state.updated_at, state.revision) for state in states}
         for state in states:
             version = versions[state.id]
