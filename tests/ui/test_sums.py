@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from said_numbers import CHANGED, NUMBER, all_of, as_said, found, growth, whole
 from session_script import STEPS, Script
 
-from memory_core import Memory
+from memory_core import Memory, StaticMemoryBlock
 from memory_core.errors import MemoryInspectorError, NotFoundError
 from memory_core.events import ContextBuilt, FlushPlanned, Ref
 from memory_core.history.prompt_diff import diff_prompts
@@ -400,3 +400,24 @@ def test_the_list_of_coding_sessions_and_the_opened_one_agree(answers, subagents
             usage, cost = opened.usage_and_cost()
             assert overview.tokens + overview.copied == sum(used.tokens for used in usage.values())
             assert overview.copied or overview.cost == (cost and pytest.approx(cost))
+
+
+def test_a_block_that_is_named_as_what_is_no_block_has_a_line_of_its_own():
+    memory = Memory.from_defaults(
+        "s",
+        token_limit=70,
+        tokenizer_fn=str.split,
+        memory_blocks=[
+            StaticMemoryBlock(name=name, static_content="Be brief. " * 5, priority=place)
+            for place, name in enumerate(("Queue", "Markup", "System messages"))
+        ],
+    )
+    for role, said in (("user", "one two three " * 4), ("assistant", "four five six " * 2), ("user", "go on now " * 2)):
+        memory.put(ChatMessage(role=role, content=said))
+    before, after = memory.preview.next_prompt(), memory.preview.next_prompt({"token_limit": 30})
+    check_effect(before, after)
+    line = effect.effect_sentence(before.context, after.context)
+    # The block Queue is as it was: what changes under this name is the queue, by what it loses.
+    sizes = {part.strip(): (whole(was), whole(now)) for part, was, now in CHANGED.findall(as_said(line))}
+    assert sizes["Queue"] == (before.context.plan.queue_granted, after.context.plan.queue_granted), line
+    assert sizes["System messages"][1] == 0, line

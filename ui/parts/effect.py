@@ -34,7 +34,7 @@ def size_line(before: NextPrompt, after: NextPrompt) -> str:
         sentences.append(f"{', '.join(_sized(changed))}.")
     cuts = _cuts(after.context)
     # A part that shrinks stands with both sizes above: a cut beside them would be a second number for the same loss.
-    lost = [f"{plain(short(name))} {tokens(size)}" for name, size in cuts.items() if not _shrinks(name, changed)]
+    lost = [f"{plain(short(part[0]))} {tokens(size)}" for part, size in cuts.items() if not _shrinks(part, changed)]
     if lost or not cuts:
         sentences.append(f"Left out: {', '.join(lost)}." if lost else "Nothing is left out.")
     return " ".join(sentences)
@@ -120,39 +120,38 @@ def effect_sentence(before: Context, after: Context) -> str:
     return " ".join(f"{sentence}." for sentence in (f"Next prompt: {size} tokens, {room}", *sentences) if sentence)
 
 
-def _sizes(context: Context) -> Counter[str]:
+_Part = tuple[str, bool]
+"""Name of a part, and whether it is a block, which may have the name of a part that is none."""
+
+
+def _sizes(context: Context) -> Counter[_Part]:
     """Tokens of the prompt by part; they add up to its size."""
     plan = context.plan
-    sizes = Counter(
-        {
-            PART_NAMES[QUEUE]: plan.queue_granted,
-            PART_NAMES[PINNED]: plan.pinned_tokens,
-            PART_NAMES[RESERVED]: plan.reserved_tokens,
-        }
-    )
+    beside = {QUEUE: plan.queue_granted, PINNED: plan.pinned_tokens, RESERVED: plan.reserved_tokens}
+    sizes: Counter[_Part] = Counter({(PART_NAMES[kind], False): size for kind, size in beside.items()})
     for part in plan.granted:
-        sizes[part.name] += part.granted
-    sizes[MARKUP] += plan.total - sizes.total()
+        sizes[part.name, True] += part.granted
+    sizes[MARKUP, False] = plan.total - sizes.total()
     return sizes
 
 
-def _changed_sizes(before: Context, after: Context) -> dict[str, tuple[int, int]]:
+def _changed_sizes(before: Context, after: Context) -> dict[_Part, tuple[int, int]]:
     """Return the sizes of parts that change, the largest change first; together they change the prompt by as much."""
     old, new = _sizes(before), _sizes(after)
-    changed = [name for name in old | new if old[name] != new[name]]
-    return {name: (old[name], new[name]) for name in sorted(changed, key=lambda name: -abs(new[name] - old[name]))}
+    changed = [part for part in old | new if old[part] != new[part]]
+    return {part: (old[part], new[part]) for part in sorted(changed, key=lambda part: -abs(new[part] - old[part]))}
 
 
-def _sized(changed: Mapping[str, tuple[int, int]], shown: Callable[[str], str] = plain) -> list[str]:
+def _sized(changed: Mapping[_Part, tuple[int, int]], shown: Callable[[str], str] = plain) -> list[str]:
     """Return parts with their sizes: `Earlier turns 743 → 0`, in which no line breaks at the arrow."""
     arrow = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}"
-    return [f"{shown(short(name))} {tokens(old)}{arrow}{tokens(new)}" for name, (old, new) in changed.items()]
+    return [f"{shown(short(name))} {tokens(old)}{arrow}{tokens(new)}" for (name, _), (old, new) in changed.items()]
 
 
-def _more_cut(before: Context, after: Context) -> dict[str, int]:
+def _more_cut(before: Context, after: Context) -> dict[_Part, int]:
     """Return how many tokens more each part loses of what it asks for."""
     old, new = _cuts(before), _cuts(after)
-    return {name: new[name] - old[name] for name in new if new[name] > old[name]}
+    return {part: new[part] - old[part] for part in new if new[part] > old[part]}
 
 
 def _unseen_cuts(before: Context, after: Context, shown: Callable[[str], str] = plain) -> list[str]:
@@ -160,21 +159,21 @@ def _unseen_cuts(before: Context, after: Context, shown: Callable[[str], str] = 
     changed = _changed_sizes(before, after)
     return [
         f"{shown(short(name))} would lose {tokens(size)} more"
-        for name, size in _more_cut(before, after).items()
-        if not _shrinks(name, changed)
+        for (name, block), size in _more_cut(before, after).items()
+        if not _shrinks((name, block), changed)
     ]
 
 
-def _shrinks(name: str, changed: Mapping[str, tuple[int, int]]) -> bool:
-    return name in changed and changed[name][0] > changed[name][1]
+def _shrinks(part: _Part, changed: Mapping[_Part, tuple[int, int]]) -> bool:
+    return part in changed and changed[part][0] > changed[part][1]
 
 
-def _cuts(context: Context) -> Counter[str]:
+def _cuts(context: Context) -> Counter[_Part]:
     """Tokens cut, by part."""
     # One part can be cut by several rules: their tokens are added up.
-    total: Counter[str] = Counter()
+    total: Counter[_Part] = Counter()
     for cut in context.plan.cuts:
-        total[PART_NAMES.get(cut.part, cut.part)] += cut.tokens
+        total[(PART_NAMES[QUEUE], False) if cut.part == QUEUE else (cut.part, True)] += cut.tokens
     return total
 
 
