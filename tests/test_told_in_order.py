@@ -1,9 +1,12 @@
 """A recording that is played to be watched shows what each message caused in the order of the log, and stops."""
 
+from collections import Counter
+
 import pytest
 from test_forgotten import FILLER, SAID, imported
 
-from memory_core import Database, Memory, Services
+from memory_core import Database, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
+from memory_core.agent import loop
 from memory_core.bundles.bundle import read_bundle, restore_bundle
 from memory_core.events import ContextBuilt, FlushPlanned, MessageAdded
 from memory_core.history.by_turn import history_of
@@ -160,3 +163,22 @@ def test_an_imported_conversation_stops_where_its_answer_lacks_what_was_said(ans
         assert memory.session.recording().played == 10
         assert played(memory, reveal, stops_after=None).reveal.held is None
     assert memory.session.recording().next_turn == ()
+
+
+def test_a_turn_with_two_prompts_is_told_without_going_back(monkeypatch):
+    """Another program asks for a prompt between what a message causes."""
+    put = loop.put
+
+    def put_and_ask(memory, messages, ids):
+        put(memory, messages, ids)
+        memory.build_context()
+        memory.flush(all=True)
+
+    monkeypatch.setattr(loop, "put", put_and_ask)
+    memory = imported(*SAID, *FILLER, "I like tea.", "Noted.")
+    memory.blocks.add(VectorMemoryBlock(name="turns"))
+    memory.blocks.add(StaticMemoryBlock(name="rules", static_content="too long " * 40, priority=1))
+    positions = [moment.position for moment in played(memory, stops_after=None).shown]
+    prompts = Counter(r.turn for r in memory.log.history().after(0) if isinstance(r.event, ContextBuilt))
+    assert max(prompts.values()) > 1
+    assert positions == sorted(positions)

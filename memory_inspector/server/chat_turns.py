@@ -5,7 +5,7 @@ again after a crash adds nothing that is there already.
 """
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from memory_core import ChatMessage, Memory, MessageRole, ModelError
 from memory_core.agent import loop
@@ -195,7 +195,9 @@ def _tell(job: Job, memory: Memory, reveal: Reveal, stops_after: int | None, wat
     turn, newest = history.latest_turn, history.position
     events = memory.events(turn=turn, kinds=STORY_KINDS)
     story = passages(events, words_in_log(memory).words(events, memory))
-    ends = [max(passage.begins, following.begins - 1) for passage, following in pairwise(story)]
+    # With several prompts in a turn, a stage may have begun before the one that is told ahead of it.
+    begun = (max(passage.begins, following.begins - 1) for passage, following in pairwise(story))
+    ends = [*accumulate(begun, max, initial=reveal.position)][1:]
     # A stage stops playing only the first time that it happens after that turn, which may not be the first of all.
     before = [] if stops_after is None else [r for r in memory.events(kinds=STORY_KINDS) if r.turn < turn]
     stops = happened(events) - happened([r for r in before if r.turn > (stops_after or 0)])
