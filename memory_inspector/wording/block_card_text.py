@@ -3,7 +3,7 @@
 Fields documented as markdown contain untrusted text only through `plain`; `Card.holds` is unescaped, for `st.text`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -144,23 +144,21 @@ def strip(
     """Order in which blocks are cut, as one line of markdown; blocks of equal rank side by side."""
     left_out = set(off)
 
-    def place(names: Sequence[str]) -> str:
-        number = f" :gray[{priorities[names[0]]}]"
-        return " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in names) + number
+    def place(names: Iterable[str]) -> str:
+        return " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in names)
 
     groups = [[name for name in group if name not in left_out] for group in order.groups]
-    steps = [place(group) for group in groups if group]
+    steps = [f"{place(group)} :gray[{priorities[group[0]]}]" for group in groups if group]
     never = [name for name in order.never if name not in left_out]
     sentences = []
     if steps:
-        sentences.append(":material/content_cut: cut first: " + " → ".join(steps))
+        order_said = "Cut in this order" if sum(map(len, groups)) > 1 else "Cut first"
+        sentences.append(f":material/content_cut: {order_said}: {' → '.join(steps)}.")
     if never:
-        sentences.append(("never: " if steps else "never cut: ") + place(never))
-    line = " → ".join(sentences)
+        sentences.append(f"{'Never' if steps else 'Never cut'}: {place(never)}.")
     if left_out:
-        gone = " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in priorities if name in left_out)
-        line = f"{line} · off: {gone}" if line else f"off: {gone}"
-    return line
+        sentences.append(f"Off: {place(name for name in priorities if name in left_out)}.")
+    return " ".join(sentences)
 
 
 def card_order(order: CutOrder) -> tuple[str, ...]:

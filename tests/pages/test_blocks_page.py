@@ -115,7 +115,7 @@ def test_its_numbers_are_those_of_the_shown_prompt_and_of_the_log(demo_home):
 @pytest.mark.parametrize(("theme", "palette"), [("light", LIGHT), ("dark", DARK)])
 def test_the_strip_wears_the_colours_of_the_theme(demo_home, theme, palette):
     app = opened(page="blocks", theme=theme)
-    strip = next(each.value for each in app.markdown if "cut first" in each.value)
+    strip = next(each.value for each in app.markdown if "Cut in this order" in each.value)
     assert [strip.index(colour) for colour in (palette.vector, palette.facts, palette.static)] == sorted(
         strip.index(colour) for colour in (palette.vector, palette.facts, palette.static)
     )
@@ -179,7 +179,7 @@ def test_names_and_texts_are_shown_as_they_were_typed(demo_home):
 
 def test_blocks_of_one_place_stand_side_by_side(demo_home):
     demo().blocks.configure("Facts", priority=2)
-    strip = next(each.value for each in opened(page="blocks").markdown if "cut first" in each.value)
+    strip = next(each.value for each in opened(page="blocks").markdown if "Cut in this order" in each.value)
     first = strip.split("→")[0]
     assert first.index("Facts") < first.index("Earlier turns")
 
@@ -210,7 +210,7 @@ def test_a_past_turn_shows_the_blocks_as_they_stood_and_changes_nothing(demo_hom
     past = opened(page="blocks", turn="10")
     assert past.text[0].value.startswith(before[:20])
     assert past.text[1].value.startswith(f"{held} facts.")
-    assert ":gray[1]" in next(each.value for each in past.markdown if "cut first" in each.value)
+    assert ":gray[1]" in next(each.value for each in past.markdown if "Cut in this order" in each.value)
     assert [menu.key for menu in past.menu_button if menu.key.startswith("blocks__")] == []
     assert not {"Edit", "Change order", "Add block", "Try now"} & set(labels(past))
 

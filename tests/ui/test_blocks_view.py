@@ -188,19 +188,19 @@ def test_the_strip_goes_from_cut_first_to_never_and_shared_places_stand_side_by_
     order = CutOrder((("turns", "more"), ("facts",)), ("rules",))
     priorities = {"rules": 0, "facts": 1, "turns": 2, "more": 2}
     assert strip(order, priorities, KINDS, "light") == (
-        f":material/content_cut: cut first: {square(LIGHT.vector)}turns {square(LIGHT.custom)}more :gray[2]"
-        f" → {square(LIGHT.facts)}facts :gray[1] → never: {square(LIGHT.static)}rules :gray[0]"
+        f":material/content_cut: Cut in this order: {square(LIGHT.vector)}turns {square(LIGHT.custom)}more :gray[2]"
+        f" → {square(LIGHT.facts)}facts :gray[1]. Never: {square(LIGHT.static)}rules."
     )
     assert card_order(order) == ("rules", "facts", "more", "turns")
 
 
 def test_the_strip_without_anything_to_cut_and_with_blocks_that_are_off():
     only = strip(CutOrder((), ("rules",)), {"rules": 0}, KINDS, "light")
-    assert only == f"never cut: {square(LIGHT.static)}rules :gray[0]"
+    assert only == f"Never cut: {square(LIGHT.static)}rules."
     order, priorities = CutOrder((("facts",),), ("rules",)), {"rules": 0, "facts": 1}
     off = strip(order, priorities, KINDS, "light", off=["facts"])
-    assert off == f"never cut: {square(LIGHT.static)}rules :gray[0] · off: {square(LIGHT.facts)}facts"
-    assert strip(order, priorities, KINDS, "light", off=["facts", "rules"]).startswith("off: ")
+    assert off == f"Never cut: {square(LIGHT.static)}rules. Off: {square(LIGHT.facts)}facts."
+    assert strip(order, priorities, KINDS, "light", off=["facts", "rules"]).startswith("Off: ")
 
 
 def test_names_are_no_markup():
