@@ -2,10 +2,10 @@
 
 const TYPING = "input, textarea, select, [contenteditable=true], [role=combobox], [role=grid]";
 
-function search(place) {
+function enter(place) {
   const field = place && [...document.querySelectorAll(place)].find((each) => each.offsetParent && !each.disabled);
   field?.focus();
-  field?.select();
+  field?.setSelectionRange(field.tagName === "TEXTAREA" ? field.value.length : 0, field.value.length);
   return Boolean(field);
 }
 
@@ -27,9 +27,11 @@ function press(event, data, ask, wait) {
   if (dialog) return;
   if (event.key === "/") {
     event.preventDefault();
-    if (search(data.search)) return;
+    if (enter(data.search)) return;
     wait();
     ask("goto");
+  } else if (event.key === "e" && enter(data.edit)) {
+    event.preventDefault();
   } else if (event.key === "?") {
     event.preventDefault();
     ask("keys");
@@ -254,6 +256,31 @@ function roving(listen) {
   return settle;
 }
 
+// What opens over the page by a key takes the focus, and gives it back to where it came from; so does what is drawn anew.
+// Streamlit leaves it on the button of a popover, whose content is the page's last, and on nothing after a dialog.
+const OVER = "[role=dialog], [role=menu], [role=listbox], [data-testid=stPopoverBody], .goto-waiting";
+let [from, address] = [null, ""]; // they outlast a drawing of the page
+
+function returning(listen) {
+  const name = (each) => each?.closest?.('[class*="st-key-"]')?.className.match(/st-key-\S+/)?.[0];
+  listen("focusin", (event) => event.target.closest?.(OVER) || ([from, address] = [event.target, location.pathname]));
+  listen("pointerdown", () => (from = null)); // who points at things goes on elsewhere
+  let over = null;
+  return () => {
+    const [before, focused] = [over, document.activeElement];
+    over = document.querySelector("[role=dialog], [data-testid=stPopoverBody]");
+    const opened = over !== before && over?.matches("[data-testid=stPopoverBody]") && !over.contains(focused);
+    if (opened && focused.matches(":focus-visible")) {
+      over.tabIndex = -1;
+      over.focus({ preventScroll: true });
+    } else if (!over && from && focused === document.body && address === location.pathname) {
+      const drawn = name(from) && document.querySelector(`.${CSS.escape(name(from))} :is(button, a, input, textarea)`);
+      if (!from.isConnected) drawn?.focus({ preventScroll: true });
+      else if (before) from.focus({ preventScroll: true });
+    }
+  };
+}
+
 // A button at selected words of a conversation, a prompt or a fact, to follow them.
 function selecting(listen, gone, ask) {
   const button = document.createElement("button");
@@ -299,9 +326,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
   listen("keydown", choose);
   let known = null; // the dialog takes the focus for itself when it opens
   const settle = roving(listen);
+  const giveBack = returning(listen);
   let drawing = 0; // as a reply comes, many times a second
   const opened = new MutationObserver(() => {
-    drawing ||= requestAnimationFrame(() => settle((drawing = 0)));
+    drawing ||= requestAnimationFrame(() => (settle((drawing = 0)), giveBack()));
     const asking = document.querySelector(ASKING);
     if (asking && asking !== known) {
       handOver(asking);

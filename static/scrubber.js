@@ -164,16 +164,18 @@ export default function ({ data, parentElement, setTriggerValue }) {
   track.addEventListener("pointerup", release, { signal });
   track.addEventListener("pointercancel", release, { signal });
 
+  // The arrows move from turn to turn wherever the focus is; where it is on the track, the keys of every slider do.
+  const EVERYWHERE = { ArrowLeft: -1, ArrowRight: 1 };
+  const ON_TRACK = { ArrowDown: -1, ArrowUp: 1, Home: -Infinity, End: Infinity };
+
   function press(event) {
-    const right = event.key === "ArrowRight";
-    if (!right && event.key !== "ArrowLeft") return;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const focused = event.composedPath()[0];
+    const by = EVERYWHERE[event.key] ?? (focused === track && ON_TRACK[event.key]);
+    if (!by || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (focused !== track && focused.closest?.(BUSY)) return;
     if (document.querySelector("[role=dialog]")) return;
     event.preventDefault();
-    const by = right ? 1 : -1;
-    if (event.shiftKey) goStep(by);
+    if (event.shiftKey && Number.isFinite(by)) goStep(by);
     else goTurn(at().turn + by, AFTER_KEYS);
   }
   // Streamlit answers the last that it hears: a place that is told after a page was asked for takes that back. So the

@@ -23,6 +23,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("?", "These keys"),
         ("Left, Right", "One turn back, one turn forward"),
         ("Esc", "Close the open dialog or panel"),
+        ("Alt+Z", "Undo the change that was just made"),
         ("Ctrl+click", "Open a link in a new tab, at the same session and turn"),
     ),
     "Chat": (
@@ -32,6 +33,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("Enter", "Send what you wrote"),
     ),
     "Context": (("F", "Choose a sentence of the prompt: Up and Down move, Enter opens its trace"),),
+    "Facts": (("E", "Edit the words of the open fact"),),
     "Facts, Review": (
         ("Alt+A", "Accept"),
         ("Alt+E", "Edit"),
@@ -50,6 +52,9 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
 }
 """Keys and their effects, by place."""
 
+EDITED = "facts__words_"
+"""The field that `e` focuses, on Facts: the prefix of its widget's key."""
+
 SEARCH: Mapping[str, str] = {
     "facts": "facts__search_",
     "timeline": "timeline__text",
@@ -67,7 +72,11 @@ def listen(page: "Page") -> None:
     with st.container(key="keys"):
         heard = _watch(
             key="keys-watch",
-            data={"page": page.url_path, "search": f'[class*="st-key-{field}"] input' if field else None},
+            data={
+                "page": page.url_path,
+                "search": f'[class*="st-key-{field}"] input' if field else None,
+                "edit": f'[class*="st-key-{EDITED}"] textarea' if page.url_path == "facts" else None,
+            },
             on_asked_change=lambda: None,
             on_follow_change=lambda: None,
         )

@@ -70,7 +70,14 @@ def draw() -> None:
         else:
             st.success(plain(toast.text), icon=":material/check:")
         if toast.undo is not None:
-            st.button("Undo", key=f"toast__undo_{toast.number}", type="tertiary", on_click=_undo, args=(toast.number,))
+            st.button(
+                "Undo",
+                key=f"toast__undo_{toast.number}",
+                type="tertiary",
+                shortcut="Alt+Z",
+                on_click=_undo,
+                args=(toast.number,),
+            )
         st.button("Dismiss", key="toast__close", type="tertiary", icon=":material/close:", on_click=dismiss)
 
 
