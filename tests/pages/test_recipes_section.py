@@ -106,6 +106,7 @@ def test_a_recipe_is_tried_in_the_lab_which_leads_back_to_its_switch(demo_home):
     assert app.selectbox(key="lab__recipe_B").options[1:] == [recipe.title for recipe in RECIPES.values()]
     rows = next(each.value for each in app.dataframe if "Flushes" in each.value).set_index("")
     assert list(rows.index) == ["A", "B"]
+    assert list(rows["Begins with"]) == ["This session", "Sliding window"]
     assert rows.loc["B", "Calls to learn"] == 0 < rows.loc["A", "Calls to learn"]
     (back,) = [link.proto for link in app.get("page_link") if link.proto.label == "Switch the recipe on Blocks"]
     assert "recipe=window" in back.query_string

@@ -12,6 +12,7 @@ import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryInspectorError
 from memory_core.history.prompt_diff import diff_prompts
+from memory_core.recipes import RECIPES
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.comparing import divergence, verdict
 from memory_inspector.lab.probes import Probe, kept_probes
@@ -235,7 +236,7 @@ def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: 
     changes = tried_variants.changes(memory, now.current)
     if changes or now.current.struck:
         conclusion(_verdict((OWN, current), results[OWN], results[current]))
-    _draw_numbers(results)
+    _draw_numbers(now, results)
     same = _draw_divergence(view, current, results[OWN], results[current])
     checks.draw_summary(results[current])
     # What a play cannot know is often the same under both: said once.
@@ -268,17 +269,23 @@ def _verdict(names: tuple[str, str], own_result: Result, other: Result) -> str:
     return verdict(names, own_result.outcome, other.outcome, watched, tests)
 
 
-def _draw_numbers(results: dict[str, Result]) -> None:
+def _draw_numbers(now: Desk, results: dict[str, Result]) -> None:
     # One scale for all lines, or they could not be compared by eye.
     highest = max(turn.sent for result in results.values() for turn in result.outcome.turns)
+    # Letters alone would not tell recipes apart; without any there is nothing to tell.
+    recipes = {tried.name: RECIPES[tried.recipe].title for tried in now.tried if tried.recipe}
     whole: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized")
     st.dataframe(
-        [_row(name, result) for name, result in results.items()],
+        [
+            {"": name, **({"Begins with": recipes.get(name, "This session")} if recipes else {}), **_numbers(result)}
+            for name, result in results.items()
+        ],
         hide_index=True,
         key="lab__numbers",
         placeholder="–",
         column_config={
             "": st.column_config.TextColumn(width=32),
+            "Begins with": st.column_config.TextColumn(width=120),
             "Tokens by turn": st.column_config.LineChartColumn(width=100, y_min=0, y_max=highest),
             "Tokens a turn": whole(width=88, help="Tokens of a prompt, on average"),
             "Cut": whole(width=52, help="Tokens that did not fit, over all turns"),
@@ -292,12 +299,11 @@ def _draw_numbers(results: dict[str, Result]) -> None:
     )
 
 
-def _row(name: str, result: Result) -> dict[str, Any]:
+def _numbers(result: Result) -> dict[str, Any]:
     outcome = result.outcome
     in_prompt = sum(presence.in_last for presence in result.presences.values())
     held = sum(checked.held for checked in result.verdicts.values())
     return {
-        "": name,
         "Tokens by turn": [turn.sent for turn in outcome.turns],
         "Tokens a turn": outcome.average,
         "Cut": sum(turn.cut for turn in outcome.turns),
