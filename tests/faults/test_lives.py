@@ -112,20 +112,20 @@ def live(seed):
 
 
 def check_learned(memory):
-    """Every block learned every message that left the queue, once."""
+    """Every block learned every message that left the queue, once; late where a model failed at first."""
     archived = memory.get_all("archived")
     numbers = [number_of(message.content) for message in archived if message.role == "user"]
     kinds = [block.name for block in memory.blocks]
     if "facts" in kinds:
         learned = [fact for fact in memory.facts.read("facts") if fact.origin == "extracted"]
-        assert [number_of(fact.text) for fact in learned] == numbers
+        assert sorted(number_of(fact.text) for fact in learned) == sorted(numbers)
     if "turns" in kinds:
         stored = [m.seq for turn in memory.retrieval.stored_turns("turns") for m in turn.messages]
-        assert stored == [message.seq for message in memory.session.messages("archived")]
+        assert sorted(stored) == [message.seq for message in memory.session.messages("archived")]
     if "counter" in kinds:
         with memory.session.database.read() as connection:
             state = json.loads(read_state(connection, memory.session_id, "counter") or '{"heard": []}')
-        assert state["heard"] == [number_of(message.content) for message in archived]
+        assert sorted(state["heard"]) == sorted(number_of(message.content) for message in archived)
     assert {delivery.state for delivery in memory.session.deliveries()} <= {"done"}
     done = [id for record in memory.events(kinds=["delivery_done"]) for id in record.event.deliveries]
     assert sorted(done) == [delivery.id for delivery in memory.session.deliveries()]
