@@ -228,7 +228,7 @@ def agreement_key(text: str) -> tuple[frozenset[tuple[str, int]], int]:
     return frozenset(statement.numbers.items()), statement.reversals
 
 
-class _Statement:
+class _TextStatement:
     """Features of a statement that `similarity` compares."""
 
     def __init__(self, text: str) -> None:
@@ -262,7 +262,7 @@ class _Statement:
         self.bare = "".join(unicodedata.normalize("NFKC", text).split())
         self.weight = sum(count * _weight(stem) for stem, count in self.bag.items())
 
-    def contradicts(self, other: "_Statement") -> bool:
+    def contradicts(self, other: "_TextStatement") -> bool:
         return (
             self.numbers != other.numbers
             or self.reversals != other.reversals
@@ -272,22 +272,22 @@ class _Statement:
             or self.exchanged(other)
         )
 
-    def exchanged(self, other: "_Statement") -> bool:
+    def exchanged(self, other: "_TextStatement") -> bool:
         """Return whether something behind a "to" or "than" of each stands before it in the other."""
         return any(
             (mine & other.bag.keys()) - theirs and (theirs & self.bag.keys()) - mine
             for mine, theirs in ((mine, other.behind.get(placing, set())) for placing, mine in self.behind.items())
         )
 
-    def lacking(self, other: "_Statement") -> bool:
+    def lacking(self, other: "_TextStatement") -> bool:
         """Return whether the other has a content word that this one lacks."""
         return any(stem not in STOP_WORDS and count > self.bag.get(stem, 0) for stem, count in other.bag.items())
 
 
 @lru_cache(maxsize=4096)
-def _statement(text: str) -> _Statement:
+def _statement(text: str) -> _TextStatement:
     """Return the features of a text; cached, because comparing all pairs of a list parses each text repeatedly."""
-    return _Statement(text)
+    return _TextStatement(text)
 
 
 def _weight(stem: str) -> float:

@@ -12,7 +12,7 @@ from memory_core.curation.graph_desk import NamedRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.planning import graph_changes as plans
-from memory_core.planning.graph_rules import Graph, Path, Step, normal_name, normal_predicate
+from memory_core.planning.graph_rules import Graph, Path, PathStep, normal_name, normal_predicate
 
 ALPHA = "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026"
 
@@ -79,7 +79,7 @@ def walks(relations, start, end, hops):
             for each in relations:
                 for here, there, forward in ((each.subject, each.object, True), (each.object, each.subject, False)):
                     if here == visited[-1] and there not in visited:
-                        longer.append(((*visited, there), (*steps, Step(each.id, forward))))
+                        longer.append(((*visited, there), (*steps, PathStep(each.id, forward))))
         found += [Path(start, steps) for visited, steps in longer if visited[-1] == end]
         border = [walk for walk in longer if walk[0][-1] != end]
     return found

@@ -17,7 +17,7 @@ from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import UNATTRIBUTED
 from memory_core.sessions.overview import delete_session
 from memory_inspector.recorder import receiving
-from memory_inspector.recorder.otlp import Export, LogRecord, Span
+from memory_inspector.recorder.otlp import LogRecord, Span, SpanExport
 from memory_inspector.recorder.receiving import Receiver
 from memory_inspector.recorder.recording import check_free
 
@@ -307,7 +307,7 @@ def test_spans_are_recorded_in_sessions_of_spans_only_and_calls_in_those_of_call
         "gen_ai.operation.name": "chat", "gen_ai.conversation.id": "taken", "gen_ai.input.messages": messages,
     }  # fmt: skip
     receiver = Receiver(lambda: database, lambda id: Session(database, id, services=services))
-    (refused,) = receiver.store([Export((Span("1" * 32, "2" * 16, attributes=attributes),))])
+    (refused,) = receiver.store([SpanExport((Span("1" * 32, "2" * 16, attributes=attributes),))])
     assert refused.spans == (0 if source == "spans" else 1)
     assert bool(Memory.open("taken", database, services=services).session.messages()) == (source == "spans")
     with nullcontext() if source == "proxy" else pytest.raises(ConfigError, match="another name"):

@@ -21,7 +21,7 @@ from ui.tab import nav
 from ui.tab.services import engine
 
 if TYPE_CHECKING:
-    from memory_inspector.lab.variants import Change
+    from memory_inspector.lab.variants import VariantChange
 
 _FIELDS = (
     "token_limit",
@@ -133,9 +133,9 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
 def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> None:
     """Show the problems of the configuration, each with a button if this drawer has a field that fixes it."""
     from memory_inspector.lab.linting import findings  # with all of the lab, which the first page does without
-    from memory_inspector.lab.variants import Change, variant_of
+    from memory_inspector.lab.variants import VariantChange, variant_of
 
-    wanted = [Change(name, drawer.opened[name], value) for name, value in changes.items()]
+    wanted = [VariantChange(name, drawer.opened[name], value) for name, value in changes.items()]
     variant = variant_of(memory).with_changes("changed", wanted)
     # Only changes that this drawer has a field for get a button; the others are sentences.
     for number, finding in enumerate(findings(variant, tokenizer_fn=memory.session.tokenizer_fn)):
@@ -156,14 +156,14 @@ def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> Non
             )
 
 
-def _has_field(change: "Change") -> bool:
+def _has_field(change: "VariantChange") -> bool:
     """Return whether a field of this drawer can hold exactly the new value."""
     name, value = change.setting, change.after
     # A share of 62.5 % has no field value: the button would set another one than it names.
     return name in _FIELDS and SETTINGS[name].from_field(SETTINGS[name].in_field(value)) == value
 
 
-def _mend(drawer: Drawer, changes: Sequence["Change"]) -> None:
+def _mend(drawer: Drawer, changes: Sequence["VariantChange"]) -> None:
     for change in changes:
         drawer.set(change.setting, SETTINGS[change.setting].in_field(change.after))
 

@@ -32,7 +32,7 @@ from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage
 from memory_core.sessions.overview import list_sessions
 from memory_inspector.recorder.content_coding import decompressed
-from memory_inspector.recorder.otlp import PROTOBUF, Export, LogRecord, read_export, read_logs
+from memory_inspector.recorder.otlp import PROTOBUF, LogRecord, SpanExport, read_export, read_logs
 from memory_inspector.recorder.receiving import Receiver
 
 PAGE = ROOT / "docs" / "reference" / "instrumentations.md"
@@ -86,7 +86,7 @@ ENVIRONMENT = {
     "MLFLOW_ENABLE_OTEL_GENAI_SEMCONV": "true",
     "MLFLOW_TRACKING_URI": "file:mlflow",  # the default one needs more packages
 }
-Request = Export | list[LogRecord]
+Request = SpanExport | list[LogRecord]
 
 
 # -- the visit -------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def received(requests: Iterable[Request]) -> tuple[list[Call], bool, list[str]]:
     database, services = Database.open(None), Services()
     receiver = Receiver(lambda: database, lambda id: Session(database, id, services=services))
     for request in requests:
-        if isinstance(request, Export):
+        if isinstance(request, SpanExport):
             (refused,) = receiver.store([request])
         else:
             receiver.logged.add(request)
@@ -184,12 +184,12 @@ def one_by_one(requests: Iterable[Request]) -> Iterable[Request]:
     """Yield the same with each span in a request of its own, in the order of their ends."""
     exports = []
     for request in requests:
-        if isinstance(request, Export):
+        if isinstance(request, SpanExport):
             exports.append(request)
         else:
             yield request
     spans = [span for export in exports for span in export.spans]
-    yield from (Export((span,)) for span in sorted(spans, key=lambda span: span.ended))
+    yield from (SpanExport((span,)) for span in sorted(spans, key=lambda span: span.ended))
 
 
 def compared(sent: Sequence[Call], requests: Iterable[Request]) -> list[str]:
@@ -238,7 +238,9 @@ def row(name: str, python: Path, raw: Path | None) -> list[str]:
     sent, requests = visit(name, python)
     if raw is not None:
         raw.mkdir(parents=True, exist_ok=True)
-        told = [asdict(request) if isinstance(request, Export) else list(map(asdict, request)) for request in requests]
+        told = [
+            asdict(request) if isinstance(request, SpanExport) else list(map(asdict, request)) for request in requests
+        ]
         (raw / f"{name}.json").write_text(json.dumps(told, indent=1, ensure_ascii=False), encoding="utf-8")
     pairs = zip(compared(sent, requests), compared(sent, one_by_one(requests)), strict=True)
     cells = [one if one == two else f"{one}; one by one: {two}" for one, two in pairs]

@@ -30,7 +30,7 @@ from memory_core.blocks.base import (
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.former_marks import FormerMarks
-from memory_core.blocks.learned_facts import Finding, LearnedFacts, WriteTarget, sources_of
+from memory_core.blocks.learned_facts import FactFinding, LearnedFacts, WriteTarget, sources_of
 from memory_core.blocks.markup import fact_parts, marked_text
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import ConfigError, EmbedderError
@@ -68,7 +68,7 @@ from memory_core.planning.fact_merging import (
     protected_fill,
     relevance,
 )
-from memory_core.planning.former_values import Mark, Statement
+from memory_core.planning.former_values import FormerMark, Statement
 from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.planning.slots import excludes, single_slot
@@ -301,7 +301,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return self._content(facts, cut_order(facts, reading.question), reading, marks)
         return self._fitting(facts, reading, marks)
 
-    def _fitting(self, facts: Sequence[Fact], reading: ReadContext, marks: Mapping[int, Mark]) -> Content:
+    def _fitting(self, facts: Sequence[Fact], reading: ReadContext, marks: Mapping[int, FormerMark]) -> Content:
         """Return pinned facts and the `top_k` that fit the question best; without a question, the last confirmed."""
         # Pinned facts are shown in any case: they are not searched, and take none of the `top_k`.
         loose = [fact for fact in facts if not fact.pinned]
@@ -319,13 +319,13 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return self._content(shown, tuple(ranks), reading, marks)
 
     def _content(
-        self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext, marks: Mapping[int, Mark]
+        self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext, marks: Mapping[int, FormerMark]
     ) -> Content:
         items = tuple(self._item(fact, reading, marks) for fact in facts)
         refs = [Ref.of("fact", fact.id) for fact in facts if fact.id in marks]
         return Content(items, order, marks=tuple(marks[ref.number].as_stored(ref) for ref in refs))
 
-    def _item(self, fact: Fact, reading: ReadContext, marks: Mapping[int, Mark]) -> Item:
+    def _item(self, fact: Fact, reading: ReadContext, marks: Mapping[int, FormerMark]) -> Item:
         text = prompt_words(fact.text, fact.metadata)
         if self.show_dates:
             text = f"{text} ({confirmed_on(fact.confirmed_at)})"
@@ -494,7 +494,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         scope: str,
         protected: Collection[int],
         later: Mapping[int, Collection[int]] | None = None,
-    ) -> Finding:
+    ) -> FactFinding:
         """Compare the found facts with the known ones, or decide on each. Stores nothing.
 
         No decision changes a `protected` fact: instead, the found fact is added, and marked as contradicting it. Nor
@@ -525,7 +525,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         ]
         # An offline decider is the rules. With a model, rules are the fallback, and the log names which decided.
         rules = decider.name if decider.offline else BY_RULES
-        return Finding(
+        return FactFinding(
             steps=(
                 *(replace(step, replaces=prepared.replaced.get(step.index, ())) for step in done.settled),
                 *repeated,
@@ -644,7 +644,7 @@ def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPl
     )
 
 
-def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
+def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> FactFinding:
     """Return the finding by comparison alone: known facts are confirmed, all others added."""
     confirm = [
         Settled(same.index, "none", same.fact, None, "same", (), ((same.fact, same.similarity),))
@@ -654,7 +654,7 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
         Settled(a.index, "add", None, found[a.index].text, "new", a.conflicts_with, (), found_before=a.found_before)
         for a in plan.add
     ]
-    return Finding((*confirm, *add), plan.held_back)
+    return FactFinding((*confirm, *add), plan.held_back)
 
 
 def _to_known_facts(

@@ -14,8 +14,8 @@ from memory_core.blocks.base import ReadContext
 from memory_core.events import Ref
 from memory_core.messages import message_text
 from memory_core.planning.former_values import (
+    FormerMark,
     FormerValue,
-    Mark,
     Source,
     Statement,
     former_values,
@@ -33,18 +33,18 @@ from memory_core.text import stems
 class Marks:
     """Marks of former values: by message, by fact, and by value for the sentences of summaries."""
 
-    messages: Mapping[Source, Mark] = field(default_factory=dict)
-    facts: Mapping[int, Mark] = field(default_factory=dict)
+    messages: Mapping[Source, FormerMark] = field(default_factory=dict)
+    facts: Mapping[int, FormerMark] = field(default_factory=dict)
     """Marks of active facts that a later one contradicts, or that say what a relation or a fact of another block no
     longer does; by fact id. Superseded facts are in no prompt."""
-    relations: Mapping[int, Mark] = field(default_factory=dict)
+    relations: Mapping[int, FormerMark] = field(default_factory=dict)
     """Marks of active relations that say what a fact no longer does, by relation id."""
     later: Mapping[int, int] = field(default_factory=dict)
     """Id of the contradicting fact, by the id of the marked fact."""
-    values: Sequence[tuple[FormerValue, Mark]] = ()
+    values: Sequence[tuple[FormerValue, FormerMark]] = ()
     """All former values in the order in which they were replaced, for sentences of summaries."""
 
-    def of_sentence(self, sentence: str) -> Mark | None:
+    def of_sentence(self, sentence: str) -> FormerMark | None:
         """Return the mark for a summary's sentence that repeats a former value; None for any other sentence."""
         marks = {id(value): mark for value, mark in self.values}
         value = mark_for_sentence([value for value, _ in self.values], frozenset(stems(sentence)))
@@ -113,7 +113,7 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
         # Sequence numbers order the messages of one session; only times order those of several.
         return one[1] > other[1] if one[0] == other[0] else messages[one].at > messages[other].at
 
-    def mark(value: FormerValue, beside: Source | None) -> Mark:
+    def mark(value: FormerValue, beside: Source | None) -> FormerMark:
         now = value.now
         present = [source for source in (now.sources if now else ()) if value.replaced_in(words_of.get(source))]
         former = [source for source in value.of.sources if value.said_in(words_of.get(source, ()))]
@@ -122,7 +122,7 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
         since = [source for source in present if all(said_after(source, other) for other in former)]
         ordered = sorted(since, key=lambda source: (messages[source].at, source[1]))
         turn = messages[ordered[0 if former else -1]].turn if ordered else value.turn
-        return Mark(value.kind, None if now is None else now.ref, turn, "" if now is None else now.text)
+        return FormerMark(value.kind, None if now is None else now.ref, turn, "" if now is None else now.text)
 
     # 2. Only messages whose words state the former value are marked: a fact's sources include all that confirmed it.
     return Marks(

@@ -27,7 +27,7 @@ from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel, FoundRelation, RelationExtractor, model_name
-from memory_core.planning.former_values import Mark, Statement
+from memory_core.planning.former_values import FormerMark, Statement
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood, slot_of
@@ -257,7 +257,7 @@ def recalled(graph: Graph, entities: Sequence[int], hops: int, most: int) -> lis
     return [graph.relations[id] for id in sorted(distances, key=rank)[:most]]
 
 
-def _item(graph: Graph, relation: Relation, reading: ReadContext, former: Mark | None) -> Item:
+def _item(graph: Graph, relation: Relation, reading: ReadContext, former: FormerMark | None) -> Item:
     words, mark = graph.sentence(relation), "" if former is None else former.text()
     parts, marked = relation_parts(words, reading.safe, mark), marked_text(words, mark)
     return Item(Ref.of("relation", relation.id), marked, parts, tokens=reading.counter.text(marked))

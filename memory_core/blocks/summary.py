@@ -23,7 +23,7 @@ from memory_core.errors import ModelAnswerError
 from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory
 from memory_core.models.protocols import ChatModel, ModelCall, Summariser, model_name
-from memory_core.planning.former_values import Mark
+from memory_core.planning.former_values import FormerMark
 from memory_core.planning.reasons import Outcome, Reason, plan_reasons
 from memory_core.planning.running_summary import cut_order, fit, losses, sentences
 from memory_core.services import Services
@@ -37,7 +37,7 @@ FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSummary:
     """A new text within its token limit, not stored yet."""
 
     text: str
@@ -92,7 +92,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
     def read(self, reading: ReadContext, state: str | None) -> Content:
         # Pieces are named by the hash of their words, so two equal sentences would be one piece.
         shown = list(dict.fromkeys(sentences(reading.quarantine.shown(state or ""))))
-        marks: dict[str, Mark] = {}
+        marks: dict[str, FormerMark] = {}
         if shown and self.former_values != "show":
             former = FormerMarks.read(reading)
             marks = {one: mark for one in shown if (mark := former.of_sentence(one)) is not None}
@@ -142,7 +142,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
     def write(
         self, text: str, messages: Sequence[StoredMessage], summariser: Summariser, counter: TokenCounter
-    ) -> Written:
+    ) -> WrittenSummary:
         """Summarise `messages` into `text`, or rewrite `text` if there are none; at most `max_tokens`.
 
         Raises:
@@ -163,7 +163,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             broken += proposed.broken + fitted.broken
             # Each piece is summarised into the result of the one before.
             text = fitted.text
-        return Written(text, shortened, broken, reasons, tuple(calls))
+        return WrittenSummary(text, shortened, broken, reasons, tuple(calls))
 
     def _check(self, before: str, proposed: str, after: str, summariser: Summariser) -> None:
         if not after and (before.strip() or proposed.strip()):
@@ -185,7 +185,7 @@ class _LearnedSummary(PendingWrite):
     before: StoredSummary
     heard: Sequence[StoredMessage]
     summariser: str
-    written: Written
+    written: WrittenSummary
     reasons: Mapping[int, Reason]
     counter: TokenCounter
 

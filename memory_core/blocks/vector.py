@@ -15,11 +15,10 @@ from memory_core.blocks.former_marks import FormerMarks, Marks
 from memory_core.blocks.markup import SPACED, Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
 from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
-from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, check, postprocess
-from memory_core.blocks.vector_parts.postprocessing import Node as FoundNode
+from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, GrantedNode, check, postprocess
 from memory_core.blocks.vector_parts.repeats import RepeatedTexts, queued_texts
 from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_of_user, vectors_that_follow
-from memory_core.blocks.vector_parts.unit_cache import Stored, UnitCache
+from memory_core.blocks.vector_parts.unit_cache import StoredUnits, UnitCache
 from memory_core.blocks.vector_parts.units import (
     Unit,
     UnitMetadata,
@@ -99,7 +98,7 @@ class Recall:
     """Search result for one question, before the token limit applies."""
 
     question: str
-    stored: Stored
+    stored: StoredUnits
     plan: RetrievalPlan
     proposed: int
     """Maximum number of units each search proposes as candidates."""
@@ -403,7 +402,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if isinstance(index, ExactIndex | PgvectorIndex) and self.vector_weight > 0:
             index.load(self.source(reading))
 
-    def stored(self, reading: ReadContext) -> Stored:
+    def stored(self, reading: ReadContext) -> StoredUnits:
         with reading.database.read() as connection:
             sessions = self._sessions(connection, reading)
             cache = self._cache(reading.services, reading.database, reading.session_id)
@@ -448,7 +447,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         reading: ReadContext,
         index: VectorIndex,
         embedder: Embedder,
-        stored: Stored,
+        stored: StoredUnits,
         meant: ParsedQuestion,
         unsaved: Mapping[int, "_NotStored"],
     ) -> "_Searched":
@@ -594,7 +593,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             return plan, None
         granted = {c.number: c.score for c in plan.candidates if c.outcome == "granted"}
         words = laid_out.words(list(granted))
-        nodes = [FoundNode(number, words[number], score) for number, score in granted.items() if number in words]
+        nodes = [GrantedNode(number, words[number], score) for number, score in granted.items() if number in words]
         done = postprocess(self.node_postprocessors, question, nodes)
         # Units without words are shown to no postprocessor, and stay behind the others.
         unseen = [number for number in granted if number not in words]

@@ -51,7 +51,7 @@ class TableCopy(BaseModel, strict=True):
     """Sum of the SHA-256 of all rows modulo 2**256, in hexadecimal; it does not depend on their order."""
 
 
-class _Manifest(BaseModel, strict=True):
+class _BackupManifest(BaseModel, strict=True):
     format: str
     version: int
     schema_version: int
@@ -61,11 +61,11 @@ class _Manifest(BaseModel, strict=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _BackupSource:
     """An opened backup."""
 
     filename: str
-    manifest: _Manifest
+    manifest: _BackupManifest
     archive: zipfile.ZipFile
 
     def lines(self, name: str) -> Iterator[bytes]:
@@ -143,7 +143,7 @@ def _write_zip(database: Database, file: Any) -> dict[str, int]:
             packing.add(f"{name}.jsonl", sums.through(_lines(connection, table, columns)))
             tables[name] = TableCopy(columns=columns, rows=sums.rows, digest=sums.digest)
         last_ids = _last_ids(connection)
-        manifest = _Manifest(
+        manifest = _BackupManifest(
             format=FORMAT, version=VERSION, schema_version=SCHEMA_VERSION, tables=tables, last_ids=last_ids
         )
         packing.add(_MANIFEST, [manifest.model_dump_json(indent=1).encode()])
@@ -193,7 +193,7 @@ def _lines(connection: Connection, table: Table, columns: Sequence[str]) -> Iter
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Source]:
+def _opened(path: Path) -> Iterator[_BackupSource]:
     """Open a backup. Of a SQLite file, the rows are packed into a temporary archive first; the file stays as it is."""
     try:
         with open(path, "rb") as file, tempfile.TemporaryDirectory() as folder:
@@ -210,7 +210,7 @@ def _opened(path: Path) -> Iterator[_Source]:
                 with closing(Database.open(f"sqlite:///{copy}")) as database:
                     write_backup(database, packed)
             with zipfile.ZipFile(packed) as archive:
-                yield _Source(path.name, _read_manifest(archive, path.name), archive)
+                yield _BackupSource(path.name, _read_manifest(archive, path.name), archive)
     except (OSError, sqlite3.Error) as error:
         raise FormatError(f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     except _DAMAGED as error:
@@ -221,9 +221,9 @@ def _opened(path: Path) -> Iterator[_Source]:
         ) from error
 
 
-def _read_manifest(archive: zipfile.ZipFile, name: str) -> _Manifest:
+def _read_manifest(archive: zipfile.ZipFile, name: str) -> _BackupManifest:
     try:
-        manifest = _Manifest.model_validate_json(archive.read(_MANIFEST))
+        manifest = _BackupManifest.model_validate_json(archive.read(_MANIFEST))
     except ValidationError as error:
         raise problem(name, "is no backup of a database: its manifest has another form.") from error
     if manifest.format != FORMAT:
@@ -239,7 +239,7 @@ def _read_manifest(archive: zipfile.ZipFile, name: str) -> _Manifest:
     return manifest
 
 
-def _restore_table(connection: Connection, source: _Source, copy: TableCopy, table: Table) -> None:
+def _restore_table(connection: Connection, source: _BackupSource, copy: TableCopy, table: Table) -> None:
     binary = [name for name in copy.columns if isinstance(table.c[name].type, LargeBinary)]
     sums, stored = _Sums(), _Sums()
     for piece in _pieces(sums.through(source.lines(table.name))):

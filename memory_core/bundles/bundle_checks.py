@@ -301,7 +301,9 @@ class RowChecks:
     def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:
         """Check a context; return the number of items it held or cut."""
         try:
-            _Layout.model_validate_json(json.dumps({name: copy.data[name] for name in _Layout.model_fields}))
+            _MemberLayout.model_validate_json(
+                json.dumps({name: copy.data[name] for name in _MemberLayout.model_fields})
+            )
         except ValidationError as error:
             raise WrongRowError(f"data.{first_problem(error)}") from error
         _require(event.known in get_args(Knowledge), "data.known is no way in which a prompt is known")
@@ -391,7 +393,7 @@ _Present = Annotated[str, Field(pattern="^[fr][0-9]{1,18}$")]
 """Ref of the fact or relation with the present value."""
 
 
-class _Part(_Strict):
+class _BundlePart(_Strict):
     name: str
     priority: int
     asked: int
@@ -426,8 +428,8 @@ class _RelationValues(_Strict, extra="forbid"):
     sources: tuple[Span, ...] = ()
 
 
-class _Layout(BaseModel):
-    parts: tuple[_Part, ...]
+class _MemberLayout(BaseModel):
+    parts: tuple[_BundlePart, ...]
     cuts: tuple[_Cut, ...]
     insert_method: InsertMethod
 

@@ -62,7 +62,7 @@ _TITLES = ("filename", "title", "name", "document_name", "displayName", "display
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResultContent:
     """The result of a tool, as some forms write it inside a message's content."""
 
     call_id: str | None
@@ -89,7 +89,7 @@ class Unread:
         return json.dumps(self.value, ensure_ascii=False)
 
 
-Entry = Part | ToolResult | Unread
+Entry = Part | ToolResultContent | Unread
 
 
 def read_content(content: Any) -> list[Entry]:
@@ -217,7 +217,7 @@ def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
     return None
 
 
-def _result(entry: Mapping[str, Any]) -> ToolResult:
+def _result(entry: Mapping[str, Any]) -> ToolResultContent:
     if isinstance(call := entry.get("origin"), Mapping):  # Haystack's: the call itself
         entry = {**call, **entry}
     value = next((entry[name] for name in _OUTPUTS if entry.get(name) is not None), None)
@@ -225,7 +225,7 @@ def _result(entry: Mapping[str, Any]) -> ToolResult:
         value = value["value"]
     if isinstance(value, Mapping) and set(value) == {"result"}:  # Gemini's
         value = value["result"]
-    return ToolResult(
+    return ToolResultContent(
         first_text(entry, *_IDS), first_text(entry, "name", "toolName", "tool_name"), tuple(read_content(value))
     )
 

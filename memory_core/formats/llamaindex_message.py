@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.formats.content import ToolResult, Unread, read_content, text_of
+from memory_core.formats.content import ToolResultContent, Unread, read_content, text_of
 from memory_core.formats.openai_message import OTHER, other_kinds, role_and_name
 from memory_core.messages import (
     ChatMessage,
@@ -115,7 +115,7 @@ def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
             # `read_content` looks for `type`, where LlamaIndex writes `block_type`.
             kind = {"type": block["block_type"]} if isinstance(block, Mapping) and "block_type" in block else {}
             for entry in read_content([{**block, **kind} if isinstance(block, Mapping) else block]):
-                if isinstance(entry, ToolResult):
+                if isinstance(entry, ToolResultContent):
                     yield TextPart(text=text_of(entry.content))
                 else:
                     yield Unread(block) if isinstance(entry, Unread) else entry

@@ -11,7 +11,7 @@ from memory_core.errors import MessageError
 from memory_core.formats.content import (
     UPLOADED,
     Entry,
-    ToolResult,
+    ToolResultContent,
     Unread,
     first_text,
     read_call,
@@ -80,9 +80,9 @@ def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bo
     role, kwargs = _role(data, any_role)
     kwargs |= {key: text for key in _KEPT if (text := first_text(data, key))}
     entries = list(_entries(data))
-    results = [entry for entry in entries if isinstance(entry, ToolResult)]
+    results = [entry for entry in entries if isinstance(entry, ToolResultContent)]
     # A message of Anthropic's can hold results and new words; here each result is a message.
-    rest = [entry for entry in entries if not isinstance(entry, ToolResult)]
+    rest = [entry for entry in entries if not isinstance(entry, ToolResultContent)]
     if results and role is MessageRole.TOOL:
         role = MessageRole.USER  # other entries beside results are not results
     messages: list[ChatMessage] = []
@@ -106,14 +106,14 @@ def _message(
             other.append(entry.value)
         elif isinstance(entry, Unread):
             parts.append(TextPart(text=entry.text))
-        elif isinstance(entry, ToolResult):  # a result nested in a result
+        elif isinstance(entry, ToolResultContent):  # a result nested in a result
             parts.append(TextPart(text=text_of(entry.content)))
         else:
             parts.append(entry)
     return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, **({OTHER: other} if other else {})})
 
 
-def _of_result(result: ToolResult, other_as_text: bool) -> ChatMessage:
+def _of_result(result: ToolResultContent, other_as_text: bool) -> ChatMessage:
     named = {"tool_call_id": result.call_id, "name": result.name}
     kwargs = {key: value for key, value in named.items() if value}
     return _message(MessageRole.TOOL, result.content or [TextPart(text="")], kwargs, other_as_text)

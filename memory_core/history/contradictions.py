@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memory_core.events import EventRecord
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.slices.fact_slice import WORDING, Facts
+from memory_core.history.slices.fact_slice import WORDING, FactSlice
 from memory_core.models.offline.fact_extraction import slot_in
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import contradicts
@@ -32,7 +32,7 @@ def open_contradictions(
     by_id = {fact.id: fact for fact in facts}
     # A pair that a person decided to keep is no open question, unless that decision was undone.
     settled = [set(change.ids("fact")) for change in changes if change.action == SETTLES and not change.undone]
-    past = Facts()
+    past = FactSlice()
     for record in sorted(records, key=lambda record: record.position):
         past.apply(record)
     result: dict[int, tuple[int, ...]] = {}
@@ -56,7 +56,7 @@ def open_contradictions(
     return result
 
 
-def _then(past: Facts, facts: Iterable[int], position: int) -> dict[int, str]:
+def _then(past: FactSlice, facts: Iterable[int], position: int) -> dict[int, str]:
     """Return the content hashes at a log position of facts that were reworded later."""
     reworded = [id for id in facts if past.reworded_after(id, position)]
     return {id: then.content for id in reworded if (then := past.words(id, position)) is not None}

@@ -33,13 +33,13 @@ from memory_core.events import (
     spread,
 )
 from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.fact_slice import Facts, FactWords
+from memory_core.history.slices.fact_slice import FactSlice, FactWords
 from memory_core.history.slices.graph_slice import GraphWords
 from memory_core.history.slices.message_slice import Messages, MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.history.slices.vector_slice import StoredUnit, Vectors
 from memory_core.messages import ChatMessage, Part, TextPart
-from memory_core.planning.former_values import Mark, stored_marks
+from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.rendering import (
     InsertMethod,
     Section,
@@ -72,7 +72,7 @@ class Pieces:
         self._session_id = session_id
         self._messages = Messages()
         self._vectors = Vectors()
-        self._facts = Facts()
+        self._facts = FactSlice()
         self._graph = GraphWords()
 
     def apply(self, record: EventRecord) -> None:
@@ -272,7 +272,7 @@ class PieceReader:
         texts = {id(self.message(seq)): self._mark(mark) for seq, mark in marked}
         return [texts.get(id(message), "") for message in heard]
 
-    def _mark(self, mark: Mark | None) -> str:
+    def _mark(self, mark: FormerMark | None) -> str:
         """Return a mark in words; empty for none."""
         if mark is None:
             return ""

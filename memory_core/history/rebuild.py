@@ -68,7 +68,7 @@ class MessageDelivery:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageOutcome:
+class RebuiltOutcome:
     seq: int
     place: MessagePlace
     flush: int | None
@@ -98,7 +98,7 @@ class SessionSnapshot:
     """The graph of each block that has one, by the block's name."""
     context: tuple[ChatMessage, ...] | None
     """The messages of the latest context; None if none was built yet."""
-    outcomes: dict[int, MessageOutcome]
+    outcomes: dict[int, RebuiltOutcome]
     """Every message that was added, by sequence number."""
     missing: tuple[str, ...]
     """Hashes of needed words that were erased."""
@@ -204,7 +204,7 @@ class Past:
             metadata=json.loads(reader.text(fact.metadata) or "{}") if fact.metadata is not None else {},
         )
 
-    def _outcomes(self, facts: dict[int, FactState]) -> dict[int, MessageOutcome]:
+    def _outcomes(self, facts: dict[int, FactState]) -> dict[int, RebuiltOutcome]:
         handed: dict[int, list[MessageDelivery]] = {}
         for number, due in self._past.deliveries.by_number.items():
             delivery = MessageDelivery(number, due.queued.block, due.queued.trigger, due.state, due.attempts, due.error)
@@ -227,7 +227,7 @@ class Past:
         # Messages recalled by a block are not counted, only those of the queue and the pinned ones.
         shown = {*expand(self._shown.event.queue), *expand(self._shown.event.pinned)} if self._shown else set()
         return {
-            seq: MessageOutcome(
+            seq: RebuiltOutcome(
                 seq=seq,
                 place=message.place,
                 flush=message.flush,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, FactsCondensed
 from memory_core.history.fact_evidence import is_supported
-from memory_core.history.slices.fact_slice import CONDENSING, WORDING, Facts, condenses
+from memory_core.history.slices.fact_slice import CONDENSING, WORDING, FactSlice, condenses
 from memory_core.planning.fact_merging import Fact
 
 KINDS = (*WORDING, *CONDENSING)
@@ -16,7 +16,7 @@ KINDS = (*WORDING, *CONDENSING)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RewrittenLine:
     """Fact in a loss diff."""
 
     id: int
@@ -42,8 +42,8 @@ class Line:
 class Merged:
     """Several facts merged into one."""
 
-    sources: tuple[Line, ...]
-    into: Line
+    sources: tuple[RewrittenLine, ...]
+    into: RewrittenLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +59,21 @@ class Rewrite:
     before: int
     """Number of active facts before the condensing; `after` is the number afterwards."""
     after: int
-    kept: tuple[Line, ...]
+    kept: tuple[RewrittenLine, ...]
     merged: tuple[Merged, ...]
-    vanished: tuple[Line, ...]
-    new: tuple[Line, ...]
+    vanished: tuple[RewrittenLine, ...]
+    new: tuple[RewrittenLine, ...]
     """Facts of the condensed list that replace no former fact."""
 
     @property
-    def put_away(self) -> tuple[Line, ...]:
+    def put_away(self) -> tuple[RewrittenLine, ...]:
         """Facts that the condensing removed from the list: merged into others, or lost."""
         # A fact that was merged into a kept one is put away; the kept one itself stays in the list.
         gone = [line for merged in self.merged for line in merged.sources if line.id != merged.into.id]
         return (*gone, *self.vanished)
 
     @property
-    def made(self) -> tuple[Line, ...]:
+    def made(self) -> tuple[RewrittenLine, ...]:
         """Facts that the condensing added to the list."""
         unchanged = {line.id for line in self.kept}
         return (*(merged.into for merged in self.merged if merged.into.id not in unchanged), *self.new)
@@ -91,7 +91,7 @@ def find_rewrites(
 
     `records` are those of `KINDS`, in any order; `words` returns a text by its hash, None if it was erased.
     """
-    past = Facts()
+    past = FactSlice()
     rewrites: list[Rewrite] = []
     for record in sorted(records, key=lambda record: record.position):
         event = record.event
@@ -107,10 +107,10 @@ def find_rewrites(
 
 
 def _rewrite(record: EventRecord, event: FactsCondensed, then: Mapping[int, str], facts: Mapping[int, Fact]) -> Rewrite:
-    def line(id: int) -> Line:
-        return Line(id, then.get(id, ""), facts.get(id))
+    def line(id: int) -> RewrittenLine:
+        return RewrittenLine(id, then.get(id, ""), facts.get(id))
 
-    def made(id: int, stands_for: Sequence[int]) -> Line:
+    def made(id: int, stands_for: Sequence[int]) -> RewrittenLine:
         texts = [then.get(source, "") for source in stands_for]
         plain = line(id)
         # Where a source was erased, nothing can be said about support.

@@ -124,7 +124,7 @@ class UsageCount:
 
 
 @dataclass(slots=True)
-class _Block:
+class _BlockUsage:
     """A block's counts during counting."""
 
     prompts: int = 0
@@ -141,7 +141,7 @@ class UsageCounter:
     def __init__(self) -> None:
         self.position = 0
         self._usage: Usage | None = Usage()
-        self._blocks: dict[tuple[str, int], _Block] = {}
+        self._blocks: dict[tuple[str, int], _BlockUsage] = {}
         """Blocks by name and position at which they were added: a block added again starts from zero."""
         self._past = Projection()
         self._unread: dict[str, str] = {}
@@ -184,8 +184,8 @@ class UsageCounter:
             )
         return self._usage
 
-    def _block(self, name: str) -> _Block:
-        return self._blocks.setdefault(self._key(name), _Block())
+    def _block(self, name: str) -> _BlockUsage:
+        return self._blocks.setdefault(self._key(name), _BlockUsage())
 
     def _key(self, name: str) -> tuple[str, int]:
         return name, self._past.blocks.added_at.get(name, 0)
@@ -205,7 +205,7 @@ class UsageCounter:
         # A log that starts in the middle, as in a test, mentions blocks without recording that they were added.
         others = {name for name, _ in self._blocks} | {*due, *facts, *entities, *relations, *past.vectors.counts}
         names = [*(block.name for block in past.blocks.now), *sorted(others - past.blocks.ever)]
-        blocks = {name: self._blocks.get(self._key(name), _Block()) for name in names}
+        blocks = {name: self._blocks.get(self._key(name), _BlockUsage()) for name in names}
         return {
             name: BlockUse(
                 prompts=block.prompts,
@@ -263,7 +263,7 @@ class UsageCounter:
         for block in self._blocks.values():
             block.read_error = None  # it may quote forgotten messages
         if event.empties_session:  # turns are counted from 1 again
-            self._blocks = {key: _Block() for key in self._blocks}
+            self._blocks = {key: _BlockUsage() for key in self._blocks}
 
 
 def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:

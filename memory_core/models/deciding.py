@@ -17,7 +17,16 @@ from memory_core.messages import ChatMessage
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.protocols import Decisions, ModelCall, Proposal
 from memory_core.models.structured import as_data
-from memory_core.planning.consolidation import MISSING, SURPLUS, TWICE, Act, Candidate, Decision, by_rule, find_problem
+from memory_core.planning.consolidation import (
+    MISSING,
+    SURPLUS,
+    TWICE,
+    Act,
+    Decision,
+    FactCandidate,
+    by_rule,
+    find_problem,
+)
 
 UNREADABLE = "the answer was not in the asked form"
 NO_FACT = 0
@@ -110,7 +119,7 @@ class ModelDecider(ModelBased):
         return Decisions(decisions, calls, tuple(refused.elements()))
 
 
-def _read(one: _Decided, known: Sequence[Candidate]) -> Decision:
+def _read(one: _Decided, known: Sequence[FactCandidate]) -> Decision:
     """Read a decision from a model's answer; an unknown number becomes an id that no fact has."""
     act = cast(Act, one.act.strip().casefold())
     text = " ".join((one.text or "").split()) or None
@@ -124,7 +133,7 @@ def _by_rule(proposal: Proposal) -> Decision:
     return by_rule(proposal.fact.text, proposal.fact.slot, proposal.candidates)
 
 
-def _data(asked: Sequence[Proposal], known: Sequence[Candidate]) -> str:
+def _data(asked: Sequence[Proposal], known: Sequence[FactCandidate]) -> str:
     numbers = {near.id: number for number, near in enumerate(known, start=1)}
     facts = "\n".join(f"{numbers[near.id]}. {_on_one_line(near.text)}" for near in known)
     statements = "\n".join(

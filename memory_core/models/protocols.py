@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from memory_core.errors import EmbedderError
 from memory_core.events import NothingReason
 from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart
-from memory_core.planning.consolidation import Candidate as Candidate
 from memory_core.planning.consolidation import Decision as Decision
+from memory_core.planning.consolidation import FactCandidate as FactCandidate
 from memory_core.planning.fact_merging import CondensedFact as CondensedFact
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -216,7 +216,7 @@ class Proposal:
     """An extracted fact with the known facts nearest to it, nearest first."""
 
     fact: ExtractedFact
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FactCandidate, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ SURPLUS = "there are more decisions than found facts"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FactCandidate:
     """A known fact that a found one is compared with."""
 
     id: int
@@ -70,7 +70,7 @@ class Candidate:
 class Prepared:
     """Found facts, by index: each is in exactly one of `compared`, `held_back` and `repeated`."""
 
-    compared: Mapping[int, tuple[Candidate, ...]]
+    compared: Mapping[int, tuple[FactCandidate, ...]]
     """Candidates of each fact that needs a decision, nearest first."""
     held_back: tuple[Confirmation, ...]
     """Found facts that are like a fact a person rejected."""
@@ -148,7 +148,7 @@ def prepare(
         if near is not None and near.rejected and score >= DUPLICATE:
             held_back.append(Confirmation(index, near.id, score))
             del wordings[index]
-    compared: dict[int, tuple[Candidate, ...]] = {}
+    compared: dict[int, tuple[FactCandidate, ...]] = {}
     # Within the batch first: only its last statement on each matter is compared with known facts.
     repeated = _overtaken(list(wordings), found)
     replaced: dict[int, tuple[int, ...]] = {}
@@ -160,16 +160,16 @@ def prepare(
         for fact, score in zip(known, wordings[index], strict=True):
             if not fact.rejected:
                 likeness = _likeness(score, None if cosines is None else cosines[index, fact.id], fact, found[index])
-                near_ones.append(Candidate(fact.id, fact.text, likeness, fact.slot, fact.protected))
+                near_ones.append(FactCandidate(fact.id, fact.text, likeness, fact.slot, fact.protected))
         compared[index] = tuple(sorted(near_ones, key=_nearness(found[index].text))[:nearest])
     owners = {same_words(fact.text): fact.id for fact in known if not fact.rejected}
     return Prepared(compared, tuple(held_back), repeated, replaced, owners)
 
 
-def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Decision:
+def by_rule(text: str, slot: str | None, candidates: Sequence[FactCandidate]) -> Decision:
     """Decide without a model, by the surest relation that the fact has to any candidate; ties go to the nearest.
 
-    >>> known = [Candidate(7, "The user lives in Lisbon", 0.8, slot="home")]
+    >>> known = [FactCandidate(7, "The user lives in Lisbon", 0.8, slot="home")]
     >>> by_rule("The user lives in Porto", "home", known)
     Decision(act='update', target=7, text='The user lives in Porto', rule='same_slot')
     """
@@ -296,7 +296,7 @@ class _Settling:
         self._said: dict[str, int] = {}
         """Index of the found fact that introduced each normalised text."""
 
-    def take(self, index: int, compared: tuple[Candidate, ...], decision: Decision | None) -> None:
+    def take(self, index: int, compared: tuple[FactCandidate, ...], decision: Decision | None) -> None:
         new = self._found[index]
         present = self._as_they_are(compared)
         # Valid by itself, but an earlier decision of the delivery has changed what it is about.
@@ -362,7 +362,7 @@ class _Settling:
         return None
 
     def _twin(
-        self, text: str, slot: str | None, present: Sequence[Candidate], target: int | None
+        self, text: str, slot: str | None, present: Sequence[FactCandidate], target: int | None
     ) -> tuple[str, int | None, int | None] | None:
         """Return the rule by which a text is a duplicate, and the id or index of the fact it repeats; None if new."""
         key = same_words(text)
@@ -382,18 +382,18 @@ class _Settling:
         return None
 
     @staticmethod
-    def _contradicts(text: str | None, new: FoundFact, near: Candidate) -> bool:
+    def _contradicts(text: str | None, new: FoundFact, near: FactCandidate) -> bool:
         how = _bearing(text or new.text, new.slot, near)
         # A protected fact that says less would have been updated: a person decides between the two.
         return how in CONTRADICTING or (near.protected and how == "more")
 
-    def _as_they_are(self, compared: Sequence[Candidate]) -> list[Candidate]:
+    def _as_they_are(self, compared: Sequence[FactCandidate]) -> list[FactCandidate]:
         """Return the candidates with their present texts; deleted ones are left out."""
         now = [replace(near, text=self._changed.get(near.id, near.text) or "") for near in compared]
         return [near for near in now if near.text]
 
 
-def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | None:
+def find_problem(decision: Decision, candidates: Sequence[FactCandidate]) -> str | None:
     """Return why a decision is invalid regardless of others; None if it is valid."""
     if decision.act not in ACTS:
         return NO_ACT
@@ -443,7 +443,7 @@ def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, 
     return overtaken
 
 
-def _nearness(text: str) -> Callable[[Candidate], tuple[float, bool, int]]:
+def _nearness(text: str) -> Callable[[FactCandidate], tuple[float, bool, int]]:
     """Return a sort key: nearest candidate first; of equally near ones, the same words as `text`, then the oldest."""
     return lambda near: (-near.similarity, same_words(near.text) != same_words(text), near.id)
 
@@ -454,7 +454,7 @@ def _likeness(wording: float, cosine: float | None, known: KnownFact, new: Found
     return 1 - (1 - score) / 2 if excludes(known.slot, new.slot) else score
 
 
-def _bearing(text: str, slot: str | None, near: Candidate | FoundFact) -> Bearing:
+def _bearing(text: str, slot: str | None, near: FactCandidate | FoundFact) -> Bearing:
     return bearing(text, near.text, same_slot=excludes(slot, near.slot))
 
 

@@ -103,7 +103,7 @@ class FormerValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FormerMark:
     """Mark beside a message or a fact in a prompt."""
 
     kind: MarkKind
@@ -121,7 +121,7 @@ class Mark:
     def text(self) -> str:
         """Return the mark in words.
 
-        >>> Mark("changed", Ref("f3"), 41, "The user lives in Lisbon").text()
+        >>> FormerMark("changed", Ref("f3"), 41, "The user lives in Lisbon").text()
         'until turn 41; now: The user lives in Lisbon'
         """
         if self.kind == "later":
@@ -131,10 +131,10 @@ class Mark:
         return f"until turn {self.turn}; now: {self.words}" if self.words else f"until turn {self.turn}"
 
 
-def stored_marks(part: Mapping[str, Any]) -> dict[Ref, Mark]:
+def stored_marks(part: Mapping[str, Any]) -> dict[Ref, FormerMark]:
     """Return the marks of a part of a recorded prompt, by the message or fact that they stand beside; without words."""
     marks: Iterable[StoredMark] = part.get("marks", ())
-    return {Ref(beside): Mark(kind, None if now is None else Ref(now), turn) for beside, kind, now, turn in marks}
+    return {Ref(beside): FormerMark(kind, None if now is None else Ref(now), turn) for beside, kind, now, turn in marks}
 
 
 def former_values(statements: Iterable[Statement]) -> list[FormerValue]:

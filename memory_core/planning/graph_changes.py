@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.events import NothingReason
-from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names, said_after
+from memory_core.planning.graph_draft import GraphDraft, GraphPlan, Source, other_names, said_after
 from memory_core.planning.graph_rules import (
     LONGEST,
     SAME_AS,
@@ -66,7 +66,7 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
 
     An empty plan if there are only new aliases, which `plan_relations` adds.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     merged = False
     for relation in found:
         names = clean_name(relation.subject), clean_name(relation.object)
@@ -92,7 +92,7 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     relation, and so does a relation said to have ended. What cannot be a relation is refused, with
     the reason and without effect on the others.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     refused: Counter[str] = Counter()
     fruitless: list[tuple[int, NothingReason]] = []
     repeated = 0
@@ -146,7 +146,7 @@ def find_problem(subject: str, predicate: str, object: str) -> str | None:
     return PRONOUN if names_nobody(subject) or names_nobody(object) else None
 
 
-def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
+def _problem(draft: GraphDraft, subject: str, predicate: str, object: str) -> str | None:
     """Return why this relation cannot be learned; None if it can."""
     if problem := find_problem(subject, predicate, object):
         return problem
@@ -162,7 +162,9 @@ def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | N
     return None
 
 
-def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tuple[Source, ...], *, ended: bool) -> bool:
+def _take(
+    draft: GraphDraft, subject: int, predicate: str, object: int, sources: tuple[Source, ...], *, ended: bool
+) -> bool:
     """Apply one found relation; return False if it only confirms a known one."""
     holding = draft.same(subject, predicate, object, "active")
     if not ended:
@@ -186,7 +188,7 @@ def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tupl
     return True
 
 
-def _same(draft: Draft, one: str, other: str, found: NamedRelation) -> None:
+def _same(draft: GraphDraft, one: str, other: str, found: NamedRelation) -> None:
     """Record two names of one entity: merge the entities of both, or add the new name as an alias."""
     first, second = draft.find(one), draft.find(other)
     if first is not None and second is not None:
@@ -200,7 +202,7 @@ def _same(draft: Draft, one: str, other: str, found: NamedRelation) -> None:
         draft.add_aliases(draft.entity(one, type=type, origin="extracted"), [other])
 
 
-def _unite(draft: Draft, one: int, other: int) -> None:
+def _unite(draft: GraphDraft, one: int, other: int) -> None:
     """Merge two entities; the name with more words stays, in a tie the older one's."""
 
     def rank(id: int) -> tuple[int, bool, int]:
@@ -219,7 +221,7 @@ def add(graph: Graph, new: NamedRelation) -> GraphPlan:
     Raises:
         MessageError: the words form no relation, or the graph has it already.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     _check(draft, new.subject, new.predicate, new.object)
     if not _write(draft, new):
         raise MessageError("This relation is there already.")
@@ -231,7 +233,7 @@ def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[
 
     Single-valued predicates end no relation here, as an imported graph is consistent already.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     refused: Counter[str] = Counter()
     repeated = 0
     for new in relations:
@@ -259,7 +261,7 @@ def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str |
         ConflictError: it was changed since it was read.
         MessageError: it would be no relation, equal to another one, or the same as before.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     now = draft.current_relation(relation)
     names = (
         graph.name(now.subject) if subject is None else subject,
@@ -308,7 +310,7 @@ def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
         ConflictError: one was changed since it was read.
         MessageError: all of them hold, another one says the same already, or one would join an entity to itself.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     some = [now for now in _current_relations(draft, relations) if now.state != "active"]
     if not some:
         raise MessageError("None of these relations is ended or retired.")
@@ -336,7 +338,7 @@ def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
         ConflictError: one was changed since it was read.
         MessageError: none of them is active.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     some = [now for now in (draft.current_entity(entity) for entity in entities) if now.state == "active"]
     if not some:
         raise MessageError("None of these entities is there any more.")
@@ -358,7 +360,7 @@ def rename(
         ConflictError: it was changed since it was read.
         MessageError: a name is empty or too long, another entity has it, or nothing would change.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     now = draft.current_entity(entity)
     if type is not None and type not in TYPES:
         raise MessageError(f'There is no kind "{type}" of entity. Choose one of {", ".join(TYPES)}.')
@@ -383,7 +385,7 @@ def merge(graph: Graph, entities: Sequence[Entity], into: Entity) -> GraphPlan:
         ConflictError: one was changed since it was read.
         MessageError: there is only one entity, or one of them was merged or removed before.
     """
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     target = draft.current_entity(into)
     others = [now for now in (draft.current_entity(entity) for entity in entities) if now.id != target.id]
     if not others:
@@ -395,7 +397,7 @@ def merge(graph: Graph, entities: Sequence[Entity], into: Entity) -> GraphPlan:
     return draft.plan()
 
 
-def _check(draft: Draft, subject: str, predicate: str, object: str) -> None:
+def _check(draft: GraphDraft, subject: str, predicate: str, object: str) -> None:
     names = _named(subject), _named(object)
     if not normal_predicate(clean_predicate(predicate)):
         raise MessageError("Say what joins the two: lives in, manages, deadline.")
@@ -418,7 +420,7 @@ def _named(name: str) -> str:
     return cleaned
 
 
-def _write(draft: Draft, new: NamedRelation, *, contradicts: bool = True) -> bool:
+def _write(draft: GraphDraft, new: NamedRelation, *, contradicts: bool = True) -> bool:
     """Add a written relation; return False if it exists already."""
     # Brings back a removed entity: whoever writes about it wants it there.
     subject = draft.entity(clean_name(new.subject), type=new.subject_type)
@@ -434,7 +436,7 @@ def _write(draft: Draft, new: NamedRelation, *, contradicts: bool = True) -> boo
 def _to_state(
     graph: Graph, relations: Sequence[Relation], states: Collection[str], to: RelationState, what: str
 ) -> GraphPlan:
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     some = [now for now in _current_relations(draft, relations) if now.state in states]
     if not some:
         raise MessageError(f"None of these relations {what}.")
@@ -443,7 +445,7 @@ def _to_state(
     return draft.plan()
 
 
-def _current_relations(draft: Draft, relations: Iterable[Relation]) -> list[Relation]:
+def _current_relations(draft: GraphDraft, relations: Iterable[Relation]) -> list[Relation]:
     return list({now.id: now for now in (draft.current_relation(relation) for relation in relations)}.values())
 
 

@@ -98,7 +98,7 @@ class GraphPlan:
 
 
 @dataclass(slots=True)
-class Draft:
+class GraphDraft:
     """Graph with draft changes. Never changes the original graph."""
 
     graph: Graph
@@ -375,7 +375,7 @@ def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int])
     for relation in graph.relations.values():
         if not {relation.subject, relation.object} <= graph.entities.keys():
             raise ConflictError("A relation was learned since about an entity that would go. Nothing was changed.")
-    draft = Draft(graph)
+    draft = GraphDraft(graph)
     holders: dict[str, int] = {}
     for entity in graph.entities.values():
         for name in {normal_name(entity.name)} if entity.state == "active" else ():

@@ -86,7 +86,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """Relation of a path, walked along its direction or against it."""
 
     relation: int
@@ -98,7 +98,7 @@ class Path:
     """A chain of relations from one entity to another."""
 
     start: int
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> l
         ends = {_other_end(entity, relation) for entity in border for relation in edges.get(entity, ())}
         border = [entity for entity in ends if away.setdefault(entity, distance) == distance]
 
-    def walks(entity: int, steps_left: int, visited: frozenset[int]) -> Iterator[tuple[Step, ...]]:
+    def walks(entity: int, steps_left: int, visited: frozenset[int]) -> Iterator[tuple[PathStep, ...]]:
         if not steps_left:
             yield ()
             return
@@ -247,7 +247,7 @@ def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> l
             # The end is reached with the last step only, and any other step must leave enough of them to get there.
             in_time = other == end if steps_left == 1 else other != end and away.get(other, steps_left) < steps_left
             if in_time and other not in visited:
-                step = Step(relation.id, forward=relation.subject == entity)
+                step = PathStep(relation.id, forward=relation.subject == entity)
                 yield from ((step, *rest) for rest in walks(other, steps_left - 1, visited | {other}))
 
     paths: list[Path] = []

@@ -34,7 +34,7 @@ from memory_core.events import (
 from memory_core.history.by_turn import search_of
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
-from memory_core.planning.former_values import Mark, Source, stored_marks
+from memory_core.planning.former_values import FormerMark, Source, stored_marks
 from memory_core.planning.retrieval_plan import match
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
@@ -354,7 +354,7 @@ def _ranked(
     nodes: Mapping[int, Node],
     candidates: Sequence[RankedTurn],
     rest: Scores,
-    marks: Mapping[Source, Mark] | None = None,
+    marks: Mapping[Source, FormerMark] | None = None,
 ) -> Ranked:
     """Rank candidates and the rest; their texts are read on demand, with the marks of former values."""
 
@@ -378,7 +378,7 @@ def texts_of(
     session_id: str,
     services: Services,
     nodes: Iterable[Node],
-    marks: Mapping[Source, Mark] | None = None,
+    marks: Mapping[Source, FormerMark] | None = None,
 ) -> dict[int, tuple[int, str]]:
     """Return turn number and words of stored turns, by number; those with deleted messages are omitted."""
     units = messages_of(connection, session_id, services.messages, nodes)
@@ -386,7 +386,7 @@ def texts_of(
 
 
 def _texts(
-    reading: ReadContext, nodes: Iterable[Node], marks: Mapping[Source, Mark] | None = None
+    reading: ReadContext, nodes: Iterable[Node], marks: Mapping[Source, FormerMark] | None = None
 ) -> dict[int, tuple[int, str]]:
     with reading.database.read() as connection:
         return texts_of(connection, reading.session_id, reading.services, nodes, marks)
@@ -435,7 +435,7 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
     return [_recorded(event, built, queries, nodes, texts) for event, built in searches]
 
 
-def _recorded_marks(built: ContextBuilt | None, name: str) -> Iterable[tuple[int, Mark]]:
+def _recorded_marks(built: ContextBuilt | None, name: str) -> Iterable[tuple[int, FormerMark]]:
     """Return the marks of former values in a block's part of a recorded prompt, by message."""
     parts = [part for part in built.parts if part["name"] == name] if built is not None else []
     return [(beside.number, mark) for part in parts for beside, mark in stored_marks(part).items()]

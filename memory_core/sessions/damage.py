@@ -28,7 +28,7 @@ from memory_core.store.erasing.session_erasing import (
     recompute_totals,
 )
 from memory_core.store.fact_rows import scope_sessions
-from memory_core.store.split_writes import Pieces
+from memory_core.store.split_writes import WritePieces
 from memory_core.store.tables import (
     TABLES,
     USERS,
@@ -70,7 +70,7 @@ _OF_INDEX = re.compile(r"(row \d+ missing from|wrong # of entries in|non-unique 
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Damage:
     """Damage of one kind."""
 
     what: str
@@ -89,13 +89,13 @@ class _Check:
     advice: str = RESTORE
     harmless: bool = False
 
-    def find(self) -> list[Finding]:
+    def find(self) -> list[Damage]:
         number = self.count()
         advice = "" if self.mend else self.advice
-        return [Finding(self.what, number, advice, self.harmless)] if number else []
+        return [Damage(self.what, number, advice, self.harmless)] if number else []
 
 
-def find_damage(database: Database, index: VectorIndex) -> list[Finding]:
+def find_damage(database: Database, index: VectorIndex) -> list[Damage]:
     """Return what is damaged; empty if nothing is. Only the index is written to: it catches up with the database.
 
     Raises:
@@ -126,7 +126,7 @@ def repair_damage(database: Database, index: VectorIndex) -> None:
             check.mend()
 
 
-def _broken_pages(database: Database) -> list[Finding]:
+def _broken_pages(database: Database) -> list[Damage]:
     """Return the damage that SQLite finds in its file. PostgreSQL has its own tools, for its administrator."""
     if not database.is_sqlite:
         return []
@@ -138,7 +138,7 @@ def _broken_pages(database: Database) -> list[Finding]:
     indexes = all(_OF_INDEX.match(line) for line in lines)
     broken = [line for line in lines if line != "ok"]
     what = f"faults of the file itself: {broken[0].splitlines()[0]}" if broken else ""
-    return [Finding(what, len(broken), "" if indexes else RESTORE)] if broken else []
+    return [Damage(what, len(broken), "" if indexes else RESTORE)] if broken else []
 
 
 def _checks(database: Database, index: VectorIndex) -> list[_Check]:
@@ -148,7 +148,7 @@ def _checks(database: Database, index: VectorIndex) -> list[_Check]:
         _Check(
             "deleted or unfinished sessions that still have rows",
             lambda: _count(database, session_table, is_unfinished() & (session_table.c.deleted_at < before)),
-            lambda: erase_what_was_left(Pieces(database), before=before),
+            lambda: erase_what_was_left(WritePieces(database), before=before),
         ),
         _Check(
             "sessions whose totals differ from their messages",
@@ -198,7 +198,7 @@ def _row_check(database: Database, table: Table, what: str, where: ColumnElement
     """Yield the check for rows of a table, and one more for those that a person wrote, which are not deleted."""
     if table not in WRITTEN:
         loose = and_(where, table.c.actor.not_in(USERS)) if "actor" in table.c else where
-        mend = partial(erase_all, Pieces(database), table, loose)
+        mend = partial(erase_all, WritePieces(database), table, loose)
         yield _Check(f"{table.name}: {what}", partial(_count, database, table, loose), mend)
     if table in WRITTEN or "actor" in table.c:
         written = where if table in WRITTEN else and_(where, table.c.actor.in_(USERS))

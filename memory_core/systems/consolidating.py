@@ -55,7 +55,7 @@ Messages = str | ChatMessage | Mapping[str, Any] | Sequence[ChatMessage | Mappin
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MemoryChange:
     """Outcome for one found fact."""
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
@@ -169,7 +169,7 @@ class ConsolidatingMemory:
         infer: bool = True,
         categories: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Results[Change]:
+    ) -> Results[MemoryChange]:
         """Learn from messages now, and return the outcome of each found fact.
 
         The messages become a turn of the session, so that every fact names its source. `infer=False` keeps each message
@@ -319,7 +319,7 @@ class ConsolidatingMemory:
 
     def _keep(
         self, message: ChatMessage, categories: Sequence[str] | None, metadata: Mapping[str, Any] | None
-    ) -> list[Change]:
+    ) -> list[MemoryChange]:
         """Store a message word for word as a fact, unless a fact has these words already; return the outcome."""
         text = " ".join(message_text(message).split())
         # Instructions to the model are no facts about the user.
@@ -327,11 +327,11 @@ class ConsolidatingMemory:
             return []
         known_fact = next((fact for fact in self.get_all() if same_words(fact.text) == same_words(text)), None)
         if known_fact is not None:
-            return [Change("NONE", known_fact.id, known_fact.text)]
+            return [MemoryChange("NONE", known_fact.id, known_fact.text)]
         # The message's own words decide on the category; nothing has classified them yet.
         category = category_among("other", text, self.categories if categories is None else categories)
         applied = self._desk().apply(curation.add(text, category=category, metadata=metadata))
-        return [Change("ADD", applied.ids("fact")[0], text)]
+        return [MemoryChange("ADD", applied.ids("fact")[0], text)]
 
     def _label(
         self, ids: Sequence[int | None], categories: Sequence[str] | None, metadata: Mapping[str, Any] | None
@@ -348,7 +348,7 @@ class ConsolidatingMemory:
         if steps:
             self._desk().apply(curation.together("label", *steps))
 
-    def _changes(self, records: Sequence[EventRecord], seqs: set[int]) -> list[Change]:
+    def _changes(self, records: Sequence[EventRecord], seqs: set[int]) -> list[MemoryChange]:
         """Return the outcomes for the facts found in these messages, in order."""
         events = [record.event for record in records]
         # All texts in one read: a long run decides on hundreds of facts.
@@ -356,7 +356,7 @@ class ConsolidatingMemory:
         hashes += [text for e in events if rewords_fact(e) for text in (e.before, e.after)]
         words = self.memory.log.texts(hashes)
         texts = {fact.id: fact.text for fact in self.memory.facts.read(self.block, states=None)}
-        changes: list[Change] = []
+        changes: list[MemoryChange] = []
         ours, decides = False, any(map(decides_on_fact, events))
         for event in events:
             # A delivery that had waited may be learned in the same call, from other messages.
@@ -368,20 +368,22 @@ class ConsolidatingMemory:
                 continue
             if decides_on_fact(event):
                 if event.decision == "delete" and event.fact is not None:
-                    changes.append(Change("DELETE", event.fact, texts.get(event.fact, "")))
+                    changes.append(MemoryChange("DELETE", event.fact, texts.get(event.fact, "")))
                 elif event.decision == "none":
                     fact_text = words.get(event.content, "") if event.fact is None else texts.get(event.fact, "")
-                    changes.append(Change("NONE", event.fact, fact_text))
+                    changes.append(MemoryChange("NONE", event.fact, fact_text))
             elif adds_fact(event) and event.origin == "extracted":
-                changes.append(Change("ADD", event.fact, words.get(event.content, "")))
+                changes.append(MemoryChange("ADD", event.fact, words.get(event.content, "")))
             elif rewords_fact(event):
-                changes.append(Change("UPDATE", event.fact, words.get(event.after, ""), words.get(event.before, "")))
+                changes.append(
+                    MemoryChange("UPDATE", event.fact, words.get(event.after, ""), words.get(event.before, ""))
+                )
         return changes
 
 
 def _mem0(item: Any) -> dict[str, Any]:
     """Return a result with Mem0's keys; its ids are texts."""
-    if isinstance(item, Change):
+    if isinstance(item, MemoryChange):
         id = None if item.id is None else str(item.id)
         return {"id": id, "memory": item.text, "event": item.event, "previous_memory": item.previous}
     fact = item.fact if isinstance(item, FactHit) else item

@@ -19,7 +19,7 @@ from memory_core.messages import storable
 from memory_core.planning import graph_changes
 from memory_core.planning.curation import Kept
 from memory_core.planning.fact_merging import Fact, key_of, parts_of
-from memory_core.planning.graph_draft import Draft, GraphPlan
+from memory_core.planning.graph_draft import GraphDraft, GraphPlan
 from memory_core.planning.graph_rules import LONGEST, Graph, normal_name, normal_predicate
 from memory_core.recipes import recipe
 
@@ -57,7 +57,7 @@ class KnowledgeGraph:
         """
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
-            state, created = _State(graph, facts), list[Row]()
+            state, created = _GraphState(graph, facts), list[Row]()
             for new in entities:
                 id = state.draft.find(_checked(new["name"], "A name"))
                 # An entity that only a relation named so far is new to the server's tools.
@@ -77,7 +77,7 @@ class KnowledgeGraph:
         """
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
-            draft, created = Draft(graph), list[Row]()
+            draft, created = GraphDraft(graph), list[Row]()
             for new in relations:
                 type = _checked(new["relationType"], "A relation's type")
                 ends = [draft.entity(_checked(new[end], "A name")) for end in ("from", "to")]
@@ -104,7 +104,7 @@ class KnowledgeGraph:
         """
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
-            state, results = _State(graph, facts), list[Row]()
+            state, results = _GraphState(graph, facts), list[Row]()
             for observation in observations:
                 name = observation["entityName"]
                 observed = state.observed(name)
@@ -122,7 +122,7 @@ class KnowledgeGraph:
         """Retire entities with their observations and relations; missing ones are ignored."""
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
-            state = _State(graph, facts)
+            state = _GraphState(graph, facts)
             ids = {id for name in names if (id := state.draft.find(name)) is not None}
             # Facts and graph change together, and one undo brings both back.
             gone = [fact for id in ids for fact in state.facts_of(id)]
@@ -135,7 +135,7 @@ class KnowledgeGraph:
         """Retire `observations` of each `entityName`; missing ones are ignored."""
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
-            state, gone = _State(graph, facts), dict[str, Kept | None]()
+            state, gone = _GraphState(graph, facts), dict[str, Kept | None]()
             for deletion in deletions:
                 of = state.observations.get(state.draft.find(deletion["entityName"]) or 0, ())
                 gone |= {fact.key: None for fact in of if fact.key and _observed(fact) in deletion["observations"]}
@@ -147,7 +147,7 @@ class KnowledgeGraph:
         """Retire relations by `from`, `to` and `relationType`; missing ones are ignored."""
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
-            draft = Draft(graph)
+            draft = GraphDraft(graph)
             # A name that is unknown has no id, and no relation has None for an end.
             wanted = {
                 (draft.find(relation["from"]), relation["relationType"], draft.find(relation["to"]))
@@ -166,11 +166,11 @@ class KnowledgeGraph:
 
     def read_graph(self) -> dict[str, list[Row]]:
         """Return the whole graph: `entities` and `relations`."""
-        return self._shown(_State(*self._both.read()))
+        return self._shown(_GraphState(*self._both.read()))
 
     def search_nodes(self, query: str) -> dict[str, list[Row]]:
         """Return entities whose name, type or observations contain the query, in any case, and their relations."""
-        sought, state = query.lower(), _State(*self._both.read())
+        sought, state = query.lower(), _GraphState(*self._both.read())
         ids = {
             id
             for id, row in state.rows()
@@ -180,11 +180,13 @@ class KnowledgeGraph:
 
     def open_nodes(self, names: Sequence[str]) -> dict[str, list[Row]]:
         """Return the entities of these names, and the relations that touch them."""
-        state = _State(*self._both.read())
+        state = _GraphState(*self._both.read())
         ids = {id for name in names if (id := state.draft.find(name)) in state.entities}
         return self._shown(state, {id for id in ids if id is not None}, ", ".join(names))
 
-    def _shown(self, state: "_State", only: set[int] | None = None, query: str | None = None) -> dict[str, list[Row]]:
+    def _shown(
+        self, state: "_GraphState", only: set[int] | None = None, query: str | None = None
+    ) -> dict[str, list[Row]]:
         rows = {id: row for id, row in state.rows() if only is None or id in only}
         relations: list[Row] = [
             {
@@ -203,12 +205,12 @@ class KnowledgeGraph:
 
 
 @dataclass(slots=True)
-class _State:
+class _GraphState:
     """Present graph and facts, with the changes to store."""
 
     graph: Graph
     facts: Known
-    draft: Draft = field(init=False)
+    draft: GraphDraft = field(init=False)
     entities: dict[int, Fact | None] = field(init=False, default_factory=dict)
     """Fact with an entity's type, by entity id; None if just added. Entities that only a relation names are missing."""
     observations: dict[int, list[Fact]] = field(init=False, default_factory=dict)
@@ -218,7 +220,7 @@ class _State:
     """Highest number that an observation of an entity ever had, by the entity's key."""
 
     def __post_init__(self) -> None:
-        self.draft = Draft(self.graph)
+        self.draft = GraphDraft(self.graph)
         for fact in self.facts.values():
             name, *number = parts_of(fact.key) if fact.key is not None else ("",)
             # Numbers are never used again: a retired observation keeps its key, and may be restored.

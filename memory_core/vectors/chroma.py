@@ -45,7 +45,7 @@ _READINGS = 3  # attempts to catch up with a database that other processes write
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class _ChromaCopy:
     """Collection in Chroma that copies one in the database."""
 
     handle: Any
@@ -87,7 +87,7 @@ class ChromaIndex:
         self._closed = False
         self._exact = ExactIndex()
         self._client: Any = None  # the client that `_known` belongs to
-        self._known: OrderedDict[str, _Copy] = OrderedDict()
+        self._known: OrderedDict[str, _ChromaCopy] = OrderedDict()
         self._due: set[str] = set()  # collections to forget once the folder is ours
         self._known_lock = Lock()
         self._collection_locks = [RLock() for _ in range(64)]  # one thread at a time updates a collection
@@ -202,7 +202,7 @@ class ChromaIndex:
             return None
         return hits[:limit]
 
-    def _caught_up(self, client: Any, source: VectorSource) -> _Copy | None:
+    def _caught_up(self, client: Any, source: VectorSource) -> _ChromaCopy | None:
         """Return the copy once it equals the database; None if that fails, or both are empty."""
         name = source.collection
         with self._collection_locks[hash(name) % len(self._collection_locks)]:
@@ -230,7 +230,7 @@ class ChromaIndex:
                 wanted = newer
             return None
 
-    def _open(self, client: Any, source: VectorSource) -> _Copy | None:
+    def _open(self, client: Any, source: VectorSource) -> _ChromaCopy | None:
         """Return the collection in Chroma; None if it is missing or not a copy of this source.
 
         The newest vectors of both are compared, as a new database under an old name could have the same numbers.
@@ -248,7 +248,7 @@ class ChromaIndex:
         held = Revision(metadata["count"], metadata["last_number"], metadata["deleted"])
         newest = metadata["newest"]
         if newest == 0:
-            return _Copy(handle, held, newest, None)
+            return _ChromaCopy(handle, held, newest, None)
         ours = next(source.vectors(after=newest - 1), None)
         with self._place.errors():
             theirs = np.asarray(handle.get(ids=[str(newest)], include=["embeddings"])["embeddings"])
@@ -256,12 +256,12 @@ class ChromaIndex:
             return None
         if not np.allclose(theirs[0], ours.vector, rtol=1e-4, atol=1e-6):
             return None
-        return _Copy(handle, held, newest, ours.vector.size)
+        return _ChromaCopy(handle, held, newest, ours.vector.size)
 
-    def _create(self, client: Any, name: str, deleted: int) -> _Copy:
+    def _create(self, client: Any, name: str, deleted: int) -> _ChromaCopy:
         """Create an empty collection, replacing any existing one."""
         self._delete(client, name)
-        copy = _Copy(None, Revision(count=0, last_number=0, deleted=deleted), newest=0, dim=None)
+        copy = _ChromaCopy(None, Revision(count=0, last_number=0, deleted=deleted), newest=0, dim=None)
         with self._place.errors():
             handle = client.create_collection(
                 PREFIX + name,
@@ -272,7 +272,7 @@ class ChromaIndex:
             )
         return replace(copy, handle=handle)
 
-    def _add(self, client: Any, source: VectorSource, copy: _Copy, wanted: Revision) -> _Copy:
+    def _add(self, client: Any, source: VectorSource, copy: _ChromaCopy, wanted: Revision) -> _ChromaCopy:
         """Add vectors newer than the copy's newest. Metadata follow each batch, so an interrupted run can continue."""
         with self._place.errors():
             size = min(_BATCH, client.get_max_batch_size())
@@ -281,7 +281,7 @@ class ChromaIndex:
             numbers, rows = stack(batch, copy.dim)
             newest = int(numbers[-1])
             held = Revision(copy.held.count + len(batch), newest, copy.held.deleted)
-            copy = _Copy(copy.handle, held, newest, rows.shape[1])
+            copy = _ChromaCopy(copy.handle, held, newest, rows.shape[1])
             with self._place.errors():
                 copy.handle.upsert(ids=[str(number) for number in numbers], embeddings=rows)
                 copy.handle.modify(metadata=copy.metadata())
@@ -305,7 +305,7 @@ class ChromaIndex:
         with self._known_lock:
             self._known.pop(name, None)
 
-    def _remember(self, name: str, copy: _Copy) -> None:
+    def _remember(self, name: str, copy: _ChromaCopy) -> None:
         with self._known_lock:
             self._known[name] = copy
             self._known.move_to_end(name)

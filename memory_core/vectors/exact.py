@@ -41,7 +41,7 @@ class ExactIndex:
         self._max_collections = max_collections
         self._max_bytes = max_bytes
         self._lock = Lock()
-        self._copies: OrderedDict[str, _Copy] = OrderedDict()  # the one used last comes last
+        self._copies: OrderedDict[str, _ExactCopy] = OrderedDict()  # the one used last comes last
 
     def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
         """See `VectorIndex.search`."""
@@ -102,9 +102,9 @@ class ExactIndex:
         with self._lock:
             self._copies.clear()
 
-    def _copy(self, source: VectorSource) -> "_Copy":
+    def _copy(self, source: VectorSource) -> "_ExactCopy":
         with self._lock:
-            copy = self._copies.setdefault(source.collection, _Copy())
+            copy = self._copies.setdefault(source.collection, _ExactCopy())
             self._copies.move_to_end(source.collection)
             return copy
 
@@ -116,7 +116,7 @@ class ExactIndex:
                 total -= oldest.size
 
 
-class _Copy:
+class _ExactCopy:
     """Copy of a collection in memory.
 
     The arrays only grow at their end, so slices passed to a search stay valid while vectors are appended.

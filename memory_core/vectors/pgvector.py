@@ -70,7 +70,7 @@ class Transactions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class _PostgresCopy:
     """Row of `mi_pgvector`."""
 
     id: int
@@ -270,7 +270,7 @@ class PgvectorIndex:
             self._start_building(source)
         return None
 
-    def _hits(self, connection: Connection, copy: _Copy, query: Vector, limit: int) -> list[Hit] | None:
+    def _hits(self, connection: Connection, copy: _PostgresCopy, query: Vector, limit: int) -> list[Hit] | None:
         check_dimension(query, copy.dimensions)
         asked = limit + MARGIN
         # An iterative scan goes on where deleted rows leave too few.
@@ -296,13 +296,13 @@ class PgvectorIndex:
         vectors = np.frombuffer(b"".join(data[4:] for _, data in rows), dtype=">f4").reshape(len(rows), len(query))
         return rank(np.array([number for number, _ in rows], dtype=np.int64), vectors.astype(np.float32), query)
 
-    def _read(self, connection: Connection, collection: str) -> _Copy | None:
+    def _read(self, connection: Connection, collection: str) -> _PostgresCopy | None:
         columns = "id, dimensions, version, changed_at > now() - interval '30 s', held_count, held_last, held_deleted"
         query = f"SELECT {columns} FROM {self._copies} WHERE tenant = {_TENANT} AND collection = :name"
         row = connection.execute(text(query), {"name": collection}).one_or_none()
         if row is None:
             return None
-        return _Copy(row[0], row[1], row[2], row[3], None if row[4] is None else Revision(*row[4:]))
+        return _PostgresCopy(row[0], row[1], row[2], row[3], None if row[4] is None else Revision(*row[4:]))
 
     def _start_building(self, source: VectorSource) -> None:
         with self._lock:
@@ -341,7 +341,7 @@ class PgvectorIndex:
                 break
         return False
 
-    def _follow(self, source: VectorSource, wanted: Revision, copy: _Copy | None) -> bool:
+    def _follow(self, source: VectorSource, wanted: Revision, copy: _PostgresCopy | None) -> bool:
         """Add the newest vectors; return False unless they are few, and all that changed."""
         if copy is None or copy.held is None or not only_grew(copy.held, wanted):
             return False
@@ -355,7 +355,7 @@ class PgvectorIndex:
         self._change(copy, wanted, add=added)
         return True
 
-    def _compare(self, source: VectorSource, wanted: Revision, copy: _Copy | None, most: int | None) -> bool:
+    def _compare(self, source: VectorSource, wanted: Revision, copy: _PostgresCopy | None, most: int | None) -> bool:
         """Add what the copy lacks and delete what the database lacks; return False if that was not possible now."""
         numbers = set(source.numbers())
         copy = copy or self._create(source, numbers)
@@ -380,7 +380,7 @@ class PgvectorIndex:
         self._change(copy, wanted)
         return True
 
-    def _create(self, source: VectorSource, numbers: Collection[int]) -> _Copy | None:
+    def _create(self, source: VectorSource, numbers: Collection[int]) -> _PostgresCopy | None:
         """Create an empty copy; return None if the collection is empty.
 
         Raises:
@@ -400,7 +400,7 @@ class PgvectorIndex:
             self._create_table(connection, self._table(number), columns)
             return self._read(connection, source.collection)
 
-    def _create_index(self, copy: _Copy, count: int) -> None:
+    def _create_index(self, copy: _PostgresCopy, count: int) -> None:
         """Create the HNSW index once `count` vectors are copied, in a seventh of the time of adding them to it.
 
         Raises:
@@ -437,8 +437,13 @@ class PgvectorIndex:
                 raise StoreError(f"The index of vectors was not built: {' '.join(problem.split())}")
 
     def _change(
-        self, copy: _Copy, held: Revision | None, *, add: Sequence[StoredVector] = (), remove: Sequence[int] = ()
-    ) -> _Copy:
+        self,
+        copy: _PostgresCopy,
+        held: Revision | None,
+        *,
+        add: Sequence[StoredVector] = (),
+        remove: Sequence[int] = (),
+    ) -> _PostgresCopy:
         """Change the rows of a copy, which holds the revision `held` afterwards (None: it is not finished).
 
         Raises:

@@ -27,11 +27,11 @@ ELSEWHERE = (
     "a PostgreSQL server's files: deleted rows until VACUUM FULL, its write-ahead log, its replicas",
     "other wordings: a summary may say the same in other words",
 )
-"""Places that no search of a folder or a database can reach; those of one search are in `Receipt.elsewhere`."""
+"""Places that no search of a folder or a database can reach; those of one search are in `ForgetReceipt.elsewhere`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class ForgetReceipt:
     """Outcome of a search at one time."""
 
     made: str
@@ -100,7 +100,7 @@ class Receipt:
         return "\n".join(lines)
 
 
-def receipt_of(place: Path | str, wanted: Wanted) -> Receipt:
+def receipt_of(place: Path | str, wanted: Wanted) -> ForgetReceipt:
     """Search a folder or file, or a PostgreSQL database or Chroma server given by its URL; return the receipt.
 
     Raises:
@@ -113,10 +113,10 @@ def receipt_of(place: Path | str, wanted: Wanted) -> Receipt:
         parts = search_chroma(place, wanted)
     else:
         parts = search_server(str(place), wanted) if server else search(Path(place), wanted)
-    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), wanted, tuple(parts))
+    return ForgetReceipt(datetime.now(UTC).isoformat(timespec="seconds"), wanted, tuple(parts))
 
 
-def read_receipt(text: str, name: str) -> Receipt:
+def read_receipt(text: str, name: str) -> ForgetReceipt:
     """Read a receipt from JSON.
 
     Raises:
@@ -136,7 +136,7 @@ def read_receipt(text: str, name: str) -> Receipt:
         if not texts or not all(texts) or len(spellings) not in (0, len(texts)):
             raise ValueError("no texts")
         searched = tuple(Searched(**part) for part in content["searched"])
-        return Receipt(str(content["made"]), Wanted(bases, texts, spellings), searched)
+        return ForgetReceipt(str(content["made"]), Wanted(bases, texts, spellings), searched)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise

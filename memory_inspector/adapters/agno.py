@@ -191,40 +191,40 @@ Record = Callable[[Any, Callable[[], Exchange]], None]
 def _recorded(model: type[Model], record: Record) -> type[Model]:
     """Return a subclass of `model` that records calls. Not an instance attribute, because Agno copies model objects."""
 
-    class Recorded(model):  # type: ignore[misc, valid-type]
+    class RecordedRun(model):  # type: ignore[misc, valid-type]
         records_calls = True
 
         def invoke(self, *args: Any, **kwargs: Any) -> ModelResponse:
-            with _Call(self, kwargs, record) as call:
+            with _RunCall(self, kwargs, record) as call:
                 call.add(response := super().invoke(*args, **kwargs))
             call.end()
             return response
 
         async def ainvoke(self, *args: Any, **kwargs: Any) -> ModelResponse:
-            with _Call(self, kwargs, record) as call:
+            with _RunCall(self, kwargs, record) as call:
                 call.add(response := await super().ainvoke(*args, **kwargs))
             await asyncio.to_thread(call.end)
             return response
 
         def invoke_stream(self, *args: Any, **kwargs: Any) -> Iterator[ModelResponse]:
-            with _Call(self, kwargs, record) as call:
+            with _RunCall(self, kwargs, record) as call:
                 for response in super().invoke_stream(*args, **kwargs):
                     call.add(response)
                     yield response
             call.end()
 
         async def ainvoke_stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ModelResponse]:
-            with _Call(self, kwargs, record) as call:
+            with _RunCall(self, kwargs, record) as call:
                 async for response in super().ainvoke_stream(*args, **kwargs):
                     call.add(response)
                     yield response
             await asyncio.to_thread(call.end)
 
-    Recorded.__name__, Recorded.__qualname__ = model.__name__, model.__qualname__
-    return Recorded
+    RecordedRun.__name__, RecordedRun.__qualname__ = model.__name__, model.__qualname__
+    return RecordedRun
 
 
-class _Call:
+class _RunCall:
     """A model call in progress: its prompt and the answer so far. An error or cancellation ends it."""
 
     def __init__(self, model: Model, arguments: dict[str, Any], record: Record) -> None:
@@ -247,7 +247,7 @@ class _Call:
         self._calls_tools |= bool(response.tool_calls)
         self._usage = response.response_usage or self._usage
 
-    def __enter__(self) -> "_Call":
+    def __enter__(self) -> "_RunCall":
         return self
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:

@@ -15,7 +15,7 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_inspector.recorder.recording import Past, attach, recording
+from memory_inspector.recorder.recording import RecordedPast, attach, recording
 from memory_inspector.recorder.wire import Exchange
 
 _log = logging.getLogger(__name__)
@@ -66,11 +66,11 @@ def reading(memory: Memory, *, asks: bool) -> AbstractContextManager[None]:
     return nullcontext() if asks else harmless(memory.session_id, "A message was not kept")
 
 
-class _Conversation:
+class _PromptConversation:
     """Session that records one conversation, with the cached past of the session."""
 
     def __init__(self, session: Session) -> None:
-        self._session, self._past = session, Past()
+        self._session, self._past = session, RecordedPast()
         self._attached = False
 
     def record(self, exchange: Exchange) -> None:
@@ -86,9 +86,9 @@ class _Conversation:
             to.exchange(exchange)
 
 
-def _conversation(database: Database, services: Services, name: str) -> _Conversation:
+def _conversation(database: Database, services: Services, name: str) -> _PromptConversation:
     key = ("conversation", database.id, name)
-    return services.cached(key, lambda: _Conversation(Session(database, name, services=services)))
+    return services.cached(key, lambda: _PromptConversation(Session(database, name, services=services)))
 
 
 @contextmanager

@@ -21,11 +21,11 @@ from memory_inspector.coding.plain_reader import PlainReader, content_of
 from memory_inspector.coding.transcript import (
     ENCRYPTED,
     Boundary,
-    Item,
+    CallUsage,
     Record,
     Request,
     Spent,
-    Usage,
+    TranscriptItem,
     as_amount,
     as_count,
     as_mapping,
@@ -114,7 +114,7 @@ class ClaudeCodeReader(PlainReader):
         """Return the values of one record. Records of unknown types are left out under their type."""
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
-        items: tuple[Item, ...] = ()
+        items: tuple[TranscriptItem, ...] = ()
         left_out = ""
         usage = boundary = request = spent = hash = None
         at = as_time(record.get("timestamp"))
@@ -193,7 +193,7 @@ class ClaudeCodeReader(PlainReader):
 
     def _items(
         self, record: Mapping[str, Any], message: Mapping[str, Any], line: int, at: float | None
-    ) -> Iterator[Item]:
+    ) -> Iterator[TranscriptItem]:
         speaker = "assistant" if message.get("role") == "assistant" else "user"
         # What the user said is a record as well: the rest of a sent message was added to it.
         if record.get("type") == "api-request-blob" and speaker == "user":
@@ -225,7 +225,7 @@ class ClaudeCodeReader(PlainReader):
 
     def _attached(
         self, record: Mapping[str, Any], attachment: Mapping[str, Any], line: int, at: float | None
-    ) -> Iterator[Item]:
+    ) -> Iterator[TranscriptItem]:
         """Yield what an attachment puts before the model: memory files, a file, a hook's output, a reminder."""
         name = as_text(attachment.get("type"))
         if name == "prompt_snapshot":
@@ -287,7 +287,7 @@ def _by_file(text: str, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str,
     yield last, text
 
 
-def _described(shape: Mapping[str, Any], line: int, at: float | None) -> Iterator[Item]:
+def _described(shape: Mapping[str, Any], line: int, at: float | None) -> Iterator[TranscriptItem]:
     """Yield what is sent before all messages: the system prompt's parts, and the definition of each tool."""
     system, tools = ([one for _, one in objects(shape.get(name))] for name in ("system", "tools"))
     for number, part in enumerate(system):
@@ -317,7 +317,7 @@ def _spent(record: Mapping[str, Any]) -> Spent | None:
         "cacheCreationEphemeral1hInputTokens",
     )
     counts = {model: [as_count(as_mapping(used).get(name)) for name in names] for model, used in by_model.items()}
-    usage = {model: Usage(*numbers) for model, numbers in counts.items()}
+    usage = {model: CallUsage(*numbers) for model, numbers in counts.items()}
     dollars = None if record.get("hasUnknownModelCost") else as_amount(record.get("totalCostUSD")) or None
     return Spent(usage, dollars) if by_model or dollars else None
 
@@ -353,7 +353,7 @@ def _ids(value: Any) -> tuple[str, ...]:
     return tuple(id for id in value if isinstance(id, str)) if isinstance(value, list) else ()
 
 
-def _usage(about: Mapping[str, Any]) -> Usage | None:
+def _usage(about: Mapping[str, Any]) -> CallUsage | None:
     usage = as_usage(about, _NAMES, whole=False)
     hour = as_count(as_mapping(about.get("cache_creation")).get("ephemeral_1h_input_tokens"))
     return replace(usage, cache_write_hour=hour) if usage else None

@@ -17,9 +17,9 @@ from memory_inspector.coding.plain_reader import PlainReader, stated
 from memory_inspector.coding.record_file import BadLine, SourceOpener, whole_object
 from memory_inspector.coding.transcript import (
     Boundary,
-    Item,
     ItemKind,
     Record,
+    TranscriptItem,
     as_count,
     as_mapping,
     as_milliseconds,
@@ -134,7 +134,7 @@ class ClineReader(PlainReader):
     def _compaction(self, compaction: Mapping[str, Any], line: int) -> Record:
         id, before = f"line {line}", self.last or ""
         staying: list[str] = []
-        items: list[Item] = []
+        items: list[TranscriptItem] = []
         tokens = at = None
         for _, message in objects(compaction.get("messages")):
             about = as_mapping(message.get("metadata"))
@@ -151,7 +151,7 @@ class ClineReader(PlainReader):
         boundary = Boundary("", tokens, before, keeps=(*staying,))
         return Record(line, "compaction", id, None, at, tuple(items), boundary=boundary)
 
-    def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[Item]:
+    def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[TranscriptItem]:
         place = {"line": line, "at": as_milliseconds(message.get("ts"))}
         speaker: ItemKind = "assistant" if message.get("role") == "assistant" else "user"
         for one in self.parts(speaker, message.get("content"), place, first):

@@ -21,9 +21,9 @@ from memory_inspector.coding.plain_reader import PlainReader
 from memory_inspector.coding.transcript import (
     ENCRYPTED,
     Boundary,
-    Item,
+    CallUsage,
     Record,
-    Usage,
+    TranscriptItem,
     as_count,
     as_mapping,
     as_text,
@@ -102,7 +102,7 @@ class CodexReader(PlainReader):
         self._answer = 0  # number of the answer that is being written
         self._begun = False  # an item of it was written
         self._total: object = None
-        self._counted: Usage | None = None
+        self._counted: CallUsage | None = None
         self._described = False
         self._base = ""  # instructions that are sent with each call
         self._agents: dict[str, str] = {}  # calls that started subagents, by their ids and paths
@@ -126,7 +126,7 @@ class CodexReader(PlainReader):
         prefix = f"{self._file}: " if self._file else ""
         id, before = f"{prefix}line {line}", self.last
         about: dict[str, str] = {}
-        items: list[Item] = []
+        items: list[TranscriptItem] = []
         left_out, answer = "", ""
         boundary = usage = None
         if self._begun and (kind in ("turn_context", "compacted") or name in _TURNS):
@@ -227,7 +227,7 @@ class CodexReader(PlainReader):
         fitting = sum(size <= KEPT_BYTES for size in sizes)
         return tuple(id for _, id, _ in self._prompts[len(self._prompts) - fitting :])
 
-    def _items(self, payload: Mapping[str, Any], line: int, part: int, at: float | None) -> Iterator[Item]:
+    def _items(self, payload: Mapping[str, Any], line: int, part: int, at: float | None) -> Iterator[TranscriptItem]:
         place = {"line": line, "part": part, "file": self._file, "at": at}
         tool_id = as_text(payload.get("call_id")) or as_text(payload.get("id"))
         match payload.get("type"):
@@ -263,7 +263,7 @@ class CodexReader(PlainReader):
             case "compaction" | "compaction_summary" | "context_compaction":
                 yield item("summary", as_text(payload.get("summary")) or ENCRYPTED, **place)
 
-    def _compacted(self, payload: Mapping[str, Any], line: int, at: float | None) -> Iterator[Item]:
+    def _compacted(self, payload: Mapping[str, Any], line: int, at: float | None) -> Iterator[TranscriptItem]:
         """Yield what a compaction left: the items of the new history, the summary as such."""
         message = as_text(payload.get("message"))
         history = payload.get("replacement_history")
@@ -278,7 +278,7 @@ class CodexReader(PlainReader):
             part = len(history) if isinstance(history, list) else 0
             yield item("summary", message, line=line, part=part, file=self._file, at=at)
 
-    def _usage(self, info: Mapping[str, Any]) -> Usage | None:
+    def _usage(self, info: Mapping[str, Any]) -> CallUsage | None:
         """Return the tokens of the last call; None if they were reported before, or estimated after a compaction."""
         total, usage = info.get("total_token_usage"), as_usage(info.get("last_token_usage"), _NAMES, whole=True)
         # The program repeats the last count whenever its limits change.
@@ -287,7 +287,7 @@ class CodexReader(PlainReader):
         self._total = total
         return self._unless_repeated(usage)
 
-    def _unless_repeated(self, usage: Usage | None) -> Usage | None:
+    def _unless_repeated(self, usage: CallUsage | None) -> CallUsage | None:
         """Return a count of tokens; None if it is the last one again, with nothing answered since."""
         again = usage and self._counted and usage.prompt == self._counted.prompt and not self._begun
         self._counted = usage or self._counted

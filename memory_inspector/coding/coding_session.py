@@ -21,18 +21,18 @@ from memory_core.errors import FormatError
 from memory_inspector.coding.codex import CodexReader
 from memory_inspector.coding.prices import all_spent
 from memory_inspector.coding.record_file import BadLine, RecordSource
-from memory_inspector.coding.rollouts import FilePart, Rollouts, head_of, rollouts_near
+from memory_inspector.coding.rollouts import Rollouts, ThreadFile, head_of, rollouts_near
 from memory_inspector.coding.sent_prompts import PromptReading, StoredPrompts
 from memory_inspector.coding.transcript import (
     MAX_CHARACTERS,
     Boundary,
+    CallUsage,
     ContinuingReader,
-    Item,
     ItemKind,
     Record,
     RecordReader,
     Spent,
-    Usage,
+    TranscriptItem,
     as_count,
     lane_of,
 )
@@ -45,15 +45,15 @@ MAX_BEGINNING = 400
 
 
 @dataclass(slots=True)
-class Step:
+class SessionStep:
     """A node of the tree: a message, an answer with all its pieces and results, or a compaction."""
 
     id: str
     line: int
     parent: str | None
-    items: list[Item] = field(default_factory=list)
+    items: list[TranscriptItem] = field(default_factory=list)
     at: float | None = None
-    usage: Usage | None = None
+    usage: CallUsage | None = None
     """Tokens of an answer, as the API counted them; None for other steps."""
     model: str = ""
     boundary: Boundary | None = None
@@ -76,8 +76,8 @@ class Call:
 
     number: int
     """From 1, in its branch."""
-    step: Step
-    usage: Usage
+    step: SessionStep
+    usage: CallUsage
     window: "Window"
     sent: int
     """Items of the window that were sent: those before this place."""
@@ -85,7 +85,7 @@ class Call:
     """True if the prompt was read as it was sent, with system prompt and tools; else it was put together."""
 
     @property
-    def prompt(self) -> list[Item]:
+    def prompt(self) -> list[TranscriptItem]:
         """The items that were sent, without those that had been taken out."""
         return [item for place, item in enumerate(self.window.items[: self.sent]) if self.sends(place)]
 
@@ -105,9 +105,9 @@ class Window:
 
     number: int
     """From 0."""
-    boundary: Step | None = None
+    boundary: SessionStep | None = None
     """The compaction that it begins with; None for the first."""
-    items: list[Item] = field(default_factory=list)
+    items: list[TranscriptItem] = field(default_factory=list)
     """In the order in which they are sent."""
     calls: list[Call] = field(default_factory=list)
     cleared: dict[int, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Window:
         """Return the number of calls that were sent the item at a place."""
         return bisect_left(self.calls, self.cleared_at(place), key=lambda call: call.sent) - self.calls_before(place)
 
-    def of(self, *kinds: ItemKind) -> list[Item]:
+    def of(self, *kinds: ItemKind) -> list[TranscriptItem]:
         """Return the items of some kinds, without those that were carried over."""
         return [item for item in self.items if item.kind in kinds and not item.carried]
 
@@ -136,7 +136,7 @@ class Branch:
 
     number: int
     """From 1; the first is the one that was written to last."""
-    steps: tuple[Step, ...]
+    steps: tuple[SessionStep, ...]
     windows: tuple[Window, ...]
 
     @cached_property
@@ -160,10 +160,10 @@ class Lane:
         self.name = name
         self._part = name if shared else ""  # of a file that it shares with others
         self._reader = reader
-        self.parts: tuple[FilePart, ...] = ()
-        self.read_from((FilePart(path),))
+        self.parts: tuple[ThreadFile, ...] = ()
+        self.read_from((ThreadFile(path),))
 
-    def read_from(self, parts: tuple[FilePart, ...]) -> None:
+    def read_from(self, parts: tuple[ThreadFile, ...]) -> None:
         """Take the files to read; if they are others than before, all is read again."""
         if parts == self.parts:
             return
@@ -176,7 +176,7 @@ class Lane:
         self._began: dict[int, str] = {}  # first record of a file
         self.problems: list[str] = []
         """Sentences on files that cannot be read, beside its own."""
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, SessionStep] = {}
         self.about: dict[str, str] = {}
         self.shown = 0
         """Number of records of which something is shown."""
@@ -287,7 +287,7 @@ class Lane:
             self._reader_of(other, reader)
         return count
 
-    def whole(self, item: Item) -> str:
+    def whole(self, item: TranscriptItem) -> str:
         """Return an item's whole text, from the file if only its beginning is held."""
         if item.cut:
             for record in self._reader().read(self.files[item.file].record(item.line), item.line):
@@ -307,7 +307,7 @@ class Lane:
             self._branches = [self._branch(number, self._way_to(end[0])) for number, end in enumerate(ends, 1)]
         return self._branches
 
-    def _rewound(self, parents: set[str | None]) -> Iterator[tuple[Step, int, int]]:
+    def _rewound(self, parents: set[str | None]) -> Iterator[tuple[SessionStep, int, int]]:
         """Yield the steps to which the session was taken back without a word since, each with a file and a line."""
         written = {step.file for step in self.steps.values()}
         for place, id in self._began.items():
@@ -316,30 +316,30 @@ class Lane:
                 yield self.steps[before], place, 0
 
     @staticmethod
-    def _last_line(step: Step) -> tuple[int, int]:
+    def _last_line(step: SessionStep) -> tuple[int, int]:
         return max(((item.file, item.line) for item in step.items), default=(step.file, step.line))
 
-    def _back_from(self, end: Step) -> Iterator[Step]:
+    def _back_from(self, end: SessionStep) -> Iterator[SessionStep]:
         seen: set[str] = set()
-        step: Step | None = end
+        step: SessionStep | None = end
         while step is not None and step.id not in seen:  # a file may have a circle
             seen.add(step.id)
             yield step
             step = self.steps.get(step.parent) if step.parent is not None else None
 
-    def _way_to(self, end: Step) -> list[Step]:
+    def _way_to(self, end: SessionStep) -> list[SessionStep]:
         return list(self._back_from(end))[::-1]
 
-    def _comes_after(self, end: Step, start: Step) -> bool:
+    def _comes_after(self, end: SessionStep, start: SessionStep) -> bool:
         # A step is made after the one before it, so nothing earlier than the start leads back to it.
         way = takewhile(lambda step: step.file != start.file or step.line >= start.line, self._back_from(end))
         return any(step is start for step in way)
 
-    def _branch(self, number: int, way: Sequence[Step]) -> Branch:
+    def _branch(self, number: int, way: Sequence[SessionStep]) -> Branch:
         # A step is sent with the calls after it, so a call gets the items that are there when its answer begins.
         windows = [Window(0)]
         calls = 0
-        waiting: list[Item] = []  # by a compaction whose summary has not come yet
+        waiting: list[TranscriptItem] = []  # by a compaction whose summary has not come yet
         reading = PromptReading(self._stored, self.whole)
         for step in way:
             window = windows[-1]
@@ -376,7 +376,7 @@ class Lane:
         windows[-1].items += waiting
         return Branch(number, tuple(way), tuple(windows))
 
-    def _carried(self, way: Sequence[Step], compaction: Step) -> Iterator[Item]:
+    def _carried(self, way: Sequence[SessionStep], compaction: SessionStep) -> Iterator[TranscriptItem]:
         """Yield the items that a compaction leaves in the prompt as they are."""
         boundary = compaction.boundary or Boundary()
         ids = [step.id for step in way]
@@ -421,7 +421,7 @@ class Lane:
         step = self.steps.get(id)
         if step is None:
             parent = before if before != id else None
-            step = Step(id, record.line, parent, at=record.at, side=record.side, file=record.file)
+            step = SessionStep(id, record.line, parent, at=record.at, side=record.side, file=record.file)
             self.steps[id] = step
         items = tuple(map(self._held_item, record.items))
         step.items += items
@@ -440,7 +440,7 @@ class Lane:
             self._step_of[record.id] = id
         self._last = id
 
-    def _held_item(self, item: Item) -> Item:
+    def _held_item(self, item: TranscriptItem) -> TranscriptItem:
         held = item.held(MAX_CHARACTERS if self._held < MAX_HELD else MAX_BEGINNING)
         if (text := self._texts.setdefault(held.text, held.text)) is held.text:
             self._held += len(text)
@@ -509,7 +509,7 @@ class CodingSession:
         """Time of the last record, in seconds since 1970; 0 if none has one."""
         return max(lane.last_at or 0 for lane in (self.main, *self.lanes.values()))
 
-    def _subagents(self, rollouts: Rollouts | None) -> dict[str, tuple[FilePart, ...]]:
+    def _subagents(self, rollouts: Rollouts | None) -> dict[str, tuple[ThreadFile, ...]]:
         """Return the files of each subagent, by its id."""
         if rollouts is not None:
             # A subagent names its parent; in some versions only the parent names it.
@@ -519,7 +519,7 @@ class CodingSession:
             return {Path(head.thread).name: rollouts.parts(head)[0] for head in heads}
         # The main file names them, as that folder has the subagents of all sessions.
         paths = self._reader.subagents(self.path, self._named_lanes())
-        return {name: (FilePart(path),) for name, path in paths.items()}
+        return {name: (ThreadFile(path),) for name, path in paths.items()}
 
     def _named_lanes(self) -> list[str]:
         return [lane for key in self.main.about if (lane := lane_of(key))]
@@ -534,40 +534,40 @@ class CodingSession:
     def all_lanes(self) -> list[Lane]:
         return [self.main, *self.lanes.values()]
 
-    def started_by(self, lane: Lane) -> Item | None:
+    def started_by(self, lane: Lane) -> TranscriptItem | None:
         """Return the call of a tool that started a subagent, if the session has it."""
         return next(self._of_subagent(lane, "tool_call"), None)
 
-    def given_back(self, lane: Lane) -> Item | None:
+    def given_back(self, lane: Lane) -> TranscriptItem | None:
         """Return the result that a subagent gave to the session, if it has come."""
         # In Codex the call's own result names the subagent only; what it gives back comes as a message.
         kind: ItemKind = "injected" if self.program == CodexReader.program else "tool_result"
         return next(self._of_subagent(lane, kind), None)
 
-    def _of_subagent(self, lane: Lane, kind: ItemKind) -> Iterator[Item]:
+    def _of_subagent(self, lane: Lane, kind: ItemKind) -> Iterator[TranscriptItem]:
         """Yield the items of a kind that belong to the call that started a subagent, which another may have made."""
         for other in self.all_lanes:
             if tool_id := other.about.get(f"lane {lane.name}"):
                 yield from (item for item in self.items(other, kind) if item.tool_id == tool_id)
 
     @staticmethod
-    def items(lane: Lane, *kinds: ItemKind) -> Iterator[Item]:
+    def items(lane: Lane, *kinds: ItemKind) -> Iterator[TranscriptItem]:
         """Yield a lane's items of some kinds, in all branches."""
         return (item for step in lane.steps.values() for item in step.items if item.kind in kinds)
 
-    def usage(self) -> Mapping[str, Usage]:
+    def usage(self) -> Mapping[str, CallUsage]:
         """Return what all calls took, subagents included, by model; what a fork inherited counts in its origin."""
         return self.usage_and_cost()[0]
 
-    def usage_and_cost(self) -> tuple[Mapping[str, Usage], float | None]:
+    def usage_and_cost(self) -> tuple[Mapping[str, CallUsage], float | None]:
         """Return what all calls took, by model, and its cost in US dollars; None if a model's price is not known."""
         line, at, spent = self.main.spent or (0, None, None)
-        before: dict[str, Usage] = {}
-        after: dict[str, Usage] = {}
+        before: dict[str, CallUsage] = {}
+        after: dict[str, CallUsage] = {}
         for lane in self.all_lanes:
             for step in lane.steps.values():
                 if step.usage is not None and not lane.parts[step.file].inherited:
                     is_later = step.line > line if lane is self.main else (step.at or 0) > (at or 0)
                     totals = after if is_later else before
-                    totals[step.model] = totals.get(step.model, Usage()) + step.usage
+                    totals[step.model] = totals.get(step.model, CallUsage()) + step.usage
         return all_spent(spent, before, after)

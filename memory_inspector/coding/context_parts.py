@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_inspector.coding.coding_session import Branch, Call, Window
-from memory_inspector.coding.transcript import Item
+from memory_inspector.coding.transcript import TranscriptItem
 
 UNSEEN = "System, tools, other"
 """Part of a prompt that no item explains."""
@@ -52,7 +52,7 @@ class CallParts:
 class SizedItem:
     """An item with its size, and whether anything refers to it."""
 
-    item: Item
+    item: TranscriptItem
     part: str
     tokens: int
     calls: int
@@ -73,7 +73,7 @@ def model_limit(calls: Sequence[Call], reported: str | None) -> int:
     return next((size for size in MAX_KNOWN if size >= largest), largest)
 
 
-def part_of(item: Item) -> str:
+def part_of(item: TranscriptItem) -> str:
     """Return the part of a prompt that an item is in."""
     match item.kind:
         case "user":
@@ -96,7 +96,7 @@ def part_of(item: Item) -> str:
             return "Memory files" if item.path.endswith(".md") else "Added by the program"
 
 
-class Sizes:
+class PartSizes:
     """Sizes of all items of a branch, in tokens of the model's API."""
 
     def __init__(self, branch: Branch, count: Count) -> None:
@@ -104,7 +104,7 @@ class Sizes:
         self._counted: dict[tuple[str, int, int, int, int], int] = {}
         self.of_window = {window.number: self._sizes(window) for window in branch.windows}
 
-    def counted(self, item: Item) -> int:
+    def counted(self, item: TranscriptItem) -> int:
         """Return an item's size as we count it."""
         key = item.lane, item.file, item.line, item.part, item.characters
         if key not in self._counted:
@@ -137,7 +137,7 @@ class Sizes:
         return sizes
 
 
-def parts_over_calls(branch: Branch, sizes: Sizes) -> list[CallParts]:
+def parts_over_calls(branch: Branch, sizes: PartSizes) -> list[CallParts]:
     """Return the parts of every call's prompt, in order."""
     result = []
     for window in branch.windows:
@@ -175,7 +175,7 @@ _TERM = re.compile(r"[A-Za-z_][\w./-]{4,}")
 """A word that can tell one result from another: names of files, functions and variables."""
 
 
-def sized_items(branch: Branch, sizes: Sizes) -> list[SizedItem]:
+def sized_items(branch: Branch, sizes: PartSizes) -> list[SizedItem]:
     """Return every item of a branch with its size, the largest first.
 
     A result of a tool is referred to if a later answer, or a later call of a tool, has a word that nothing before this
@@ -192,7 +192,7 @@ def sized_items(branch: Branch, sizes: Sizes) -> list[SizedItem]:
     return sorted(result, key=lambda one: -one.tokens)
 
 
-def _referred(items: Sequence[Item]) -> list[bool | None]:
+def _referred(items: Sequence[TranscriptItem]) -> list[bool | None]:
     # Two passes: a word belongs to the first item that has it.
     terms = [set(_TERM.findall(item.text)) for item in items]
     first: dict[str, int] = {}

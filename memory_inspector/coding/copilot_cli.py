@@ -14,9 +14,9 @@ from typing import Any
 from memory_inspector.coding.plain_reader import PlainReader, stated
 from memory_inspector.coding.transcript import (
     Boundary,
-    Item,
     ItemKind,
     Record,
+    TranscriptItem,
     as_count,
     as_mapping,
     as_text,
@@ -77,7 +77,7 @@ class CopilotReader(PlainReader):
             title=as_text(data.get("title")),
             deleted="what was taken back" if data.get("infoType") == "rewind" else "",
         )
-        items: list[Item] = []
+        items: list[TranscriptItem] = []
         boundary = usage = None
         answer, left_out = as_text(data.get("apiCallId")), ""
         match kind:
@@ -137,7 +137,7 @@ class CopilotReader(PlainReader):
         return [replace(read, lane=agent, left_out=left_out, about=about)]
 
 
-def _spoken(data: Mapping[str, Any], place: Mapping[str, Any]) -> list[Item]:
+def _spoken(data: Mapping[str, Any], place: Mapping[str, Any]) -> list[TranscriptItem]:
     """Return a message of the user, and what the program adds to it before it is sent."""
     text, sent = as_text(data.get("content")), as_text(data.get("transformedContent"))
     by = as_text(data.get("source"))

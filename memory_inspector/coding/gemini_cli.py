@@ -15,9 +15,9 @@ from typing import Any
 from memory_inspector.coding.plain_reader import PlainReader, google_parts, stated
 from memory_inspector.coding.transcript import (
     Boundary,
-    Item,
     ItemKind,
     Record,
+    TranscriptItem,
     as_mapping,
     as_text,
     as_time,
@@ -78,7 +78,7 @@ class GeminiReader(PlainReader):
         about = stated(folder=folder, title=as_text(changed.get("summary")))
         return [Record(line, kind, left_out=self.reason(kind) if kind else reason, about=about)]
 
-    def _message(self, message: Mapping[str, Any], line: int, items: list[Item]) -> Record | None:
+    def _message(self, message: Mapping[str, Any], line: int, items: list[TranscriptItem]) -> Record | None:
         """Return a message with the items that were not read before; None if there are none."""
         name, kind = as_text(message.get("id")), as_text(message.get("type"))
         fresh = [one for one in items if self._is_fresh(name, one)]
@@ -101,8 +101,8 @@ class GeminiReader(PlainReader):
 
     def _replaced(self, messages: Sequence[Mapping[str, Any]], line: int) -> Sequence[Record]:
         """Return what a new history says: a compaction if it has a new summary, else the messages that are new."""
-        pairs: list[tuple[Mapping[str, Any], list[Item]]] = []
-        items: list[Item] = []
+        pairs: list[tuple[Mapping[str, Any], list[TranscriptItem]]] = []
+        items: list[TranscriptItem] = []
         for message in messages:
             pairs.append((message, list(self._items(message, line, len(items)))))
             items += pairs[-1][1]
@@ -128,7 +128,7 @@ class GeminiReader(PlainReader):
         made += [record for message, of_it in pairs if (record := self._message(message, line, of_it))]
         return made or [Record(line, "$set", left_out="repeated history")]
 
-    def _is_fresh(self, message: str, one: Item) -> bool:
+    def _is_fresh(self, message: str, one: TranscriptItem) -> bool:
         # A call is written again once its result is there.
         is_tool = one.tool_id and one.kind != "injected"
         key = ("", one.kind, one.tool_id) if is_tool else (message, one.kind, one.text)
@@ -136,7 +136,7 @@ class GeminiReader(PlainReader):
         self._seen.add(key)
         return fresh
 
-    def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[Item]:
+    def _items(self, message: Mapping[str, Any], line: int, first: int) -> Iterator[TranscriptItem]:
         """Yield a message's items, numbered from `first` on; the program's own have the message's id as a tool's."""
         speaker: ItemKind = "user" if message.get("type") == "user" else "assistant"
         place = {"line": line, "at": as_time(message.get("timestamp"))}

@@ -28,7 +28,7 @@ from memory_inspector.coding.prices import all_spent
 from memory_inspector.coding.qwen_code import QwenReader
 from memory_inspector.coding.record_file import BadLine, RecordFile, RecordSource
 from memory_inspector.coding.rollouts import Head, Rollouts, head_of
-from memory_inspector.coding.transcript import RecordReader, Spent, Usage, as_count, as_text, lane_of, quotable
+from memory_inspector.coding.transcript import CallUsage, RecordReader, Spent, as_count, as_text, lane_of, quotable
 from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC
 
 LIVE_SECONDS = 120
@@ -153,7 +153,7 @@ def is_there(path: Path) -> bool:
 
 
 @dataclass(slots=True)
-class Overview:
+class SessionOverview:
     """Tokens, calls and compactions of a session, read from its file without holding its texts."""
 
     path: Path
@@ -168,7 +168,7 @@ class Overview:
     """Its own, else the beginning of what the user said first; without keys."""
     folder: str = ""
     """Folder that the agent worked in; empty while unknown."""
-    usage: dict[str, Usage] = field(default_factory=dict)
+    usage: dict[str, CallUsage] = field(default_factory=dict)
     """Tokens of all calls by model, without those that a fork inherited or copied; of Claude Code's subagents where
     the program counted them."""
     cost: float | None = None
@@ -184,22 +184,22 @@ class Overview:
     """Time of its first record, which a fork writes before the records that it copies."""
     head: Head | None = None
     """Place of a file of Codex among the others."""
-    segments: list["Overview"] = field(default_factory=list)
+    segments: list["SessionOverview"] = field(default_factory=list)
     """Later files of the same thread, each counted by itself."""
-    subagents: list["Overview"] = field(default_factory=list)
-    inherited: list[tuple["Overview", int]] = field(default_factory=list)
+    subagents: list["SessionOverview"] = field(default_factory=list)
+    inherited: list[tuple["SessionOverview", int]] = field(default_factory=list)
     """Files that a fork goes on from, each with the number of the first record that it does not inherit."""
     named: str = ""
     """Title in the program's own list."""
     _session: str = ""
     """Id that its records name; those that a fork copies name the fork's."""
-    _beside: dict[Path, "Overview"] = field(default_factory=dict)
+    _beside: dict[Path, "SessionOverview"] = field(default_factory=dict)
     """Files of subagents, which the program keeps beside the session."""
     _named: dict[str, None] = field(default_factory=dict)
     """Ids of the subagents that its records name."""
     copied: int = 0
     """Tokens of answers that stand in another session as well, and count there."""
-    _answers: dict[str, tuple[str, Usage, float, int]] = field(default_factory=dict)
+    _answers: dict[str, tuple[str, CallUsage, float, int]] = field(default_factory=dict)
     """Model, tokens, time, and number of the record, by answer."""
     _compacted: list[int] = field(default_factory=list)
     """Numbers of the compactions' records."""
@@ -267,7 +267,7 @@ class Overview:
         for path in self.reader.subagents(self.path, list(self._named)).values():
             # Some programs keep them in the session's own file.
             if path != self.path:
-                one = self._beside.setdefault(path, Overview(path, self.reader, "", 0, 0))
+                one = self._beside.setdefault(path, SessionOverview(path, self.reader, "", 0, 0))
                 one._seen = one.size, one.changed
                 one._read_file(until)
                 if not one.read:
@@ -291,7 +291,7 @@ class Overview:
         except FormatError as error:
             self.problem = str(error)
 
-    def leave_out_copies(self, first: dict[str, "Overview"]) -> None:
+    def leave_out_copies(self, first: dict[str, "SessionOverview"]) -> None:
         """Count only answers that no session had `first`, by id, and add them: a fork begins with copied records."""
         if self._session:
             # A line's number says nothing of another file.
@@ -304,22 +304,22 @@ class Overview:
                 self.copied = whole - self.tokens
             first.update((id, self) for id in ids if id not in first)
 
-    def _add_up(self, copied: Mapping[str, "Overview"]) -> None:
+    def _add_up(self, copied: Mapping[str, "SessionOverview"]) -> None:
         number, at, spent = self._spent[-1] if self._spent else (0, 0, None)
         from_main = [id for id in copied if id in self._answers]
         if from_main and spent is not None:
             spent = spent.since(copied[from_main[-1]]._spent_with(from_main[-1]))
-        before: dict[str, Usage] = {}
-        after: dict[str, Usage] = {}
+        before: dict[str, CallUsage] = {}
+        after: dict[str, CallUsage] = {}
         answers = [(id, answer, place < number) for place, (id, answer) in enumerate(self._answers.items())]
         answers += [(id, one, one[2] <= at) for file in self._beside.values() for id, one in file._answers.items()]
         for id, (model, used, *_), counted in answers:
             if id not in copied:
                 totals = before if counted else after
-                totals[model] = totals.get(model, Usage()) + used
+                totals[model] = totals.get(model, CallUsage()) + used
         for one in (*self.segments, *self.subagents):
             for model, used in one.usage.items():
-                after[model] = after.get(model, Usage()) + used
+                after[model] = after.get(model, CallUsage()) + used
         self.usage, self.cost = all_spent(spent, before, after)
         self.calls, self.compactions = -len(from_main), 0
         for file, end in [(self, math.inf), *((one, math.inf) for one in self.segments), *self.inherited]:
@@ -352,7 +352,7 @@ class Overview:
             # An answer without an id counts once for each of its lines.
             if record.usage is not None:
                 key = record.answer or record.id or f"line {number}"
-                _, before, at, _ = self._answers.get(key, ("", Usage(), record.at or 0, 0))
+                _, before, at, _ = self._answers.get(key, ("", CallUsage(), record.at or 0, 0))
                 # Pieces of a streamed answer repeat its tokens.
                 self._answers[key] = record.model, before.latest(record.usage), at, place
             if record.boundary is not None and not record.boundary.clears:
@@ -366,16 +366,16 @@ class Listing:
         self.homes = homes
         self.problems: list[str] = []
         """Sentences on folders that may not be read."""
-        self._files_seen: dict[Path, Overview] = {}
-        self._overviews: list[Overview] = []
+        self._files_seen: dict[Path, SessionOverview] = {}
+        self._overviews: list[SessionOverview] = []
 
-    def look(self, seconds: float = 1.0) -> list[Overview]:
+    def look(self, seconds: float = 1.0) -> list[SessionOverview]:
         """Return the sessions, newest first, after reading what is new for at most some seconds.
 
         Sessions that were not reached have their name, size and time, and are read by later calls.
         """
         self.problems = []
-        present: dict[Path, Overview] = {}
+        present: dict[Path, SessionOverview] = {}
         for home in self.homes:
             titles = _thread_titles(home) if home.reader is CodexReader else {}
             for path, size, changed in self._files(home):
@@ -383,7 +383,7 @@ class Listing:
                 if overview is None:
                     named = path.with_name(stem_of(path)).relative_to(home.folder)
                     id = "/".join([home.reader.program, *named.parts])
-                    overview = Overview(path, home.reader, id, changed, size)
+                    overview = SessionOverview(path, home.reader, id, changed, size)
                 overview.notice(size, changed)
                 if home.reader is CodexReader:
                     overview.head = head_of(path)
@@ -403,7 +403,7 @@ class Listing:
             self._leave_out_copies()
         return list(self._overviews)
 
-    def _is_stub(self, one: Overview) -> bool:
+    def _is_stub(self, one: SessionOverview) -> bool:
         """Return whether a file has no word, and the id of another: Gemini CLI leaves one at each resume."""
         if one.reader is not GeminiReader or one.title or one.calls or one.problem or not one.read:
             return False
@@ -412,15 +412,15 @@ class Listing:
         return any(other.size > one.size for other in others)
 
     def _leave_out_copies(self) -> None:
-        first: dict[str, Overview] = {}
+        first: dict[str, SessionOverview] = {}
         for overview in sorted(self._overviews, key=lambda one: (one.began, one.changed)):
             overview.leave_out_copies(first)
 
-    def of(self, id: str) -> Overview | None:
+    def of(self, id: str) -> SessionOverview | None:
         """Return the session with an id, by comparing ids only: none of them is used as a path."""
         return next((overview for overview in self._overviews if overview.id == id), None)
 
-    def find(self, name: str = "latest") -> Overview:
+    def find(self, name: str = "latest") -> SessionOverview:
         """Return the latest session, or the one whose id or name begins with a text; the text is not used as a path.
 
         A name of a segment or of a subagent finds its session, if none has that name itself.
@@ -443,7 +443,7 @@ class Listing:
             self.follow(matching[0])
         return matching[0]
 
-    def follow(self, overview: Overview) -> None:
+    def follow(self, overview: SessionOverview) -> None:
         """Count a session to its present end."""
         overview.follow()
         self._leave_out_copies()
@@ -472,7 +472,7 @@ class Listing:
                     self.problems.append(str(error))
 
 
-def _sessions(files: Collection[Overview]) -> list[Overview]:
+def _sessions(files: Collection[SessionOverview]) -> list[SessionOverview]:
     """Return the first file of each session, with its segments and subagents."""
     of_codex = {one.path: one for one in files if one.head is not None}
     rollouts = Rollouts(one.head for one in of_codex.values() if one.head is not None)

@@ -3,7 +3,7 @@
 import json
 from threading import Lock
 
-from memory_inspector.coding.listing import Listing, Overview
+from memory_inspector.coding.listing import Listing, SessionOverview
 from memory_inspector.coding.session_answers import follow_in, lost_values, session_values
 from memory_inspector.reading_tools import PHRASE, TEXT, ReadingTools, tool_spec
 
@@ -39,7 +39,7 @@ class CodingTools(ReadingTools):
             "lost_at_compaction": lambda session="latest": _json(lost_values(self._find(session))),
         }
 
-    def _find(self, session: str) -> Overview:
+    def _find(self, session: str) -> SessionOverview:
         with self._lock:
             return self._listing.find(session)
 

@@ -23,7 +23,7 @@ from memory_inspector.coding.coding_session import Branch, Call, CodingSession
 from memory_inspector.coding.context_parts import Count
 from memory_inspector.coding.listing import homes
 from memory_inspector.coding.prices import cost_of
-from memory_inspector.coding.transcript import MEMORY_ATTACHMENTS, Item, Usage, as_text
+from memory_inspector.coding.transcript import MEMORY_ATTACHMENTS, CallUsage, TranscriptItem, as_text
 from memory_inspector.files.git_history import Repository, read_history
 from memory_inspector.files.mirroring import TextVersion
 from memory_inspector.files.notes import MAX_NOTE_BYTES, MAX_NOTES, note_text, note_versions, repository_above
@@ -72,7 +72,7 @@ class MemoryFile:
     """Committed versions, oldest first, and the present text if it differs."""
     at_start: TextVersion | None = None
     """Version that was valid when the session began, by the times of commits; None if unknown."""
-    items: tuple[Item, ...] = ()
+    items: tuple[TranscriptItem, ...] = ()
     """Items of the session that name the file, or have its text."""
     note: str = ""
     """Reason why its git history is missing or incomplete, for the middle of a sentence."""
@@ -250,7 +250,7 @@ class Contradiction:
 
     file: MemoryFile
     sentence: str
-    item: Item
+    item: TranscriptItem
     """The user's message."""
     statement: str
 
@@ -261,7 +261,7 @@ def contradictions(files: Sequence[MemoryFile], session: CodingSession) -> list[
     Both are about the same, and a number of the same thing differs, or one asks for all that the other forbids.
     English alone is understood; of questions and conditions, only numbers are compared.
     """
-    spoken: dict[str, tuple[_Rule, Item]] = {}
+    spoken: dict[str, tuple[_Rule, TranscriptItem]] = {}
     items = [item for step in session.main.steps.values() if not step.side for item in step.items]
     for item in reversed(items):
         if item.kind == "user" and len(spoken) < MAX_SENTENCES:
@@ -354,7 +354,7 @@ def suggestion(
     wanted = Phrase.of(statement)
     line = f"- {re.sub('^[-*+] ', '', wanted.text)}"
     tokens, calls = count(f"{line}\n"), _calls_since(wanted, session, branch)
-    read = {model: Usage(cache_read=n * tokens) for model, n in Counter(call.step.model for call in calls).items()}
+    read = {model: CallUsage(cache_read=n * tokens) for model, n in Counter(call.step.model for call in calls).items()}
     names = NAMES.get(session.program, CLAUDE_NAMES[:2])
     fitting = (file for file in files if file.owner == "project" and file.when == "start" and not file.problem)
     name = next((file.name for file in fitting if file.name.endswith(names)), names[0])

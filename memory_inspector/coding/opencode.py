@@ -14,8 +14,8 @@ from memory_inspector.coding.plain_reader import PlainReader, stated
 from memory_inspector.coding.record_file import SourceOpener
 from memory_inspector.coding.transcript import (
     Boundary,
-    Item,
     Record,
+    TranscriptItem,
     as_mapping,
     as_milliseconds,
     as_text,
@@ -110,7 +110,7 @@ class OpenCodeReader(PlainReader):
         left_out = "" if shown else reason
         return [Record(line, role, id, parent, at, made, "", model, usage, boundary, left_out=left_out, about=about)]
 
-    def _part(self, role: str, part: Row, line: int, number: int, at: float | None) -> Iterator[Item]:
+    def _part(self, role: str, part: Row, line: int, number: int, at: float | None) -> Iterator[TranscriptItem]:
         place = {"line": line, "part": 2 * number, "at": at}
         kind, text = as_text(part.get("type")), as_text(part.get("text"))
         speaker: Any = "injected" if part.get("synthetic") is True else "assistant" if role == "assistant" else "user"

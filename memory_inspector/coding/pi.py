@@ -12,8 +12,8 @@ from typing import Any
 from memory_inspector.coding.plain_reader import PlainReader, content_of, stated
 from memory_inspector.coding.transcript import (
     Boundary,
-    Item,
     Record,
+    TranscriptItem,
     as_count,
     as_mapping,
     as_text,
@@ -60,7 +60,7 @@ class PiReader(PlainReader):
         parent = parent if isinstance(parent, str) else None
         id = "" if kind == "session" else as_text(record.get("id")) or f"line {line}"
         place = {"line": line, "at": at}
-        items: list[Item] = []
+        items: list[TranscriptItem] = []
         boundary = usage = None
         left_out, about = "", {}
         match kind:
@@ -100,7 +100,7 @@ class PiReader(PlainReader):
             last = self._parents[last]
         return ()
 
-    def _items(self, message: Mapping[str, Any], place: Mapping[str, Any]) -> list[Item]:
+    def _items(self, message: Mapping[str, Any], place: Mapping[str, Any]) -> list[TranscriptItem]:
         content = message.get("content")
         match message.get("role"):
             case "user" | "assistant" as speaker:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from memory_inspector.coding.record_file import RecordFile, SourceOpener
-from memory_inspector.coding.transcript import Item, ItemKind, Record, as_mapping, as_text, item, objects
+from memory_inspector.coding.transcript import ItemKind, Record, TranscriptItem, as_mapping, as_text, item, objects
 
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 """Arguments that name the file a tool works on."""
@@ -62,7 +62,7 @@ class PlainReader:
         """Return why a record of a type is not shown."""
         return self.reasons.get(kind, f"unknown type {kind!r}")
 
-    def called(self, name: str, tool_id: str, arguments: Any, place: Mapping[str, Any]) -> Item:
+    def called(self, name: str, tool_id: str, arguments: Any, place: Mapping[str, Any]) -> TranscriptItem:
         """Return the call of a tool."""
         fields = as_mapping(arguments)
         path = next((path for key in _PATHS if (path := as_text(fields.get(key)))), "")
@@ -70,13 +70,15 @@ class PlainReader:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         return item("tool_call", text, tool=name, tool_id=tool_id, path=path, **place)
 
-    def returned(self, tool_id: str, content: Any, place: Mapping[str, Any]) -> Item:
+    def returned(self, tool_id: str, content: Any, place: Mapping[str, Any]) -> TranscriptItem:
         """Return what a tool answered."""
         name, path = self._tools.get(tool_id, ("", ""))
         text, images = content_of(content)
         return item("tool_result", text, tool=name, tool_id=tool_id, path=path, images=images, **place)
 
-    def parts(self, speaker: ItemKind, content: Any, place: Mapping[str, Any], first: int = 0) -> Iterator[Item]:
+    def parts(
+        self, speaker: ItemKind, content: Any, place: Mapping[str, Any], first: int = 0
+    ) -> Iterator[TranscriptItem]:
         """Yield the items of a message's content, which is a text or a list of parts, numbered from `first`."""
         for number, part in objects([{"text": content}] if isinstance(content, str) else content):
             at = {**place, "part": first + number}

@@ -8,7 +8,7 @@ Prompts above 200,000 tokens cost more than is estimated here.
 import re
 from collections.abc import Mapping
 
-from memory_inspector.coding.transcript import Spent, Usage
+from memory_inspector.coding.transcript import CallUsage, Spent
 
 _CLAUDE = {
     (10, 1): "claude-fable-5",
@@ -43,7 +43,7 @@ def price_of(model: str) -> tuple[float, float, float, float] | None:
     return PRICES.get(match[1]) if match else None
 
 
-def cost_of(usage: Mapping[str, Usage]) -> float | None:
+def cost_of(usage: Mapping[str, CallUsage]) -> float | None:
     """Return the estimated cost of all calls, by model, in US dollars; None if a model's price is not known."""
     total = 0.0
     for model, used in usage.items():
@@ -62,16 +62,16 @@ def cost_of(usage: Mapping[str, Usage]) -> float | None:
 
 
 def all_spent(
-    spent: Spent | None, before: Mapping[str, Usage], after: Mapping[str, Usage]
-) -> tuple[dict[str, Usage], float | None]:
+    spent: Spent | None, before: Mapping[str, CallUsage], after: Mapping[str, CallUsage]
+) -> tuple[dict[str, CallUsage], float | None]:
     """Return tokens by model and US dollars of a session: as its program counted, and the calls after its count.
 
     `before` has the calls that the count includes: more than it only where the program did not count tokens.
     """
     counted = spent.usage if spent is not None else {}
     usage = {
-        model: max(counted.get(model, Usage()), before.get(model, Usage()), key=lambda used: used.tokens)
-        + after.get(model, Usage())
+        model: max(counted.get(model, CallUsage()), before.get(model, CallUsage()), key=lambda used: used.tokens)
+        + after.get(model, CallUsage())
         for model in {**counted, **before, **after}
     }
     if spent is None or spent.dollars is None:

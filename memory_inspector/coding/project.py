@@ -10,7 +10,7 @@ from statistics import median
 from memory_core.errors import FormatError
 from memory_core.text import words
 from memory_inspector.coding.coding_session import CodingSession
-from memory_inspector.coding.listing import Overview
+from memory_inspector.coding.listing import SessionOverview
 from memory_inspector.coding.statement_fates import Fate, statements_at
 
 MAX_SESSIONS = 50
@@ -35,7 +35,7 @@ class ProjectDay:
     """Number of the other sessions."""
 
 
-def by_project_and_day(overviews: Iterable[Overview]) -> list[ProjectDay]:
+def by_project_and_day(overviews: Iterable[SessionOverview]) -> list[ProjectDay]:
     """Return what sessions took, the newest day first, then by tokens. All of a session counts on its last day."""
     rows: dict[tuple[str, str], ProjectDay] = {}
     for one in overviews:

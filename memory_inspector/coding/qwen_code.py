@@ -13,9 +13,9 @@ from typing import Any
 from memory_inspector.coding.plain_reader import PlainReader, stated
 from memory_inspector.coding.transcript import (
     Boundary,
-    Item,
     ItemKind,
     Record,
+    TranscriptItem,
     as_count,
     as_mapping,
     as_text,
@@ -65,7 +65,7 @@ class QwenReader(PlainReader):
         message, payload = as_mapping(record.get("message")), as_mapping(record.get("systemPayload"))
         id, parent = as_text(record.get("uuid")), record.get("parentUuid")
         place = {"line": line, "at": at}
-        items: list[Item] = []
+        items: list[TranscriptItem] = []
         boundary = usage = None
         left_out = ""
         about = stated(
@@ -97,7 +97,7 @@ class QwenReader(PlainReader):
         made = tuple(items)
         return [Record(line, kind, id, parent, at, made, "", model, usage, boundary, left_out=left_out, about=about)]
 
-    def _history(self, history: Any, place: Mapping[str, Any]) -> Iterator[Item]:
+    def _history(self, history: Any, place: Mapping[str, Any]) -> Iterator[TranscriptItem]:
         """Yield the new history of a compaction: a summary, what the program adds to it, and what stays."""
         number = 0
         for _, message in objects(history):

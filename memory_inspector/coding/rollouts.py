@@ -83,7 +83,7 @@ def _head(path: Path, meta: object) -> Head:
 
 
 @dataclass(frozen=True, slots=True)
-class FilePart:
+class ThreadFile:
     """A file that a lane is read from, or its beginning."""
 
     path: Path
@@ -131,10 +131,10 @@ class Rollouts:
         threads = (heads[0] for heads in self._threads.values())
         return [one for one in threads if one.thread != head.thread and self.session(one) is first]
 
-    def parts(self, head: Head) -> tuple[tuple[FilePart, ...], list[str]]:
+    def parts(self, head: Head) -> tuple[tuple[ThreadFile, ...], list[str]]:
         """Return the files to read for a file's thread, each after what it goes on from, and ids that are missing."""
         places: dict[str, int] = {}
-        parts: list[FilePart] = []
+        parts: list[ThreadFile] = []
         missing: list[str] = []
         for segment in self.segments(head):
             way = [segment]
@@ -149,7 +149,7 @@ class Rollouts:
                 base = self.by_id.get(one.base)
                 after = places.get(base.id) if base else None
                 places[one.id] = len(parts)
-                parts.append(FilePart(one.path, after, one.until, one.thread != head.thread))
+                parts.append(ThreadFile(one.path, after, one.until, one.thread != head.thread))
         return tuple(parts), missing
 
 

@@ -8,9 +8,9 @@ names who wrote it; what only a request has becomes an item of its own, and what
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from memory_inspector.coding.transcript import Item, Request
+from memory_inspector.coding.transcript import Request, TranscriptItem
 
-Piece = int | Item
+Piece = int | TranscriptItem
 """A place among a window's items, or an item that has none yet."""
 
 
@@ -19,7 +19,7 @@ class StoredPrompts:
     """Requests of a file, and their messages by hash; beginnings that requests share are held once."""
 
     requests: dict[str, Request] = field(default_factory=dict)
-    messages: dict[str, tuple[Item, ...]] = field(default_factory=dict)
+    messages: dict[str, tuple[TranscriptItem, ...]] = field(default_factory=dict)
 
     def hashes(self, request: Request) -> list[str]:
         """Return the hash of a request's frame and of its messages, in order; an empty one if its base is missing."""
@@ -37,14 +37,16 @@ class StoredPrompts:
 class PromptReading:
     """Reads the prompts of a window's calls, one after the other."""
 
-    def __init__(self, stored: StoredPrompts, whole: Callable[[Item], str]) -> None:
+    def __init__(self, stored: StoredPrompts, whole: Callable[[TranscriptItem], str]) -> None:
         self._stored, self._whole = stored, whole
         self._before: Request | None = None
         self._places: list[list[int]] = []  # of the items of each message, the frame first
         self._gap: int | None = None  # place of the first message, or frame, that is not in the file
         self._unmatched: list[int] = []  # places of items that no request has had since
 
-    def put_in_order(self, request: Request, items: list[Item], start: int, cleared: dict[int, int]) -> int | None:
+    def put_in_order(
+        self, request: Request, items: list[TranscriptItem], start: int, cleared: dict[int, int]
+    ) -> int | None:
         """Sort the items from `start` on as a request has them; return the number sent, None if it is not whole.
 
         `items` before `start` were sent by earlier calls, but for those in `cleared`; what the request leaves out
@@ -67,7 +69,7 @@ class PromptReading:
         pieces_by_message = self._pieces(
             [message or () for message in messages], items, [*dropped, *range(start, len(items))]
         )
-        order: list[Item] = []
+        order: list[TranscriptItem] = []
         moved: set[int] = set()
         for pieces in pieces_by_message:
             places = []
@@ -92,7 +94,7 @@ class PromptReading:
         return start + len(order)
 
     def _pieces(
-        self, messages: Sequence[Sequence[Item]], items: Sequence[Item], places: Sequence[int]
+        self, messages: Sequence[Sequence[TranscriptItem]], items: Sequence[TranscriptItem], places: Sequence[int]
     ) -> list[list[Piece]]:
         """Return the pieces of each message: places that have its texts, as far as there are any."""
         free: dict[tuple[str, int, str], list[int]] = {}
@@ -105,7 +107,7 @@ class PromptReading:
         )
         return [[part for piece in pieces for part in self._parts(piece, items, unmatched)] for pieces in same]
 
-    def _parts(self, piece: Piece, items: Sequence[Item], unmatched: list[int]) -> list[Piece]:
+    def _parts(self, piece: Piece, items: Sequence[TranscriptItem], unmatched: list[int]) -> list[Piece]:
         """Return the places whose texts a sent text has, and what is between them; those are `unmatched` no more."""
         if isinstance(piece, int) or piece.kind != "injected":
             return [piece]

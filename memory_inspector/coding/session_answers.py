@@ -9,10 +9,16 @@ from memory_core.errors import FormatError, MessageError
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_core.tracing.values import Verdict
 from memory_inspector.coding.coding_session import Branch, Call, CodingSession, Window
-from memory_inspector.coding.listing import Overview
-from memory_inspector.coding.lost_statements import lost_statements, nearest_said
-from memory_inspector.coding.statement_fates import Occurrence, PhraseTrail, follow_phrase, has_summary
-from memory_inspector.coding.transcript import Boundary, Item, quotable
+from memory_inspector.coding.listing import SessionOverview
+from memory_inspector.coding.statement_fates import (
+    Occurrence,
+    PhraseTrail,
+    follow_phrase,
+    has_summary,
+    lost_statements,
+    nearest_said,
+)
+from memory_inspector.coding.transcript import Boundary, TranscriptItem, quotable
 
 MAX_LOSSES = 50
 """Number of lost statements that are named."""
@@ -69,12 +75,12 @@ def phrase_stages(trail: PhraseTrail) -> Iterator[PhraseStage]:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedPhrase:
     """A phrase that was followed through the latest branch of a session."""
 
-    overview: Overview
+    overview: SessionOverview
     trail: PhraseTrail
-    nearest: tuple[Item, str, int] | None
+    nearest: tuple[TranscriptItem, str, int] | None
     """If the branch lacks it: the item and sentence that share most stems with it, and their number."""
     gaps: Sequence[str] = ()
     """Sentences on what the session has or goes on from, and that could not be read."""
@@ -94,7 +100,7 @@ class Followed:
         }
 
 
-def follow_in(overview: Overview, phrase: str) -> Followed:
+def follow_in(overview: SessionOverview, phrase: str) -> FollowedPhrase:
     """Follow a phrase through a session of a listing.
 
     Raises:
@@ -108,10 +114,10 @@ def follow_in(overview: Overview, phrase: str) -> Followed:
         raise FormatError(f"{overview.path.name} has nothing that was said: {session.main.records:,} records left out.")
     trail = follow_phrase(session, phrase, branch)
     nearest = None if trail.occurrences else nearest_said(session, trail.wanted, branch)
-    return Followed(overview, trail, nearest, [*session.gaps, *_unread(session)])
+    return FollowedPhrase(overview, trail, nearest, [*session.gaps, *_unread(session)])
 
 
-def lost_values(overview: Overview) -> dict[str, Any]:
+def lost_values(overview: SessionOverview) -> dict[str, Any]:
     """Return the compactions of a session, and the user's statements that are gone since, rules first.
 
     Raises:
@@ -128,7 +134,7 @@ def lost_values(overview: Overview) -> dict[str, Any]:
     return {**about, "lost": named, "more": len(losses) - len(named)}
 
 
-def session_values(overview: Overview) -> dict[str, Any]:
+def session_values(overview: SessionOverview) -> dict[str, Any]:
     """Return what a list of sessions shows of one."""
     numbers = {"tokens": overview.tokens, "calls": overview.calls, "compactions": overview.compactions}
     names = {"id": overview.name, "program": overview.program, "project": overview.project}
@@ -142,7 +148,7 @@ def _unread(session: CodingSession) -> Iterator[str]:
         yield f"Line {bad[0].line:,} of its files {bad[0].problem}{others}: what they held is missing here."
 
 
-def _opened(overview: Overview) -> tuple[CodingSession, Branch]:
+def _opened(overview: SessionOverview) -> tuple[CodingSession, Branch]:
     session = CodingSession(overview.path, overview.reader)
     session.follow()
     branches = session.main.branches
@@ -164,7 +170,7 @@ def _seen(occurrences: Sequence[Occurrence]) -> dict[str, Any]:
     return {**_item(occurrences[0].item), "call": occurrences[0].call, "others": others} if occurrences else {}
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: TranscriptItem) -> dict[str, Any]:
     # What a subagent takes for its user's words is the task that the agent gave it.
     by = "task" if item.lane and item.kind == "user" else item.kind
     values = {"by": by, "tool": item.tool, "file": mask_keys(item.path), "line": item.line}

@@ -17,7 +17,7 @@ from memory_core.planning.phrase_matching import Phrase, squeezed
 from memory_core.planning.running_summary import sentences
 from memory_core.text import words
 from memory_inspector.coding.coding_session import Branch, Call, CodingSession, Lane, Window
-from memory_inspector.coding.transcript import ENCRYPTED, Item
+from memory_inspector.coding.transcript import ENCRYPTED, TranscriptItem
 
 Fate = Literal["kept", "reworded", "said_again", "read_again", "subagent", "gone"]
 """`said_again`: gone from the summary, and said once more after it; `read_again`: a tool's result has it; `subagent`:
@@ -72,7 +72,7 @@ def _summary(lane: Lane, window: Window) -> str:
 class Occurrence:
     """An item that has a phrase."""
 
-    item: Item
+    item: TranscriptItem
     call: int | None
     """Number of the first call that was sent it; None if none was yet, and for subagents."""
     in_other_words: str = ""
@@ -160,7 +160,7 @@ def follow_phrase(session: CodingSession, phrase: str, branch: Branch | None = N
     )
 
 
-def _of_subagents(session: CodingSession) -> Iterator[tuple[Lane, Item]]:
+def _of_subagents(session: CodingSession) -> Iterator[tuple[Lane, TranscriptItem]]:
     """Yield what was said to and by subagents, and what they read, each with its lane."""
     for lane in session.lanes.values():
         # The agent by which Claude Code compacts answers with the summary, which the session has.
@@ -169,7 +169,7 @@ def _of_subagents(session: CodingSession) -> Iterator[tuple[Lane, Item]]:
                 yield lane, item
 
 
-def _is_after(item: Item, window: Window) -> bool:
+def _is_after(item: TranscriptItem, window: Window) -> bool:
     """Return whether a subagent's item is from after a compaction: one started earlier may still work on it."""
     return window.boundary is not None and (item.at or 0) >= (window.boundary.at or 0)
 
@@ -185,7 +185,7 @@ def _occurrences(window: Window, wanted: Phrase, lane: Lane) -> dict[int, Occurr
     return occurrences
 
 
-def _occurrence(item: Item, text: str, wanted: Phrase) -> Occurrence | None:
+def _occurrence(item: TranscriptItem, text: str, wanted: Phrase) -> Occurrence | None:
     """Return that an item has a phrase, None if it has not.
 
     Other words count where a text stands for what was said before; elsewhere they may be about anything, but for the
@@ -228,11 +228,11 @@ def _fates(
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class UserStatement:
     """A sentence that was said before a compaction, and what became of it there."""
 
     text: str
-    item: Item
+    item: TranscriptItem
     fate: Fate
     quote: str
     is_rule: bool
@@ -243,7 +243,7 @@ class Statement:
 
 def statements_at(
     session: CodingSession, branch: Branch, window: Window, kinds: Iterable[str] = ("user",)
-) -> list[Statement]:
+) -> list[UserStatement]:
     """Return what was said by some kinds of items in the window before a compaction, rules first, each with its fate.
 
     `window` begins with the compaction. A sentence that was said more than once counts once.
@@ -257,7 +257,7 @@ def statements_at(
     def of_subagents() -> IndexedTexts:
         return IndexedTexts([other.whole(item) for other, item in _of_subagents(session) if _is_after(item, window)])
 
-    statements: dict[str, Statement] = {}
+    statements: dict[str, UserStatement] = {}
     for item in branch.windows[window.number - 1].items:
         if item.kind not in kinds:
             continue
@@ -277,16 +277,57 @@ def statements_at(
     )
 
 
-def _statement(sentence: str, wanted: Phrase, item: Item, summary: str, window: Window, place: int | None) -> Statement:
+def _statement(
+    sentence: str, wanted: Phrase, item: TranscriptItem, summary: str, window: Window, place: int | None
+) -> UserStatement:
     """Return a statement with its fate; `place` is that of the first item of the window that has it."""
     is_rule = item.instructs and bool(_RULE.search(sentence))
     if (place is not None and window.items[place].carried) or wanted.verbatim_in(summary):
-        return Statement(sentence, item, "kept", "", is_rule, 0)
+        return UserStatement(sentence, item, "kept", "", is_rule, 0)
     # A single stem, such as that of "Do it now.", may be about anything.
     if len(wanted.stems) > 1 and (quote := wanted.reworded_in(summary)):
-        return Statement(sentence, item, "reworded", quote, is_rule, 0)
+        return UserStatement(sentence, item, "reworded", quote, is_rule, 0)
     quote, _ = wanted.nearest(summary)
     if place is None:
-        return Statement(sentence, item, "gone", quote, is_rule)
+        return UserStatement(sentence, item, "gone", quote, is_rule)
     fate: Fate = "read_again" if window.items[place].kind == "tool_result" else "said_again"
-    return Statement(sentence, item, fate, quote, is_rule, window.calls_before(place))
+    return UserStatement(sentence, item, fate, quote, is_rule, window.calls_before(place))
+
+
+def lost_statements(session: CodingSession, branch: Branch) -> list[tuple[UserStatement, Window]]:
+    """Return the user's statements that the latest window lacks, rules first, each with the window that lost it.
+
+    A compaction whose summary cannot be read loses nothing here.
+    """
+
+    @cache  # whole texts may have to be read from the file
+    def texts(number: int) -> tuple[IndexedTexts, str]:
+        window = branch.windows[number]
+        whole = [(item.kind, session.main.whole(item)) for item in window.items]
+        return IndexedTexts([text for _, text in whole]), "\n".join(text for kind, text in whole if kind == "summary")
+
+    def has(window: Window, wanted: Phrase) -> bool:
+        items, summary = texts(window.number)
+        return items.first(wanted) is not None or (len(wanted.stems) > 1 and bool(wanted.reworded_in(summary)))
+
+    latest = {
+        " ".join(words(statement.text)): (statement, window, Phrase.of(statement.text))
+        for window in branch.compactions
+        for statement in statements_at(session, branch, window)
+    }
+    losses = []
+    for statement, first, wanted in latest.values():
+        if has(branch.windows[-1], wanted):
+            continue
+        after = [window for window in branch.windows[first.number :] if has_summary(window)]
+        gone = first if statement.fate in ("gone", "subagent") and first in after else None
+        if lost := gone or next((window for window in after if not has(window, wanted)), None):
+            losses.append((statement, lost))
+    return sorted(losses, key=lambda loss: (not loss[0].is_rule, loss[0].item.line))
+
+
+def nearest_said(session: CodingSession, wanted: Phrase, branch: Branch) -> tuple[TranscriptItem, str, int] | None:
+    """Return the item and the sentence that shares most stems with a phrase, and their number; None without any."""
+    items = (item for window in branch.windows for item in window.of("user", "assistant", "summary", "injected"))
+    near = [(item, *wanted.nearest(session.main.whole(item))) for item in items]
+    return max(filter(lambda one: one[2], near), key=lambda one: one[2], default=None)

@@ -36,7 +36,7 @@ QUOTED = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TranscriptItem:
     """A text that the model reads or writes, or that a tool gives it."""
 
     kind: ItemKind
@@ -82,13 +82,13 @@ class Item:
         """Return whether the file has more text than is held."""
         return self.characters > len(self.text)
 
-    def held(self, most: int) -> "Item":
+    def held(self, most: int) -> "TranscriptItem":
         """Return the item with at most so many characters of its text."""
         return self if len(self.text) <= most else replace(self, text=self.text[:most])
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class CallUsage:
     """Tokens of one call as the model's API reported them."""
 
     input: int = 0
@@ -114,23 +114,23 @@ class Usage:
         """The tokens in the order of their fields."""
         return self.input, self.cache_read, self.cache_write, self.output, self.cache_write_hour
 
-    def latest(self, other: "Usage") -> "Usage":
+    def latest(self, other: "CallUsage") -> "CallUsage":
         """Return the larger of each number: pieces of a streamed answer repeat them, and output grows."""
-        return replace(Usage(*map(max, self.numbers, other.numbers)), dollars=max(self.dollars, other.dollars))
+        return replace(CallUsage(*map(max, self.numbers, other.numbers)), dollars=max(self.dollars, other.dollars))
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return replace(Usage(*map(add, self.numbers, other.numbers)), dollars=self.dollars + other.dollars)
+    def __add__(self, other: "CallUsage") -> "CallUsage":
+        return replace(CallUsage(*map(add, self.numbers, other.numbers)), dollars=self.dollars + other.dollars)
 
-    def beyond(self, other: "Usage") -> "Usage":
+    def beyond(self, other: "CallUsage") -> "CallUsage":
         """Return what each number has more than another's."""
-        return Usage(*(max(0, mine - theirs) for mine, theirs in zip(self.numbers, other.numbers, strict=True)))
+        return CallUsage(*(max(0, mine - theirs) for mine, theirs in zip(self.numbers, other.numbers, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
     """Tokens and cost of a session so far, as its program counted: also of calls without a record (compactions)."""
 
-    usage: Mapping[str, Usage]
+    usage: Mapping[str, CallUsage]
     """Tokens by model."""
     dollars: float | None
     """US dollars; None if the program did not know a model's price."""
@@ -139,7 +139,7 @@ class Spent:
         """Return what was added to an earlier count; None if there is none."""
         if earlier is None:
             return None
-        usage = {model: used.beyond(earlier.usage.get(model, Usage())) for model, used in self.usage.items()}
+        usage = {model: used.beyond(earlier.usage.get(model, CallUsage())) for model, used in self.usage.items()}
         if self.dollars is None or earlier.dollars is None:
             return Spent(usage, None)
         return Spent(usage, max(0.0, self.dollars - earlier.dollars))
@@ -192,11 +192,11 @@ class Record:
     id: str = ""
     parent: str | None = None
     at: float | None = None
-    items: tuple[Item, ...] = ()
+    items: tuple[TranscriptItem, ...] = ()
     answer: str = ""
     """Id of the answer that this is a piece of."""
     model: str = ""
-    usage: Usage | None = None
+    usage: CallUsage | None = None
     boundary: Boundary | None = None
     goes_back: bool = False
     """True if the session was taken back to its parent, also if nothing was said since."""
@@ -276,9 +276,9 @@ def reasons_by_name(names: Mapping[str, str]) -> dict[str, str]:
     return {name: reason for reason, several in names.items() for name in several.split()}
 
 
-def item(kind: ItemKind, text: str, **more: Any) -> Item:
+def item(kind: ItemKind, text: str, **more: Any) -> TranscriptItem:
     """Return an item with its whole text."""
-    return Item(kind, text, len(text), **more)
+    return TranscriptItem(kind, text, len(text), **more)
 
 
 def lane_of(key: str) -> str:
@@ -311,7 +311,7 @@ def as_amount(value: Any) -> float:
     return float(value) if is_number and 0 < value < MAX_AMOUNT else 0.0
 
 
-def as_usage(fields: Any, names: str, *, whole: bool, dollars: Any = 0) -> Usage | None:
+def as_usage(fields: Any, names: str, *, whole: bool, dollars: Any = 0) -> CallUsage | None:
     """Return the tokens of a call from its fields; None without a prompt.
 
     `names` are those of prompt, cache read, cache write and output, some as a sum, `output+thoughts`; a `whole` prompt
@@ -324,7 +324,7 @@ def as_usage(fields: Any, names: str, *, whole: bool, dollars: Any = 0) -> Usage
         cached = min(cached, prompt)
         stored = min(stored, prompt - cached)
         prompt -= cached + stored
-    usage = Usage(prompt, cached, stored, output, dollars=as_amount(dollars))
+    usage = CallUsage(prompt, cached, stored, output, dollars=as_amount(dollars))
     return usage if usage.prompt else None
 
 

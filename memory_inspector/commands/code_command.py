@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from memory_inspector.reading.coding_homes import FILE, OFFERED, home_variable
 
 if TYPE_CHECKING:
-    from memory_inspector.coding.listing import Listing, Overview
+    from memory_inspector.coding.listing import Listing, SessionOverview
 
 SESSION = "latest, a file (.jsonl, .json, .db), or the beginning of a session's id"
 
@@ -80,7 +80,7 @@ def _file(options: argparse.Namespace) -> Path:
     return _session(options).path.absolute()
 
 
-def _session(options: argparse.Namespace) -> "Overview":
+def _session(options: argparse.Namespace) -> "SessionOverview":
     from memory_inspector.coding.listing import Listing, home_of_file
 
     named = Path(options.session)

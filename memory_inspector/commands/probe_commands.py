@@ -16,7 +16,7 @@ from memory_inspector.commands.command_line import run
 from memory_inspector.lab.bisecting import first_bad_turn, responsible_changes
 from memory_inspector.lab.checking import (
     Checked,
-    Prepared,
+    PreparedCheck,
     check_variant,
     junit,
     prepare,
@@ -51,7 +51,7 @@ def _check(options: argparse.Namespace) -> int:
     paths = find_probe_files(root)
     services = Services()
     player = Player(services)
-    runs: list[tuple[Path, Prepared, Checked]] = []
+    runs: list[tuple[Path, PreparedCheck, Checked]] = []
     for path in paths:
         prepared = prepare(path, options.config, options.probes or (), services=services)
         checked = check_variant(player, prepared.script, prepared.variant, prepared.probes)
@@ -89,7 +89,7 @@ def _before(place: str | None, name: Path, services: Services) -> Variant | None
     return read_variant(other)
 
 
-def _report(player: Player, run: tuple[Path, Prepared, Checked], before: Variant | None) -> FileReport:
+def _report(player: Player, run: tuple[Path, PreparedCheck, Checked], before: Variant | None) -> FileReport:
     path, prepared, checked = run
     earlier = None
     if before is not None:

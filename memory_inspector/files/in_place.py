@@ -49,7 +49,7 @@ _Bring = Callable[[Session], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PlacePart:
     bring: _Bring
     note: str = ""
     """Sentence on skipped contents; empty if nothing was skipped."""
@@ -82,7 +82,7 @@ def open_store(path: Path, database: Database, *, services: Services, only: str 
     return [_open(path, name, part.bring, database, services) for name, part in picked.items()]
 
 
-def _parts(path: Path) -> dict[_Name, _Part]:
+def _parts(path: Path) -> dict[_Name, _PlacePart]:
     """Return the parts of a store, each with its update function.
 
     Raises:
@@ -104,22 +104,22 @@ def _parts(path: Path) -> dict[_Name, _Part]:
     seen: Counter[str] = Counter()
     for number, listed in enumerate(preview.conversations):
         # Titles are not unique, and a part must be found again after the store has changed.
-        parts[listed.title, seen[listed.title]] = _Part(partial(_bring_conversation, preview, number))
+        parts[listed.title, seen[listed.title]] = _PlacePart(partial(_bring_conversation, preview, number))
         seen[listed.title] += 1
     return parts
 
 
-def _facts_tables(path: Path) -> dict[_Name, _Part]:
+def _facts_tables(path: Path) -> dict[_Name, _PlacePart]:
     """Return the fact stores of memories in a database; none if it is damaged or not a database."""
     if _beginning(path, len(SQLITE_MAGIC)) != SQLITE_MAGIC:
         return {}
     try:
-        return {(name, 0): _Part(partial(_bring_facts, m.facts), m.note) for name, m in memories_of(path).items()}
+        return {(name, 0): _PlacePart(partial(_bring_facts, m.facts), m.note) for name, m in memories_of(path).items()}
     except (OSError, sqlite3.Error):  # reported when it is read as conversations
         return {}
 
 
-def _reference_memory(path: Path) -> dict[_Name, _Part]:
+def _reference_memory(path: Path) -> dict[_Name, _PlacePart]:
     """Return the contents of MCP's reference memory server; empty for other files."""
     data = _beginning(path, MAX_FILE_BYTES + 1)
     try:
@@ -130,7 +130,7 @@ def _reference_memory(path: Path) -> dict[_Name, _Part]:
         return {}
     facts = [MirroredFact((f"{observed.entity}: {observed.text}",)) for observed in memory.observations]
     relations = named_relations(graph_of(memory, path.name))
-    return {(path.stem, 0): _Part(partial(_bring_graph, facts, relations), memory.note)}
+    return {(path.stem, 0): _PlacePart(partial(_bring_graph, facts, relations), memory.note)}
 
 
 def _beginning(path: Path, size: int) -> bytes:

@@ -42,7 +42,7 @@ _Data = bytes | mmap.mmap
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _ExportPiece:
     """The place of a conversation in its data."""
 
     data: _Data
@@ -59,7 +59,7 @@ class LargeExport:
 
     filename: str
     listed: tuple[Listed, ...]
-    _branches: tuple[tuple[_Piece, int], ...] = field(repr=False)
+    _branches: tuple[tuple[_ExportPiece, int], ...] = field(repr=False)
     """Piece and number of the branch of each listed conversation."""
 
     def conversation(self, pick: int) -> Conversation:
@@ -119,7 +119,7 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: Budget)
 
 def _list(parts: Sequence[_Data], filename: str, step: Step | None) -> LargeExport:
     listed: list[Listed] = []
-    branches: list[tuple[_Piece, int]] = []
+    branches: list[tuple[_ExportPiece, int]] = []
     name = one_line(PureWindowsPath(filename).stem) or "Conversation"
     whole, before, number = sum(map(len, parts)), 0, 0
     for data in parts:
@@ -129,7 +129,7 @@ def _list(parts: Sequence[_Data], filename: str, step: Step | None) -> LargeExpo
                 check_size(whole, MAX_FILE_BYTES)
             branches_here = listed_at(_located(value, number), f"{name} {number + 1}", filename=filename)
             reason = value if isinstance(value, FormatError) else None
-            piece = _Piece(data, start, end, number, reason)
+            piece = _ExportPiece(data, start, end, number, reason)
             listed += branches_here
             branches += [(piece, branch) for branch in range(len(branches_here))]
             number += 1

@@ -25,7 +25,7 @@ from memory_core.formats.located_json import problem
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.process import scratch_folder
-from memory_core.store.block_rows import Written
+from memory_core.store.block_rows import WrittenText
 from memory_core.text import shortened
 from memory_inspector.files.git_history import MAX_OBJECT_BYTES, FileHistory, Repository, read_history, repository_in
 from memory_inspector.files.mirroring import MirroredBlock, TextVersion
@@ -51,7 +51,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _NoteFile:
     """A candidate file."""
 
     path: str
@@ -132,7 +132,7 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
         try:
             git = _unpacked_git(archive, members, scratch, filename)
             files = [
-                _File(path, info.file_size, _changed(info), partial(archive.read, info))
+                _NoteFile(path, info.file_size, _changed(info), partial(archive.read, info))
                 for path, info in members.items()
                 if not _SKIPPED_FOLDERS.intersection(PurePosixPath(path).parts[:-1])
             ]
@@ -146,7 +146,7 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
 # -- selecting files -------------------------------------------------------------------------------
 
 
-def _files_of(folder: Path, left_out: _LeftOut) -> Iterator[_File]:
+def _files_of(folder: Path, left_out: _LeftOut) -> Iterator[_NoteFile]:
     budget = Budget(folder.name, items=MAX_FILES)
     for where, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
@@ -158,7 +158,7 @@ def _files_of(folder: Path, left_out: _LeftOut) -> Iterator[_File]:
             if not stat.S_ISREG(about.st_mode):
                 left_out["a link, or no ordinary file"] += 1
                 continue
-            yield _File(path.relative_to(folder).as_posix(), about.st_size, about.st_mtime, path.read_bytes)
+            yield _NoteFile(path.relative_to(folder).as_posix(), about.st_size, about.st_mtime, path.read_bytes)
 
 
 def _raise(error: OSError) -> None:
@@ -232,7 +232,7 @@ def _unpacked_git(
 
 
 def _notes(
-    name: str, files: Sequence[_File], left_out: _LeftOut, *, git: Repository | None, inside: str
+    name: str, files: Sequence[_NoteFile], left_out: _LeftOut, *, git: Repository | None, inside: str
 ) -> StoredConversation:
     texts: dict[str, tuple[str, float | None]] = {}
     for file in files:
@@ -267,7 +267,7 @@ def note_versions(had: Sequence[TextVersion], text: str, at: float | None) -> It
     """Yield the committed versions, then the file's current text if it differs."""
     yield from had
     if not had or had[-1].text != text:
-        yield TextVersion(text, Written(at, "not committed" if had else None))
+        yield TextVersion(text, WrittenText(at, "not committed" if had else None))
 
 
 def note_text(data: bytes) -> str | None:

@@ -10,7 +10,7 @@ from memory_core.memory import Memory
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.probes import EvidenceInPrompt, FactCites, Probe, Verdict, evaluate, failure_in
 from memory_inspector.lab.script import Script
-from memory_inspector.lab.variants import Change, Variant, differences
+from memory_inspector.lab.variants import Variant, VariantChange, differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class BadTurn:
 class BadChange:
     """The configuration change that makes a probe fail."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[VariantChange, ...]
     """Minimal set of changes that fail together; nearly always one."""
     verdict: Verdict
     """The probe's verdict if only these changes are made."""
@@ -109,9 +109,9 @@ def responsible_changes(
         ConfigError: The probe fails under the good configuration, or holds under the bad one.
     """
     plays = 0
-    failing: dict[tuple[Change, ...], Verdict] = {}
+    failing: dict[tuple[VariantChange, ...], Verdict] = {}
 
-    def fails(changes: Sequence[Change]) -> bool:
+    def fails(changes: Sequence[VariantChange]) -> bool:
         nonlocal plays
         # Minimisation asks about some sets again. Only failing ones are kept, as they are what is returned.
         if tuple(changes) in failing:
@@ -177,7 +177,7 @@ def smallest_limit(
     return None if cancelled() else high
 
 
-def _least(changes: list[Change], fails: Callable[[Sequence[Change]], bool]) -> list[Change]:
+def _least(changes: list[VariantChange], fails: Callable[[Sequence[VariantChange]], bool]) -> list[VariantChange]:
     """Minimise the failing set of changes by delta debugging (Zeller's ddmin); log₂ steps if a single change is
     responsible."""
     pieces = 2

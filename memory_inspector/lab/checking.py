@@ -80,7 +80,7 @@ def junit(runs: Sequence[Checked]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedSession:
     """A conversation from a file, with its configuration and probes."""
 
     script: Script
@@ -90,7 +90,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCheck:
     """Inputs of a probe run."""
 
     script: Script
@@ -126,7 +126,7 @@ def prepare(
     probes: str | Path | Sequence[Probe] = (),
     *,
     services: Services,
-) -> Prepared:
+) -> PreparedCheck:
     """Read the files of a probe run; arguments and errors as in `check`."""
     if is_probe_file(Path(conversation)):
         file = read_probe_file(Path(conversation), _text(Path(conversation)))
@@ -142,7 +142,7 @@ def prepare(
         raise FormatError(f"There is no probe to check: {Path(str(probes)).name} has none.")
     if not wanted:
         raise FormatError(f"There is no probe to check: {Path(conversation).name} has none, and none was given.")
-    return Prepared(recorded.script, variant, wanted)
+    return PreparedCheck(recorded.script, variant, wanted)
 
 
 def check_variant(player: Player, script: Script, variant: Variant, probes: Sequence[Probe]) -> Checked:
@@ -156,7 +156,7 @@ def check_variant(player: Player, script: Script, variant: Variant, probes: Sequ
     return Checked(variant, script.turns, tuple(evaluate(played.memory, probes)), played.unknown, played.memory)
 
 
-def read_recorded(path: str | Path, services: Services) -> Recorded:
+def read_recorded(path: str | Path, services: Services) -> RecordedSession:
     """Read a conversation from a session's bundle, or from messages in any importable format.
 
     Raises:
@@ -166,11 +166,11 @@ def read_recorded(path: str | Path, services: Services) -> Recorded:
     preview = read_file(file.name, _bytes(file))
     if preview.bundle is not None:
         memory = _opened(preview.bundle, services)
-        recorded = Recorded(script_of(memory), variant_of(memory, file.name), kept_probes(memory))
+        recorded = RecordedSession(script_of(memory), variant_of(memory, file.name), kept_probes(memory))
     elif preview.configuration is not None:
         raise FormatError(f"{file.name} is a configuration. A conversation is needed here: a bundle, or messages.")
     else:
-        recorded = Recorded(script_from(preview.conversation().messages), None)
+        recorded = RecordedSession(script_from(preview.conversation().messages), None)
     if not recorded.script.turns:
         raise FormatError(f"{file.name} has no message of a user: nothing would be asked of its memory.")
     return recorded
@@ -213,7 +213,7 @@ def read_variant(path: str | Path) -> Variant:
     return variant_from(read_configuration(_bytes(file), file.name), file.name)
 
 
-def _variant(configuration: str | Path | None, recorded: Recorded, name: str) -> Variant:
+def _variant(configuration: str | Path | None, recorded: RecordedSession, name: str) -> Variant:
     if configuration is not None:
         return read_variant(configuration)
     if recorded.variant is None:

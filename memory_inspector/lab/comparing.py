@@ -37,7 +37,7 @@ class PlayedTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlayOutcome:
     """Totals of a conversation under one configuration."""
 
     turns: tuple[PlayedTurn, ...]
@@ -66,8 +66,8 @@ class Divergence:
 
 def verdict(
     names: tuple[str, str],
-    one: Outcome,
-    other: Outcome,
+    one: PlayOutcome,
+    other: PlayOutcome,
     watched: Sequence[tuple[bool, bool]],
     tests: Sequence[tuple[bool, bool]],
 ) -> str:
@@ -75,7 +75,7 @@ def verdict(
 
     `watched`: for each watched item, if the last prompt has it under either; `tests`: for each test, if it holds.
 
-    >>> a, b = (Outcome((PlayedTurn(1, sent, cut, 0, 0),), 0, 0, 0, 0) for sent, cut in ((900, 0), (688, 40)))
+    >>> a, b = (PlayOutcome((PlayedTurn(1, sent, cut, 0, 0),), 0, 0, 0, 0) for sent, cut in ((900, 0), (688, 40)))
     >>> verdict(("A", "B"), a, b, [(True, False)] * 3 + [(True, True)] * 7, [])
     'B sends 212 tokens a turn less and loses 3 of 10 watched items.'
     >>> verdict(("B", "A"), b, a, [], [(False, True), (True, True)])
@@ -114,11 +114,11 @@ def average(turns: Sequence[PlayedTurn]) -> int:
     return round(sum(turn.sent for turn in turns) / len(turns)) if turns else 0
 
 
-def outcome_of(memory: Memory) -> Outcome:
+def outcome_of(memory: Memory) -> PlayOutcome:
     """Return the totals of a replayed or live conversation."""
     called = model_calls(memory)
     turns = memory.log.history().turns
-    return Outcome(
+    return PlayOutcome(
         turns=tuple(
             PlayedTurn(
                 number,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from memory_core.errors import MemoryInspectorError
 from memory_core.events import EventRecord, FactAdded
-from memory_core.history.slices.fact_slice import Facts, FactState
+from memory_core.history.slices.fact_slice import FactSlice, FactState
 from memory_core.memory import Memory
 from memory_core.planning.curation import ChangeSet, FactStep, New, Step
 from memory_core.planning.fact_merging import Fact
@@ -89,7 +89,7 @@ def _versions(records: Iterable[EventRecord]) -> _Versions:
     values: dict[_Version, FactValues] = {}
     taken_by: dict[_Version, int] = {}
     added: dict[int, FactAdded] = {}
-    facts = Facts()
+    facts = FactSlice()
     for record in records:
         if record.event.family != "facts":
             continue

@@ -25,7 +25,7 @@ from memory_inspector.lab.probes import (
     missing_messages,
 )
 from memory_inspector.lab.script import Script, script_of
-from memory_inspector.lab.variants import Change, Variant, block_values, variant_of
+from memory_inspector.lab.variants import Variant, VariantChange, block_values, variant_of
 
 TURNS_AROUND = 5
 """Number of turns that a failure's page shows before and after the failure."""
@@ -85,7 +85,7 @@ def explain_failure(memory: Memory, verdict: Verdict, *, player: Player | None =
 
 def _mending_changes(
     memory: Memory, probe: Probe, fixes: Sequence[Fix], player: Player | None
-) -> Iterator[tuple[Change, ...]]:
+) -> Iterator[tuple[VariantChange, ...]]:
     """Yield changes under which a probe holds in a replay: settings of these fixes, a block enabled, a larger limit."""
     script, variant = script_of(memory), variant_of(memory)
     if script.turns > MAX_REPLAYED_TURNS or isinstance(probe, NeverInPrompt):
@@ -93,7 +93,7 @@ def _mending_changes(
     player = player or Player(Services())
     blocks = {block.name: block_values(block) for block in variant.blocks}
 
-    def holds(changes: Sequence[Change]) -> bool:
+    def holds(changes: Sequence[VariantChange]) -> bool:
         try:
             checked = check_variant(player, script, variant.with_changes(variant.name, changes), [probe])
         except ConfigError:  # a change may be invalid beside the other settings
@@ -103,19 +103,22 @@ def _mending_changes(
 
     # A fix of facts or texts is no change of settings, and a limit is searched for below.
     candidates = [
-        tuple(Change(f"{fix.block}.{name}", blocks[fix.block].get(name), value) for name, value in fix.settings.items())
+        tuple(
+            VariantChange(f"{fix.block}.{name}", blocks[fix.block].get(name), value)
+            for name, value in fix.settings.items()
+        )
         for fix in fixes
         if fix.block in blocks and fix.settings
     ]
     candidates += [
-        (Change(f"{name}.enabled", False, True),) for name, values in blocks.items() if not values["enabled"]
+        (VariantChange(f"{name}.enabled", False, True),) for name, values in blocks.items() if not values["enabled"]
     ]
     yield from filter(holds, candidates)
     limit = variant.config.token_limit
     for factor in LIMIT_FACTORS:
         larger = variant.changed(variant.name, token_limit=limit * factor)
         if (enough := smallest_limit(player, script, larger, [probe])) is not None:
-            yield (Change("token_limit", limit, enough),)
+            yield (VariantChange("token_limit", limit, enough),)
             return
 
 

@@ -35,7 +35,7 @@ from memory_core.planning.retrieval_plan import budget_for
 from memory_core.text import listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
 from memory_inspector.lab.script import Script
-from memory_inspector.lab.variants import Change, Variant
+from memory_inspector.lab.variants import Variant, VariantChange
 
 Severity = Literal["error", "warning", "note"]
 """An error affects every prompt, a warning is probably a mistake, a note is informative."""
@@ -64,7 +64,7 @@ class Finding:
     """The finding in plain text; may contain block names."""
     evidence: Mapping[str, int] = field(default_factory=dict)
     """Numbers that the sentence states, by name; in tokens unless the name says otherwise."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[VariantChange, ...] = ()
     """Changes that together fix the finding (`Variant.with_changes`); empty if no such fix is known."""
     block: str | None = None
     """Block concerned, if any."""
@@ -85,7 +85,7 @@ def findings(
     conversation = _Conversation.of(script, counter)
     before = _errors(_Measured(variant, counter, conversation))
 
-    def mends(rule: "_Rule", finding: Finding, remedy: Sequence[Change]) -> bool:
+    def mends(rule: "_Rule", finding: Finding, remedy: Sequence[VariantChange]) -> bool:
         try:
             # A candidate is tried on the whole configuration: it may mend its finding and break something else.
             measured = _Measured(variant.with_changes(variant.name, remedy), counter, conversation)
@@ -104,7 +104,7 @@ def findings(
     return tuple(sorted(results, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
 
 
-_Remedy = Sequence[Change]
+_Remedy = Sequence[VariantChange]
 _Fixable = tuple[Finding, Sequence[_Remedy]]
 """A finding with candidate fixes, least invasive first."""
 _Rule = Callable[["_Measured"], Iterator[_Fixable]]
@@ -235,17 +235,17 @@ class _Measured:
         )
         return next(candidates, None) if self.core else None
 
-    def set(self, name: str, value: Any) -> Change:
-        return Change(name, self.config.model_dump(mode="json")[name], value)
+    def set(self, name: str, value: Any) -> VariantChange:
+        return VariantChange(name, self.config.model_dump(mode="json")[name], value)
 
-    def set_limit(self, limit: int) -> list[Change]:
+    def set_limit(self, limit: int) -> list[VariantChange]:
         """Return the changes to a new token limit; a flush size above it becomes a tenth of it."""
         changes = [self.set("token_limit", limit)]
         size = self.config.token_flush_size
         # None stands for a tenth of the limit.
         return [*changes, self.set("token_flush_size", None)] if size is not None and size > limit else changes
 
-    def limit_leaving(self, tokens: int) -> list[Change]:
+    def limit_leaving(self, tokens: int) -> list[VariantChange]:
         """Return the changes to a token limit, a multiple of 100, with room for these tokens beside a full queue.
 
         `tokens` include those reserved.
@@ -261,8 +261,8 @@ def _fixed(block: BaseMemoryBlock[Any]) -> bool:
     return isinstance(block, StaticMemoryBlock) and block.priority == 0
 
 
-def _set(block: BaseMemoryBlock[Any], name: str, value: Any) -> Change:
-    return Change(f"{block.name}.{name}", block.settings()[name], value)
+def _set(block: BaseMemoryBlock[Any], name: str, value: Any) -> VariantChange:
+    return VariantChange(f"{block.name}.{name}", block.settings()[name], value)
 
 
 def _errors(measured: _Measured) -> set[tuple[str, str | None]]:

@@ -23,7 +23,7 @@ from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.tokens import Tokenizer
 from memory_inspector.lab.curating import curate
-from memory_inspector.lab.script import Script, Step
+from memory_inspector.lab.script import Script, ScriptStep
 from memory_inspector.lab.variants import Variant
 
 PATIENCE_SECONDS = 86_400.0
@@ -138,7 +138,7 @@ class _Agent:
         self.not_made = 0
         """Number of people's changes that could not be applied."""
 
-    def do(self, step: Step, reply_id: str) -> None:
+    def do(self, step: ScriptStep, reply_id: str) -> None:
         # Without `record=False`: pages and traces read the replay from its log, as they do any session.
         if step.does == "ask":
             self._memory.build_context(step.input, reserved_tokens=step.reserved_tokens)

@@ -17,7 +17,7 @@ Held = Literal["flush", "condensing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """An action of an agent."""
 
     does: Literal["put", "ask", "flush", "close", "curate"]
@@ -43,7 +43,7 @@ class Step:
 class Script:
     """A conversation as steps."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptStep, ...]
     by_people: int = 0
     """Number of changes to memory by people that are not replayed. Their changes of facts are, and do not count."""
     learners: tuple[str, ...] = ()
@@ -62,11 +62,11 @@ class Script:
 
 def script_from(messages: Iterable[ChatMessage], *, at: float = 0.0) -> Script:
     """Build a script that stores each message separately and prompts after each user message."""
-    steps: list[Step] = []
+    steps: list[ScriptStep] = []
     for message in messages:
-        steps.append(Step("put", at, (message,)))
+        steps.append(ScriptStep("put", at, (message,)))
         if message.role is MessageRole.USER:
-            steps.append(Step("ask", at))
+            steps.append(ScriptStep("ask", at))
     return Script(tuple(steps))
 
 
@@ -95,7 +95,7 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     )
 
 
-def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
+def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, ScriptStep | None]]:
     """Yield each message, prompt, flush and change set of facts with the step that replays it; None for a flush that a
     put triggered."""
     history = memory.log.history()
@@ -103,37 +103,43 @@ def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]
     for stored in memory.session.messages():
         state = pieces.message(stored.seq) if pieces is not None else None
         if state is not None:
-            yield state.record, Step("put", state.record.at, (stored.message,), positions=(state.record.position,))
+            yield (
+                state.record,
+                ScriptStep("put", state.record.at, (stored.message,), positions=(state.record.position,)),
+            )
     curated = curated_facts(memory, history.records)
     for record in history.after(
         max((record.position for record in history.records if record.event.empties_session), default=0)
     ):
         if record.position in curated:
             place = (record.position,)
-            yield record, Step("curate", record.at, positions=place, curated=curated[record.position])
+            yield record, ScriptStep("curate", record.at, positions=place, curated=curated[record.position])
     for turn in history.turns.values():
         for record in turn.contexts:
             built = context_of(record)
             asked = memory.log.texts([built.input]).get(built.input) if built.input else None
             measured = built.reserved_tokens if built.measured else None
-            yield record, Step("ask", record.at, input=asked, positions=(record.position,), reserved_tokens=measured)
+            yield (
+                record,
+                ScriptStep("ask", record.at, input=asked, positions=(record.position,), reserved_tokens=measured),
+            )
         for record in turn.flushes:
             here = (record.position,)
             steps = {
-                "asked": Step("flush", record.at, positions=here),
-                "closed": Step("close", record.at, positions=here),
+                "asked": ScriptStep("flush", record.at, positions=here),
+                "closed": ScriptStep("close", record.at, positions=here),
             }
             # A flush over budget is no step: the put that is replayed decides again, under the new settings.
             yield record, steps.get(flush_of(record).trigger)
 
 
-def _position(pair: tuple[EventRecord, Step | None]) -> int:
+def _position(pair: tuple[EventRecord, ScriptStep | None]) -> int:
     return pair[0].position
 
 
-def _together(pairs: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
+def _together(pairs: Iterable[tuple[EventRecord, ScriptStep | None]]) -> list[ScriptStep]:
     """Join the messages of one put, recognised by equal time and actor, as they share a transaction."""
-    steps: list[Step] = []
+    steps: list[ScriptStep] = []
     before: EventRecord | None = None
     for record, step in pairs:
         if (
@@ -154,18 +160,18 @@ def _together(pairs: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
     return steps
 
 
-def _with_prompts(steps: Sequence[Step]) -> list[Step]:
+def _with_prompts(steps: Sequence[ScriptStep]) -> list[ScriptStep]:
     """Insert a prompt after the first put of each turn that has none."""
-    made: list[Step] = []
+    made: list[ScriptStep] = []
     for number, step in enumerate(steps):
         made.append(step)
         if any(message.role is MessageRole.USER for message in step.messages) and not _asked(steps[number + 1 :]):
             # Before the answer, when an agent would have asked for it.
-            made.append(Step("ask", step.at))
+            made.append(ScriptStep("ask", step.at))
     return made
 
 
-def _asked(later: Sequence[Step]) -> bool:
+def _asked(later: Sequence[ScriptStep]) -> bool:
     """Return whether a prompt comes before the next user message."""
     for step in later:
         if step.does == "ask":

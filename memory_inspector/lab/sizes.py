@@ -149,7 +149,7 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
     script, history = script_of(memory, upto), memory.log.history()
     records = history.records if upto is None else history.upto(upto)
     pieces = memory.log.pieces() if records else None
-    reading = _Reading()
+    reading = _SizeReading()
     for record in records:
         reading.take(record)
     base, accounting = variant_of(memory), memory.session.config.accounting
@@ -199,7 +199,7 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
     )
 
 
-class _Reading:
+class _SizeReading:
     """Collected data of one pass over the log."""
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ from memory_core.history.slices.message_slice import adds_message, is_flush
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.curation import words_for
-from memory_inspector.lab.script import Held, Script, Step
-from memory_inspector.lab.variants import Change, block_values, variant_of
+from memory_inspector.lab.script import Held, Script, ScriptStep
+from memory_inspector.lab.variants import VariantChange, block_values, variant_of
 
 MAX_STRUCK = 20
 """Maximum number of events left out of one replay."""
@@ -71,7 +71,7 @@ def without(script: Script, history: History, positions: Iterable[int]) -> Scrip
     return replace(script, steps=tuple(steps))
 
 
-def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
+def changes_without(memory: Memory, record: EventRecord) -> tuple[VariantChange, ...]:
     """Return changes that revert a person's edit, where its values are still in force.
 
     Empty for other events, and for values changed again since.
@@ -79,12 +79,14 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
     if record.kind not in SET_BY_PEOPLE or record.actor != "user":
         return ()
     now, event, history = variant_of(memory), record.event, memory.log.history()
-    reset: list[Change] = []
+    reset: list[VariantChange] = []
     if event.about is None:  # settings of the session
         settings = now.config.model_dump(mode="json")
         before, after = getattr(event, "before", {}), getattr(event, "after", {})
         # Only where the new value is still in force: a later change of the setting would be lost with this one.
-        reset = [Change(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value]
+        reset = [
+            VariantChange(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value
+        ]
         # These name the origin of other settings and have no effect of their own.
         return tuple(change for change in reset if change.setting not in ("recipe", "recipe_parameters"))
     name = str(getattr(event, "block", ""))
@@ -96,16 +98,16 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
     values = block_values(block)
     for setting, value in getattr(event, "settings", {}).items():
         if values.get(setting) == value and setting in then.settings:
-            reset.append(Change(f"{name}.{setting}", value, then.settings[setting]))
+            reset.append(VariantChange(f"{name}.{setting}", value, then.settings[setting]))
     keys = [key for key in (getattr(event, "before", None), getattr(event, "after", None)) if key]
     texts = memory.log.texts(keys)
     # Both texts must still be readable: one that was erased cannot be restored or compared.
     if len(texts) == 2 and values["text"] == texts[keys[1]] and block.type == "static":
-        reset.append(Change(f"{name}.text", texts[keys[1]], texts[keys[0]]))
+        reset.append(VariantChange(f"{name}.text", texts[keys[1]], texts[keys[0]]))
     return tuple(reset)
 
 
-def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
+def _strike(steps: list[ScriptStep], record: EventRecord, history: History) -> None:
     """Change the steps so that an event does not happen."""
     if adds_message(record.event):
         number = _step_with(steps, record.position)
@@ -153,7 +155,7 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         steps[number] = replace(steps[number], held=steps[number].held | {held})
 
 
-def _last_before(steps: Sequence[Step], position: int) -> int:
+def _last_before(steps: Sequence[ScriptStep], position: int) -> int:
     """Return the index of the step that led to an event."""
     before = [
         n
@@ -172,7 +174,7 @@ def _with_results(messages: Sequence[ChatMessage], at: int) -> set[int]:
     return {at, *answers}
 
 
-def _step_with(steps: Sequence[Step], position: int) -> int:
+def _step_with(steps: Sequence[ScriptStep], position: int) -> int:
     index = next((n for n, step in enumerate(steps) if position in step.positions), None)
     if index is None:
         raise ConfigError(f"The event at position {position} is not part of the replay, so it cannot be left out.")

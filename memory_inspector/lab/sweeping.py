@@ -12,7 +12,7 @@ from memory_core.events import Ref
 from memory_inspector.lab.comparing import average
 from memory_inspector.lab.probes import BlockTokens, EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
 from memory_inspector.lab.replanning import PlannedState, Replanned, Replanner
-from memory_inspector.lab.variants import Change, Variant, agents_may_edit
+from memory_inspector.lab.variants import Variant, VariantChange, agents_may_edit
 
 MAX_CELLS = 2_500
 """Maximum cells in a sweep."""
@@ -31,7 +31,7 @@ class Axis:
     """A setting and its values."""
 
     setting: str
-    """Name of the setting, as in `Change.setting`."""
+    """Name of the setting, as in `VariantChange.setting`."""
     values: tuple[Any, ...]
 
 
@@ -53,7 +53,7 @@ class Cell:
 
     x: int
     y: int
-    changes: tuple[Change, ...]
+    changes: tuple[VariantChange, ...]
     """Changes to the swept configuration."""
     measures: dict[Measure, Range | None]
     """Bounds by measure; None if no bounds are known."""
@@ -179,7 +179,7 @@ def sweep(
         for column, upper in enumerate(x.values):
             if cancelled():
                 return None
-            pair = Change(x.setting, None, upper), Change(y.setting, None, lower)
+            pair = VariantChange(x.setting, None, upper), VariantChange(y.setting, None, lower)
             changes = (*pair, *_lowered(variant, pair))
             try:
                 plan = planner.plan(variant.with_changes(variant.name, changes), followed, blocks=blocks)
@@ -193,13 +193,13 @@ def sweep(
     return Sweep(x, y, tuple(cells))
 
 
-def _lowered(variant: Variant, changes: Sequence[Change]) -> tuple[Change, ...]:
+def _lowered(variant: Variant, changes: Sequence[VariantChange]) -> tuple[VariantChange, ...]:
     """Return a change that lowers the flush size to a smaller token limit; none if the flush size is swept itself."""
     values = {change.setting: change.after for change in changes}
     limit, size = values.get("token_limit"), variant.config.token_flush_size
     if limit is None or size is None or size <= limit or "token_flush_size" in values:
         return ()
-    return (Change("token_flush_size", size, limit),)
+    return (VariantChange("token_flush_size", size, limit),)
 
 
 def _calls_no_model(variant: Variant) -> bool:

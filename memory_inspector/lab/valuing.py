@@ -39,7 +39,7 @@ RESAMPLES, SEED = 2_000, 7
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ScoreDifference:
     """Scores of an arm compared with those of the whole memory, question by question."""
 
     mean: float
@@ -63,7 +63,7 @@ class Arm:
     tokens: float
     """Mean tokens of a prompt."""
     price: CachePrice
-    difference: Difference | None
+    difference: ScoreDifference | None
     """None for the whole memory."""
     answers: tuple[str, ...] = ()
     """Answers of the model; empty without one."""
@@ -222,7 +222,7 @@ def _arms(variant: Variant) -> list[tuple[str, Variant]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AskedQuestion:
     """Prompt of one question under one configuration."""
 
     messages: tuple[ChatMessage, ...]
@@ -233,7 +233,7 @@ class _Asked:
     """Stems that a good answer has."""
 
 
-def _asked(memory: Memory, questions: Sequence[Question], cases: list[Case] | None) -> list[_Asked]:
+def _asked(memory: Memory, questions: Sequence[Question], cases: list[Case] | None) -> list[_AskedQuestion]:
     """Ask each question after the conversation; all evidence of a question counts together.
 
     `cases` receives each question, with the properties of its first missing evidence, else of its first one.
@@ -248,14 +248,14 @@ def _asked(memory: Memory, questions: Sequence[Question], cases: list[Case] | No
         hits = [any(Phrase.of(phrase).said_in(text) for text in texts) for phrase in phrases]
         messages = (*context.messages, ChatMessage(role=MessageRole.USER, content=words))
         wanted = frozenset(stem for phrase in phrases for stem in stems(phrase)) - set(stems(words))
-        asked.append(_Asked(messages, context.plan.total, mean(hits), wanted))
+        asked.append(_AskedQuestion(messages, context.plan.total, mean(hits), wanted))
         if cases is not None:
             followed = phrases[hits.index(False)] if False in hits else phrases[0]
             cases.append(case_of(memory, memory.trace(followed), failed=False in hits))
     return asked
 
 
-def _recorded(memory: Memory) -> list[_Asked]:
+def _recorded(memory: Memory) -> list[_AskedQuestion]:
     """Return the prompts of the user's turns that were answered with something new to the question."""
     history, replies = memory.log.history(), dict[int, str]()
     for stored in memory.session.messages():
@@ -272,33 +272,33 @@ def _recorded(memory: Memory) -> list[_Asked]:
         if not wanted:
             continue
         present = {stem for message in messages for stem in stems(message_text(message))}
-        asked.append(_Asked(messages, prompt.built.total, len(wanted & present) / len(wanted), wanted))
+        asked.append(_AskedQuestion(messages, prompt.built.total, len(wanted & present) / len(wanted), wanted))
     return asked
 
 
-def _answer(model: ChatModel, prompt: _Asked) -> str:
+def _answer(model: ChatModel, prompt: _AskedQuestion) -> str:
     return message_text(whole_reply(model, prompt.messages)).strip()
 
 
-def _answer_score(prompt: _Asked, answer: str) -> float:
+def _answer_score(prompt: _AskedQuestion, answer: str) -> float:
     """Return the share of the wanted stems that an answer has; 1 if nothing is wanted."""
     return len(prompt.wanted & set(stems(answer))) / len(prompt.wanted) if prompt.wanted else 1.0
 
 
 def _difference(
     whole: Sequence[float], arm: Sequence[float], answers: tuple[Sequence[str], Sequence[str]] | None
-) -> Difference:
+) -> ScoreDifference:
     """Compare two arms in pairs.
 
     >>> _difference([1.0] * 6, [0.0] * 6, None)
-    Difference(mean=-1.0, low=-1.0, high=-1.0, p=0.03125, changed=6)
+    ScoreDifference(mean=-1.0, low=-1.0, high=-1.0, p=0.03125, changed=6)
     """
     differences = np.array(arm) - np.array(whole)
     better, worse = int((differences > 0).sum()), int((differences < 0).sum())
     draws = np.random.default_rng(SEED).integers(len(differences), size=(RESAMPLES, len(differences)))
     low, high = np.quantile(differences[draws].mean(axis=1), (0.025, 0.975))
     changed = better + worse if answers is None else sum(a.split() != b.split() for a, b in zip(*answers, strict=True))
-    return Difference(float(differences.mean()), float(low), float(high), _sign_test(better, worse), changed)
+    return ScoreDifference(float(differences.mean()), float(low), float(high), _sign_test(better, worse), changed)
 
 
 def _sign_test(better: int, worse: int) -> float:

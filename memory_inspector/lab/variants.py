@@ -18,7 +18,7 @@ _NAMES = ("recipe", "recipe_parameters")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VariantChange:
     """A setting in which two configurations differ."""
 
     setting: str
@@ -30,7 +30,7 @@ class Change:
     def words(self) -> str:
         """Short text of the change, as for a chip on screen.
 
-        >>> Change("token_limit", 4000, 2000).words
+        >>> VariantChange("token_limit", 4000, 2000).words
         'token_limit 4000 → 2000'
         """
         if isinstance(self.after, StoredBlock) or isinstance(self.before, StoredBlock):
@@ -76,9 +76,9 @@ class Variant:
         Raises:
             ConfigError: A value is invalid, or the setting or block is unknown.
         """
-        return self.with_changes(name, [Change(knob, None, value) for knob, value in knobs.items()])
+        return self.with_changes(name, [VariantChange(knob, None, value) for knob, value in knobs.items()])
 
-    def with_changes(self, name: str, changes: Iterable[Change]) -> "Variant":
+    def with_changes(self, name: str, changes: Iterable[VariantChange]) -> "Variant":
         """Return a copy with changes applied; see `changed`."""
         settings, blocks = dict(self.settings), list(self.blocks)
         for change in changes:
@@ -165,7 +165,7 @@ def variant_llamaindex_python(variant: Variant) -> str:
     return write_llamaindex_python(variant.config, variant.blocks)
 
 
-def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
+def differences(before: Variant, after: Variant) -> tuple[VariantChange, ...]:
     """Return the settings in which two configurations differ: the memory's, then each block's."""
     changes = _between("", before.config.model_dump(mode="json"), after.config.model_dump(mode="json"))
     old, new = ({block.name: block for block in variant.blocks} for variant in (before, after))
@@ -173,7 +173,7 @@ def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
         one, other = old.get(name), new.get(name)
         # Blocks of different types share no settings, so the whole block counts as the change.
         if one is None or other is None or one.type != other.type:
-            changes.append(Change(name, one, other))
+            changes.append(VariantChange(name, one, other))
         else:
             changes += _between(f"{name}.", block_values(one), block_values(other))
     return tuple(changes)
@@ -197,10 +197,10 @@ def agents_may_edit(block: StoredBlock) -> bool:
     return block.type == "static" and not block_values(block).get("read_only", True)
 
 
-def _between(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def _between(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[VariantChange]:
     names = [name for name in dict.fromkeys([*before, *after]) if name not in _NAMES and name != "name"]
     return [
-        Change(prefix + name, before.get(name), after.get(name))
+        VariantChange(prefix + name, before.get(name), after.get(name))
         for name in names
         if before.get(name) != after.get(name)
     ]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memory_inspector.coding.listing import Listing, Overview
+    from memory_inspector.coding.listing import Listing, SessionOverview
 
 OFFERED = "MEMORY_INSPECTOR_CODE"
 """Set where the app shows sessions of coding agents, which are private to this machine."""
@@ -38,7 +38,7 @@ def listing_of_environment() -> "Listing":
     return Listing([*homes(**folders), *([home_of_file(Path(file))] if file else [])])
 
 
-def first_session(listing: "Listing") -> "Overview | None":
+def first_session(listing: "Listing") -> "SessionOverview | None":
     """Return the session of the named file; None if none was named."""
     # Compared as text: the command has resolved the path already.
     file = os.environ.get(FILE)

@@ -9,7 +9,7 @@ from memory_core.access import person_name
 from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
 from memory_core.sessions.running_totals import RunningTotals
 from memory_inspector.coding.prices import cost_of
-from memory_inspector.coding.transcript import Usage
+from memory_inspector.coding.transcript import CallUsage
 from memory_inspector.wording.event_sentences import PURPOSES
 
 Number = TypeVar("Number", int, float)
@@ -194,12 +194,12 @@ def cost_of_call(call: ModelCalled) -> float | None:
     if call.cost is not None or call.input_tokens is None or call.block is not None:
         return call.cost
     cached = min(call.cached_tokens or 0, call.input_tokens)
-    return cost_of({call.model: Usage(call.input_tokens - cached, cached, output=call.output_tokens or 0)})
+    return cost_of({call.model: CallUsage(call.input_tokens - cached, cached, output=call.output_tokens or 0)})
 
 
 def session_cost(totals: RunningTotals) -> float | None:
     """Return what a session's calls cost, as its ledger adds it up; None if no cost of any is known."""
-    listed = (cost_of({model: Usage(new, read, output=out)}) for model, (new, read, out) in totals.unpriced.items())
+    listed = (cost_of({model: CallUsage(new, read, output=out)}) for model, (new, read, out) in totals.unpriced.items())
     return _sum([totals.dollars, *listed])
 
 

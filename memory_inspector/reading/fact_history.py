@@ -10,7 +10,7 @@ from memory_core.history.fact_evidence import MadeBy
 from memory_inspector.reading.fact_decisions import Decided, why
 from memory_inspector.reading.fact_rows import STATES
 from memory_inspector.wording.formatting import count, tokens
-from memory_inspector.wording.marked_text import Piece, diff_pieces
+from memory_inspector.wording.marked_text import MarkedPiece, diff_pieces
 
 SAME_MOMENT = 0.001
 """Maximum difference in seconds between the times of two records of one transaction."""
@@ -24,7 +24,7 @@ class Step:
     """Title, such as `Edited` or `Retired: outdated`."""
     who: str
     at: float
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[MarkedPiece, ...] = ()
     """Text with changes marked; empty if it is unchanged."""
     why: str = ""
     """The decision that led to this version, as plain text; empty if there is none."""
@@ -37,9 +37,9 @@ def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) 
     due = list(decisions)
     before: FactRevision | None = None
     for revision in revisions:
-        pieces: tuple[Piece, ...] = ()
+        pieces: tuple[MarkedPiece, ...] = ()
         if before is None:
-            pieces = (Piece(revision.text),)
+            pieces = (MarkedPiece(revision.text),)
         elif before.text != revision.text:
             pieces = tuple(diff_pieces(before.text, revision.text))
         who = f"{maker(revision.actor, revision.person)}, turn {tokens(revision.turn)}"

@@ -110,7 +110,7 @@ CHIPS: Mapping[str, str] = {name: colour for name, (colour, _) in BADGES.items()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ShownFact:
     """A fact in the list."""
 
     id: int
@@ -143,7 +143,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFacts:
     """Values of the filter and the search field. By default everything passes."""
 
     words: str = ""
@@ -164,9 +164,9 @@ class Wanted:
         return sum((*map(bool, picked), self.age != "Any age", self.where != "any", self.suspicious))
 
 
-def in_view(rows: Iterable[Row], view: View) -> list[Row]:
+def in_view(rows: Iterable[ShownFact], view: View) -> list[ShownFact]:
     """Rows listed in a view; none for Rewrites and Decisions."""
-    belongs: Mapping[str, Callable[[Row], bool]] = {
+    belongs: Mapping[str, Callable[[ShownFact], bool]] = {
         "review": lambda row: row.waits,
         "active": lambda row: row.state == "active",
         "retired": lambda row: row.state in PUT_AWAY,
@@ -176,7 +176,7 @@ def in_view(rows: Iterable[Row], view: View) -> list[Row]:
 
 
 def view_labels(
-    rows: Sequence[Row], rewrites: int, decisions: int | None = None, checks: int | None = None
+    rows: Sequence[ShownFact], rewrites: int, decisions: int | None = None, checks: int | None = None
 ) -> dict[View, str]:
     """Labels of the views with their sizes: `Active 9`. A view whose number is None is left out."""
     sizes = {view: len(in_view(rows, view)) for view in VIEWS}
@@ -187,7 +187,7 @@ def view_labels(
     return {view: f"{VIEWS[view]} {tokens(sizes[view])}" for view in offered}
 
 
-def to_check(rows: Iterable[Row], *, now: float, older: float) -> list[Row]:
+def to_check(rows: Iterable[ShownFact], *, now: float, older: float) -> list[ShownFact]:
     """Return active facts that were neither repeated nor confirmed for at least `older` seconds.
 
     Sorted by whole days without a confirmation, longest first; within a day, the most used first.
@@ -197,22 +197,22 @@ def to_check(rows: Iterable[Row], *, now: float, older: float) -> list[Row]:
     return sorted(due, key=lambda row: (_last_confirmed(row) // DAY, -row.carried, row.id))
 
 
-def unconfirmed(row: Row, now: float) -> str:
+def unconfirmed(row: ShownFact, now: float) -> str:
     """Format the time since a fact was confirmed: `Last confirmed 3 days ago`."""
     return f"Last confirmed {ago(_last_confirmed(row), now)}"
 
 
-def _last_confirmed(row: Row) -> float:
+def _last_confirmed(row: ShownFact) -> float:
     # Where confirmations are unknown, a fact counts from when it was learned.
     return row.confirmed_at or row.learned_at
 
 
-def matching_rows(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
+def matching_rows(rows: Iterable[ShownFact], wanted: WantedFacts, *, now: float) -> list[ShownFact]:
     """Rows that contain every word of the search and pass every filter."""
     words = wanted.words.casefold().split()
     youngest = now - AGES[wanted.age]
 
-    def passes(row: Row) -> bool:
+    def passes(row: ShownFact) -> bool:
         text = row.text.casefold()
         return (
             all(word in text for word in words)
@@ -228,9 +228,9 @@ def matching_rows(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Ro
     return [row for row in rows if passes(row)]
 
 
-def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
+def sorted_rows(rows: Iterable[ShownFact], order: str) -> list[ShownFact]:
     """Rows sorted by one of `SORTS`; ties newest first, among the longest unconfirmed oldest first."""
-    keys: Mapping[str, Callable[[Row], tuple[float | str, ...]]] = {
+    keys: Mapping[str, Callable[[ShownFact], tuple[float | str, ...]]] = {
         "newest": lambda row: (-row.id,),
         "oldest": lambda row: (row.id,),
         "changed": lambda row: (-row.changed_at, -row.id),
@@ -243,7 +243,7 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
     return sorted(rows, key=keys[order])
 
 
-def chips(row: Row) -> list[str]:
+def chips(row: ShownFact) -> list[str]:
     """Chips in the state column of a row; none for an active fact without marks or flags."""
     labels = _kept_labels(row)
     # Flags ask for a decision, which a fact that was put away does not need.
@@ -253,12 +253,12 @@ def chips(row: Row) -> list[str]:
     return labels
 
 
-def _kept_labels(row: Row) -> list[str]:
+def _kept_labels(row: ShownFact) -> list[str]:
     marks = {"Quarantined": row.quarantined, "Pinned": row.pinned, "To ask": row.asks}
     return [label for label, applies in marks.items() if applies]
 
 
-def states_of(row: Row) -> list[str]:
+def states_of(row: ShownFact) -> list[str]:
     """Chips in the panel, where the state is always shown."""
     return [*_kept_labels(row), STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
 
@@ -266,7 +266,7 @@ def states_of(row: Row) -> list[str]:
 # -- sentences -----------------------------------------------------------------------------------
 
 
-def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
+def opening(rows: Sequence[ShownFact], *, past_turn: int | None = None) -> str:
     """Summary of the page: `9 active facts, 126 tokens. 3 to review.`"""
     active = in_view(rows, "active")
     sizes = sum(row.tokens for row in active)
@@ -277,7 +277,7 @@ def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
     return f"{size}. {_waiting(waiting)}"
 
 
-def selected(rows: Sequence[Row]) -> str:
+def selected(rows: Sequence[ShownFact]) -> str:
     """Title of the panel for several facts: `3 facts selected, 38 tokens`."""
     return f"{count(len(rows), 'fact')} selected, {count(sum(row.tokens for row in rows), 'token')}"
 
@@ -289,7 +289,7 @@ def used(carried: int, cut: int) -> str:
     return f"In {count(carried, 'prompt')}, cut {count(cut, 'time')}."
 
 
-def nothing_found(rows: Sequence[Row], wanted: Wanted, view: View, *, now: float) -> str:
+def nothing_found(rows: Sequence[ShownFact], wanted: WantedFacts, view: View, *, now: float) -> str:
     """Reason why the list is empty although the view is not, and where there are matches. Not escaped: it quotes."""
     kind = "active fact" if view == "active" else "fact here"
     ways = [f'contains "{wanted.words.strip()}"'] if wanted.words.strip() else []
@@ -304,7 +304,7 @@ def _waiting(waiting: int) -> str:
     return f"{tokens(waiting)} to review." if waiting else "Nothing to review."
 
 
-def _states(row: Row) -> set[str]:
+def _states(row: ShownFact) -> set[str]:
     return {row.state, "pinned"} if row.pinned else {row.state}
 
 
@@ -354,17 +354,17 @@ def still_there(picked: Picked, ids: Collection[int]) -> Picked:
     return Picked(picked.open if picked.open in ids else None, tuple(id for id in picked.ticked if id in ids))
 
 
-def categories_count(rows: Iterable[Row]) -> Counter[str]:
+def categories_count(rows: Iterable[ShownFact]) -> Counter[str]:
     """Number of rows in each category, the most frequent first."""
     # A Counter keeps insertion order, so its most common come first when it is iterated.
     return Counter(dict(Counter(row.category for row in rows if row.category).most_common()))
 
 
-def topics_count(rows: Iterable[Row]) -> Counter[str]:
+def topics_count(rows: Iterable[ShownFact]) -> Counter[str]:
     """Number of rows with each topic, the most frequent first."""
     return Counter(dict(Counter(topic for row in rows for topic in row.topics).most_common()))
 
 
-def states_count(rows: Iterable[Row]) -> Counter[str]:
+def states_count(rows: Iterable[ShownFact]) -> Counter[str]:
     """Number of rows in each state, for the labels of the filter."""
     return Counter(state for row in rows for state in _states(row))

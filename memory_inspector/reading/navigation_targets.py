@@ -17,7 +17,7 @@ _TURN = re.compile(r"(?:turn\s*)?#?(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PageTarget:
     """A navigation target."""
 
     kind: Kind
@@ -42,7 +42,7 @@ def turn_asked(words: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def find(targets: Iterable[Target], words: str) -> list[Target]:
+def find(targets: Iterable[PageTarget], words: str) -> list[PageTarget]:
     """Return targets that contain every word, ignoring case: those that begin with the typed text come first, then
     those that contain it, otherwise in the order of `targets`. Empty without words."""
     wanted = words.casefold().split()

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_core.planning.graph_rules import Entity, Graph, Names, Path, Relation, Step
+from memory_core.planning.graph_rules import Entity, Graph, Names, Path, PathStep, Relation
 
 MOST = 40
 """Maximum number of entities drawn around the focus, and of relations with a label."""
@@ -210,7 +210,7 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
     """
     # Sorted by id, so that older relations are tried first at every entity.
     beside = _beside(sorted((edge for edge in relations(graph) if edge.state == "active"), key=lambda edge: edge.id))
-    came: dict[int, tuple[int, Step]] = {}
+    came: dict[int, tuple[int, PathStep]] = {}
     far, waiting = {start: 0}, deque([start])
     while waiting and end not in far:
         here = waiting.popleft()
@@ -221,11 +221,11 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
             neighbour = relation.object if forward else relation.subject
             if neighbour not in far:
                 far[neighbour] = far[here] + 1
-                came[neighbour] = here, Step(relation.id, forward)
+                came[neighbour] = here, PathStep(relation.id, forward)
                 waiting.append(neighbour)
     if end not in far:
         return None
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     # Back from the end, over the relation that each entity was reached by.
     while end != start:
         end, step = came[end]

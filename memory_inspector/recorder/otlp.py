@@ -70,7 +70,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class SpanExport:
     """Contents of a request."""
 
     spans: tuple[Span, ...]
@@ -78,7 +78,7 @@ class Export:
     """Reason for each refused span."""
 
 
-def read_export(body: bytes, content_type: str) -> Export:
+def read_export(body: bytes, content_type: str) -> SpanExport:
     """Parse the spans of a request; malformed spans are refused individually.
 
     Raises:
@@ -140,7 +140,7 @@ def read_export(body: bytes, content_type: str) -> Export:
                     spans.append(_span(raw, resource))
                 else:
                     refused.append(problem)
-    return Export(tuple(spans), tuple(refused))
+    return SpanExport(tuple(spans), tuple(refused))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
 from memory_core.store.span_rows import add_spans, move_spans, recorded_spans, sessions_of_traces
 from memory_core.store.writing import Writing, read_session
-from memory_inspector.recorder.otlp import Export, LogRecord, Span
-from memory_inspector.recorder.recording import Past, attach, check_free, recording
-from memory_inspector.recorder.same_calls import Addition, Adds, SameCalls, joined
+from memory_inspector.recorder.otlp import LogRecord, Span, SpanExport
+from memory_inspector.recorder.recording import RecordedPast, attach, check_free, recording
+from memory_inspector.recorder.same_calls import Adds, CallAddition, SameCalls, joined
 from memory_inspector.recorder.span_tree import SpanTree
 from memory_inspector.recorder.spans import Compaction, MemoryOperation, Report, conversation_of, read_span
 from memory_inspector.recorder.wire import Exchange
@@ -112,13 +112,13 @@ class Receiver:
 
     def __init__(self, database: Callable[[], Database], opened: Callable[[str], Session]) -> None:
         self._database, self._opened = database, opened
-        self._sessions: dict[str, tuple[Session, Past]] = {}
+        self._sessions: dict[str, tuple[Session, RecordedPast]] = {}
         self.logged = LoggedEvents()
         self._tree = SpanTree()
         self._calls = SameCalls(self._tree)
         self._unnamed = _Unnamed()
 
-    def store(self, exports: Sequence[Export]) -> list[Refusals]:
+    def store(self, exports: Sequence[SpanExport]) -> list[Refusals]:
         """Store the spans of these requests; return the refusals of each.
 
         Raises:
@@ -185,7 +185,7 @@ class Receiver:
             return False
         return unstorable(session_id) is None
 
-    def _add(self, addition: Addition) -> None:
+    def _add(self, addition: CallAddition) -> None:
         """Record what a span adds to a call of an earlier request, and that the span was received."""
         report = addition.report
         if not (session_id := self._calls.session_of(report.key)):
@@ -276,12 +276,12 @@ class Receiver:
                 by_session[session_id].append((report, refused))
         return by_session
 
-    def _session(self, session_id: str) -> tuple[Session, Past]:
+    def _session(self, session_id: str) -> tuple[Session, RecordedPast]:
         cached = self._sessions.get(session_id)
         if cached is None or not cached[0].database.in_place:
             session = self._opened(session_id)
             attach(session, source="spans")
-            self._sessions[session_id] = session, Past()
+            self._sessions[session_id] = session, RecordedPast()
             if len(self._sessions) > MAX_CACHED_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         return self._sessions[session_id]
@@ -345,7 +345,9 @@ def _reason(error: Exception) -> str:
     return user_message(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
 
 
-def record_reports(session: Session, past: Past, reports: Sequence[Report], *, moved_from: str | None = None) -> None:
+def record_reports(
+    session: Session, past: RecordedPast, reports: Sequence[Report], *, moved_from: str | None = None
+) -> None:
     """Record spans of one session in one transaction, ordered by end time; known spans are skipped.
 
     `past` caches what the previous transaction read of the session. `moved_from`: the session in which these spans were
@@ -378,7 +380,7 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report], *, m
         add_spans(w, [key for report in fresh.values() for key in (report.key, *report.also)])
 
 
-def record_late(session: Session, past: Past, report: Report, adds: Adds = "words") -> None:
+def record_late(session: Session, past: RecordedPast, report: Report, adds: Adds = "words") -> None:
     """Record what a report adds to a call that was recorded before, or a compaction that came with it.
 
     Raises:

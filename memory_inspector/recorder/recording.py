@@ -115,7 +115,7 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
         to.exchange(exchange)
 
 
-class Past:
+class RecordedPast:
     """Cached past of a session; callers that record many calls keep it between transactions."""
 
     def __init__(self) -> None:
@@ -123,17 +123,17 @@ class Past:
 
 
 @contextmanager
-def recording(session: Session, past: Past | None = None) -> Iterator["Recording"]:
+def recording(session: Session, past: RecordedPast | None = None) -> Iterator["AgentRecording"]:
     """Open a transaction that records an agent's calls and events.
 
     Raises:
         NotFoundError: The session was deleted.
         StoreError: The database cannot be reached; nothing was stored.
     """
-    past = past or Past()
+    past = past or RecordedPast()
     sent, past.sent = past.sent, None  # restored after the commit
     with session.changing() as w:
-        to = Recording(session, w, sent)
+        to = AgentRecording(session, w, sent)
         yield to
     past.sent = to.sent
 
@@ -157,7 +157,7 @@ class _Sent:
         return set(self.summaries).intersection(prompt)
 
 
-class Recording:
+class AgentRecording:
     """Records calls within one transaction; reads the past once."""
 
     def __init__(self, session: Session, w: Writing, sent: _Sent | None = None) -> None:

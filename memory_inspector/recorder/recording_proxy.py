@@ -148,7 +148,7 @@ class RecordingProxy:
         send: "Send",
     ) -> None:
         # 1. Read the request as far as it may be kept.
-        call = _Call(self._room)
+        call = _ProxiedCall(self._room)
         call.coding, call.headers = _coding(scope["headers"]), _headers(scope["headers"])
         body = _Body(receive, call)
         if not await body.begin():
@@ -177,7 +177,7 @@ class RecordingProxy:
             else:
                 call.forget()
 
-    async def _answer(self, call: "_Call", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
+    async def _answer(self, call: "_ProxiedCall", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
         """Pass on the endpoint's answer. If it breaks off, the response stays unfinished, so the agent notices."""
         import httpx
 
@@ -266,7 +266,9 @@ class RecordingProxy:
         self._free.add((tenant, session_id))
         return None
 
-    def _record_kept(self, opened: "Callable[[str], Session]", session_id: str, path: str, call: "_Call") -> None:
+    def _record_kept(
+        self, opened: "Callable[[str], Session]", session_id: str, path: str, call: "_ProxiedCall"
+    ) -> None:
         from memory_inspector.recorder.caller_headers import caller_of
         from memory_inspector.recorder.callers import Conversations
 
@@ -293,7 +295,7 @@ class _HungUpError(Exception):
 class _Body:
     """A request: read whole if it is short enough to be kept, otherwise passed on piece by piece."""
 
-    def __init__(self, receive: "Receive", call: "_Call") -> None:
+    def __init__(self, receive: "Receive", call: "_ProxiedCall") -> None:
         self._receive, self._call = receive, call
         self._first: list[bytes] = []
         self._more = True
@@ -340,7 +342,7 @@ class _Body:
         return bytes(message.get("body", b""))
 
 
-class _Call:
+class _ProxiedCall:
     """Request, answer and outcome of a call, as far as they are kept for recording."""
 
     def __init__(self, room: Room) -> None:

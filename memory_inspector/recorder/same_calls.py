@@ -27,7 +27,7 @@ recorded; the answer alone; or nothing."""
 
 
 @dataclass(slots=True)
-class _Call:
+class _KnownCall:
     """A call that a span reported."""
 
     kind: str
@@ -42,7 +42,7 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Addition:
+class CallAddition:
     """Contents that a span adds to a call that was recorded before."""
 
     report: Report
@@ -56,17 +56,17 @@ class SameCalls:
 
     def __init__(self, tree: SpanTree) -> None:
         self._tree = tree
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _KnownCall] = {}
         self._of_answer: dict[tuple[str, str], str] = {}
         self._of_stream: dict[str, str] = {}
 
-    def once(self, reports: Iterable[tuple[Report, Origin]]) -> tuple[list[tuple[Report, Origin]], list[Addition]]:
+    def once(self, reports: Iterable[tuple[Report, Origin]]) -> tuple[list[tuple[Report, Origin]], list[CallAddition]]:
         """Return the reports with each call once, and what some of them add to calls of earlier requests."""
         # In the order of their ends, so that what is inside is known before what is around it.
         came = list(reports)
         origins: dict[str, Origin] = {}
         others: list[tuple[Report, Origin]] = []
-        additions: list[Addition] = []
+        additions: list[CallAddition] = []
         for report, origin in sorted(came, key=lambda pair: (pair[0].ended, -pair[0].began)):
             if not report.tells:
                 continue
@@ -99,7 +99,7 @@ class SameCalls:
         if key in self._calls:
             self._calls[key].session = session
 
-    def lacks(self, addition: Addition) -> Adds:
+    def lacks(self, addition: CallAddition) -> Adds:
         """Return what of an addition its call lacks."""
         return "" if addition.several else _adds(addition.report, self._calls[addition.report.key])
 
@@ -117,7 +117,7 @@ class SameCalls:
         what = report.what
         captured = not isinstance(what, Exchange) or bool(what.messages)
         answered = not isinstance(what, Exchange) or what.answer is not None
-        self._calls[report.key] = _Call(kind, report.began, report.ended, captured, answered, report.begun, report)
+        self._calls[report.key] = _KnownCall(kind, report.began, report.ended, captured, answered, report.begun, report)
         if report.response:
             self._of_answer[kind, report.response] = report.key
         if report.begun:
@@ -140,7 +140,7 @@ class SameCalls:
             return [str(key)]
         return []
 
-    def _join(self, report: Report, kind: str, same: list[str]) -> Addition | None:
+    def _join(self, report: Report, kind: str, same: list[str]) -> CallAddition | None:
         """Join a report with the known calls that are the same; return what it adds if those were handed on."""
         last = max(same, key=lambda key: self._calls[key].ended)
         # A span around several calls with words sums them up.
@@ -149,7 +149,7 @@ class SameCalls:
         if not waiting:
             what = report.what
             what = replace(what, span=last) if isinstance(what, Exchange) else what
-            return Addition(replace(report, key=last, what=what, also=(*report.also, report.key)), several)
+            return CallAddition(replace(report, key=last, what=what, also=(*report.also, report.key)), several)
         latest = self._calls[waiting[-1]].report
         assert latest is not None
         if several:
@@ -167,7 +167,7 @@ class SameCalls:
 class _OfKind:
     """The known calls of a kind, as a container of keys."""
 
-    def __init__(self, calls: dict[str, _Call], kind: str) -> None:
+    def __init__(self, calls: dict[str, _KnownCall], kind: str) -> None:
         self._calls, self._kind = calls, kind
 
     def __contains__(self, key: object) -> bool:
@@ -185,7 +185,7 @@ def _kind(report: Report) -> str:
     return what.kind if isinstance(what, MemoryOperation) and what.kind == "search" else ""
 
 
-def _adds(report: Report, call: _Call) -> Adds:
+def _adds(report: Report, call: _KnownCall) -> Adds:
     what = report.what
     if not isinstance(what, Exchange):
         return ""

@@ -24,7 +24,7 @@ from memory_inspector.recorder.refused_spans import refused_spans
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from memory_inspector.recorder.otlp import Export, LogRecord
+    from memory_inspector.recorder.otlp import LogRecord, SpanExport
     from memory_inspector.recorder.receiving import Receiver, Refusals
 
 TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
@@ -213,7 +213,7 @@ class SpanReceiver:
         from memory_core.engine.durations import measured
 
         batch = self._next()
-        read: list[tuple[_Waiting, Export]] = []
+        read: list[tuple[_Waiting, SpanExport]] = []
         for waiting in batch:
             try:
                 read.append((waiting, _read(waiting)))
@@ -308,12 +308,12 @@ def _status(message: str) -> bytes:
     return bytes(encoded)
 
 
-def _sender(export: "Export") -> str:
+def _sender(export: "SpanExport") -> str:
     """Return the name of the program that sent a request."""
     return str(next((span.resource.get("service.name") for span in export.spans), None) or "an agent")[:80]
 
 
-def _read(waiting: _Waiting) -> "Export":
+def _read(waiting: _Waiting) -> "SpanExport":
     from memory_inspector.recorder.otlp import read_export
 
     return read_export(waiting.body, waiting.content_type)

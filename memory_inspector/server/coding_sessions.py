@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from memory_core.tokens import default_counter
 from memory_inspector.coding.coding_session import Branch, CodingSession
-from memory_inspector.coding.context_parts import Sizes
-from memory_inspector.coding.listing import Listing, Overview, is_there
+from memory_inspector.coding.context_parts import PartSizes
+from memory_inspector.coding.listing import Listing, SessionOverview, is_there
 from memory_inspector.coding.project import LostInstruction, lost_instructions
 from memory_inspector.reading.coding_homes import first_session, listing_of_environment
 from memory_inspector.reading.lru_cache import LruCache
@@ -32,7 +32,7 @@ LIST_SECONDS = 0.5
 class OpenSession:
     """A session that is followed. What was worked out from it is dropped when its files grow."""
 
-    def __init__(self, overview: Overview) -> None:
+    def __init__(self, overview: SessionOverview) -> None:
         self.overview = overview
         self.session = CodingSession(overview.path, overview.reader)
         self.revision = 0
@@ -66,9 +66,9 @@ class OpenSession:
                 self._results[key] = make()
             return self._results[key]  # type: ignore[return-value]
 
-    def sizes(self, branch: Branch) -> Sizes:
+    def sizes(self, branch: Branch) -> PartSizes:
         """Return the sizes of a branch's items."""
-        return self.once(("sizes", branch.number), lambda: Sizes(branch, default_counter().text))
+        return self.once(("sizes", branch.number), lambda: PartSizes(branch, default_counter().text))
 
 
 class CodingSessions:
@@ -80,7 +80,7 @@ class CodingSessions:
         self._open: LruCache[OpenSession] = LruCache(MAX_OPEN)
         self._losses: LruCache[Losses] = LruCache(MAX_OPEN)
 
-    def look(self) -> tuple[list[Overview], list[str]]:
+    def look(self) -> tuple[list[SessionOverview], list[str]]:
         """Return the sessions, newest first, and sentences on folders that cannot be read."""
         with self._lock:
             return self._listing.look(LIST_SECONDS), list(self._listing.problems)
@@ -114,7 +114,7 @@ class CodingSessions:
         opened.follow()  # outside of the lock, as a large file takes seconds
         return opened
 
-    def losses(self, overviews: Sequence[Overview]) -> Losses:
+    def losses(self, overviews: Sequence[SessionOverview]) -> Losses:
         """Return what compactions lost in some sessions, worked out again when one of them grows."""
         key = repr([(one.id, one.size) for one in overviews if one.compactions])
         losses = self._losses.get(key)

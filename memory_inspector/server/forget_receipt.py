@@ -9,12 +9,12 @@ from memory_core.access import acting_person
 from memory_core.config import Settings
 from memory_core.verification.chroma_search import search_chroma
 from memory_core.verification.fingerprints import wanted
-from memory_core.verification.receipts import Receipt
+from memory_core.verification.receipts import ForgetReceipt
 from memory_core.verification.searching import search
 from memory_core.verification.server_search import search_server
 
 
-def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
+def receipt_for(database: Database, phrases: Collection[str]) -> ForgetReceipt:
     """Return the receipt of a search for phrases in the app's folder, and in a database and an index outside of it.
 
     Raises:
@@ -38,7 +38,7 @@ def receipt_for(database: Database, phrases: Collection[str]) -> Receipt:
         parts += search_server(url.render_as_string(hide_password=False), texts)
     if app.chroma_url is not None:
         parts += search_chroma(app.chroma_url, texts, tenants=app.chroma_tenants)
-    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, tuple(parts))
+    return ForgetReceipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, tuple(parts))
 
 
 def _resolved(places: list[Path]) -> list[Path]:

@@ -26,7 +26,7 @@ _signed_out: set[str] = set()
 """Sign-ins that ended in this process: the next one has none of their tabs, and the browser's cookie is gone."""
 
 
-class _Entry(BaseModel):
+class _PersonEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
     tenant: str | None = None
     role: Role | None = None
@@ -49,7 +49,7 @@ class SignIn(BaseModel):
     """Minutes after which the sign-in server is asked again for a person's tenant and role; None: never."""
     signed_in_after: datetime | None = None
     """Sign-ins before this time have ended; also for one of the people."""
-    people: Mapping[str, _Entry] = {}
+    people: Mapping[str, _PersonEntry] = {}
     """Tenant and role by e-mail address, in any letter case, or by subject; they overrule the claims."""
 
 

@@ -70,7 +70,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class InPrompt:
+class GrantedInPrompt:
     """A block's part of the prompt shown, in tokens."""
 
     asked: int
@@ -109,7 +109,7 @@ class Card:
 
 def card(
     shown: Standing,
-    part: InPrompt | None,
+    part: GrantedInPrompt | None,
     use: BlockUse,
     holding: Holding,
     *,
@@ -196,7 +196,7 @@ def shown_sentences(text: str) -> list[tuple[str, Ref]]:
 # -- what it holds ---------------------------------------------------------------------------------
 
 
-def _size(shown: Standing, part: InPrompt | None, use: BlockUse) -> str:
+def _size(shown: Standing, part: GrantedInPrompt | None, use: BlockUse) -> str:
     if not shown.enabled:
         return ":gray[off]"
     if part is None:
@@ -253,7 +253,7 @@ def _turns(shown: Standing, holding: Holding) -> str:
 # -- its numbers -----------------------------------------------------------------------------------
 
 
-def _lines(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[str]:
+def _lines(shown: Standing, part: GrantedInPrompt | None, use: BlockUse, holding: Holding) -> Iterable[str]:
     if part is not None and shown.enabled:
         yield f"{_share(part.granted, part.limit)} of the limit"
     written = use.last_write
@@ -305,7 +305,7 @@ def _share(granted: int, limit: int) -> str:
     return "under 1\N{NO-BREAK SPACE}%" if granted and not percent else f"{percent}\N{NO-BREAK SPACE}%"
 
 
-def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[State]:
+def _states(shown: Standing, part: GrantedInPrompt | None, use: BlockUse, holding: Holding) -> Iterable[State]:
     settings = shown.settings
     if not shown.enabled:
         yield State("toggle_off", "Off. It receives nothing and is not in the prompt.")
@@ -349,7 +349,7 @@ def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Hold
         yield State("event", "Learns when the session ends.")
 
 
-def _written_since(shown: Standing, part: InPrompt) -> bool:
+def _written_since(shown: Standing, part: GrantedInPrompt) -> bool:
     """Tell whether a summary has changed since the prompt shown."""
     now, then = shown.sentences or frozenset(), frozenset(part.refs)
     # Sentences of the prompt may be fewer because some were cut; uncut, both must be the same.

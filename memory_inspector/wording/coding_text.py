@@ -6,9 +6,9 @@ from typing import Any
 
 from memory_core.text import listed, printable
 from memory_core.tracing.values import MARKS
-from memory_inspector.coding.listing import Overview
-from memory_inspector.coding.session_answers import Followed, PhraseStage, phrase_stages
-from memory_inspector.coding.statement_fates import PhraseTrail, Statement, has_summary
+from memory_inspector.coding.listing import SessionOverview
+from memory_inspector.coding.session_answers import FollowedPhrase, PhraseStage, phrase_stages
+from memory_inspector.coding.statement_fates import PhraseTrail, UserStatement, has_summary
 from memory_inspector.coding.transcript import quotable
 from memory_inspector.wording.formatting import count, tokens
 
@@ -33,7 +33,7 @@ COST = "As the session's file has it, else estimated from list prices; none for 
 TRIGGERS = {"auto": "automatic", "manual": "asked for"}
 
 
-def followed_text(followed: Followed) -> str:
+def followed_text(followed: FollowedPhrase) -> str:
     """Return a followed phrase for a terminal: conclusion, session, a line for each stage, kind of evidence."""
     one, trail, nearest = followed.overview, followed.trail, followed.nearest
     stages = [(MARKS[stage.verdict], stage_name(stage), stage_text(stage)) for stage in phrase_stages(trail)]
@@ -69,7 +69,7 @@ def conclusion(trail: PhraseTrail) -> str:
     return f"Not in the last prompt: {how} at compaction {gone[-1].window.number}."
 
 
-def kept_words(statements: Sequence[Statement]) -> str:
+def kept_words(statements: Sequence[UserStatement]) -> str:
     """Return what a compaction did to the user's sentences, the verdict first."""
     total = len(statements)
     lost = [one for one in statements if one.fate in ("gone", "subagent")]
@@ -120,7 +120,7 @@ def stage_text(stage: PhraseStage) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('”') else '.'}"
 
 
-def sessions_table(sessions: Sequence[Overview], now: float) -> str:
+def sessions_table(sessions: Sequence[SessionOverview], now: float) -> str:
     """Return sessions as a table for a terminal; the first column names a session to other commands."""
     ids = _beginnings({one.name for one in sessions})
     rows = [("id", "", "program", "project", "title", "tokens", "compactions", "cost")]

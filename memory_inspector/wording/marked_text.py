@@ -17,14 +17,14 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkedPiece:
     """A piece of text with one mark: `same`, `lit` (highlighted), `gone` or `new`."""
 
     text: str
     mark: str = "same"
 
 
-def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> list[Piece]:
+def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> list[MarkedPiece]:
     """A message's text with the words of the fact highlighted, shortened to their surroundings.
 
     Without spans, the beginning of the message. An ellipsis marks text cut off at either end.
@@ -39,16 +39,16 @@ def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> 
     if not merged:
         # Nothing is highlighted: as much is shown as would be around a highlight.
         last = _word_end(text, min(len(text), 2 * around))
-    pieces: list[Piece] = []
+    pieces: list[MarkedPiece] = []
     at = first
     for lit_start, lit_end in merged:
-        pieces += [Piece(text[at:lit_start]), Piece(text[lit_start:lit_end], "lit")]
+        pieces += [MarkedPiece(text[at:lit_start]), MarkedPiece(text[lit_start:lit_end], "lit")]
         at = lit_end
-    pieces.append(Piece(text[at:last]))
+    pieces.append(MarkedPiece(text[at:last]))
     if first > 0:
-        pieces.insert(0, Piece("… "))
+        pieces.insert(0, MarkedPiece("… "))
     if last < len(text):
-        pieces.append(Piece(" …"))
+        pieces.append(MarkedPiece(" …"))
     return _joined(pieces)
 
 
@@ -58,14 +58,14 @@ def markdown_lines(text: str, spans: Iterable[Span]) -> str:
     for line in text.splitlines(keepends=True):
         # Spans count from the start of the text, and here from the start of the line.
         within = [(a - start, b - start) for a, b in merged if a < start + len(line) and b > start]
-        pieces = source_pieces(line, within, around=len(line)) if within else [Piece(line)]
+        pieces = source_pieces(line, within, around=len(line)) if within else [MarkedPiece(line)]
         lines.append(markdown(pieces))
         start += len(line)
     # Two blanks before a line break make it a line break in markdown.
     return "  \n".join(lines)
 
 
-def diff_pieces(before: str, after: str) -> list[Piece]:
+def diff_pieces(before: str, after: str) -> list[MarkedPiece]:
     """Word-by-word difference of two texts.
 
     >>> [(piece.text, piece.mark) for piece in diff_pieces("on 14 March", "on 15 March")]
@@ -73,17 +73,17 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
     """
     # White space is compared, too, so that both texts can be put together again.
     old, new = re.findall(r"\s+|[^\s]+", before), re.findall(r"\s+|[^\s]+", after)
-    pieces: list[Piece] = []
+    pieces: list[MarkedPiece] = []
     # Without the heuristic for long texts, which ignores frequent words.
     for change, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if change == "equal":
-            pieces.append(Piece("".join(old[a:b])))
+            pieces.append(MarkedPiece("".join(old[a:b])))
             continue
-        pieces += [Piece("".join(old[a:b]), "gone"), Piece("".join(new[c:d]), "new")]
+        pieces += [MarkedPiece("".join(old[a:b]), "gone"), MarkedPiece("".join(new[c:d]), "new")]
     return _joined(pieces)
 
 
-def markdown(pieces: Sequence[Piece]) -> str:
+def markdown(pieces: Sequence[MarkedPiece]) -> str:
     """Convert pieces to markdown: highlights on blue, removed words struck through, new words bold and blue."""
     # Piece by piece, because the blank between two depends on what was written before.
     marked_so_far = ""
@@ -94,7 +94,7 @@ def markdown(pieces: Sequence[Piece]) -> str:
     return marked_so_far.strip()
 
 
-def _marked(piece: Piece) -> str:
+def _marked(piece: MarkedPiece) -> str:
     inner = piece.text.strip()
     # Markdown has no mark around blanks alone.
     if not inner:
@@ -111,14 +111,14 @@ def _marked(piece: Piece) -> str:
     return f"{before}{marked}{after}"
 
 
-def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+def _joined(pieces: Iterable[MarkedPiece]) -> list[MarkedPiece]:
     """Join neighbouring pieces with the same mark; drop empty ones."""
-    result: list[Piece] = []
+    result: list[MarkedPiece] = []
     for piece in pieces:
         if not piece.text:
             continue
         if result and result[-1].mark == piece.mark:
-            result[-1] = Piece(result[-1].text + piece.text, piece.mark)
+            result[-1] = MarkedPiece(result[-1].text + piece.text, piece.mark)
         else:
             result.append(piece)
     return result

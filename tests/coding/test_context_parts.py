@@ -12,7 +12,7 @@ from shared_data import shared
 from memory_core.tokens import default_counter
 from memory_inspector.coding.claude_code import ClaudeCodeReader
 from memory_inspector.coding.coding_session import CodingSession
-from memory_inspector.coding.context_parts import FRAMES, MAX_COUNTED, UNSEEN, Sizes, parts_over_calls, sized_items
+from memory_inspector.coding.context_parts import FRAMES, MAX_COUNTED, UNSEEN, PartSizes, parts_over_calls, sized_items
 from memory_inspector.figures import coding_figures
 
 
@@ -21,7 +21,7 @@ def count(text):
 
 
 def parts(lane, counter=count):
-    return [(branch, parts_over_calls(branch, Sizes(branch, counter))) for branch in lane.branches]
+    return [(branch, parts_over_calls(branch, PartSizes(branch, counter))) for branch in lane.branches]
 
 
 def branch_of(lines, tmp_path):
@@ -80,7 +80,7 @@ def test_growth_between_two_calls_is_the_size_of_what_came_between(tmp_path):
     lines.user("word " * 100)
     lines.answer("Yes.", prompt=20_900)
     branch = branch_of(lines, tmp_path)
-    first, second, third = (each.parts for each in parts_over_calls(branch, Sizes(branch, count)))
+    first, second, third = (each.parts for each in parts_over_calls(branch, PartSizes(branch, count)))
     assert second["User"] - first["User"] == 450
     assert (second["Assistant"], third["Assistant"]) == (150, 300)
     assert first[UNSEEN] == second[UNSEEN] == third[UNSEEN]
@@ -93,7 +93,7 @@ def test_growth_that_the_items_cannot_explain_goes_to_the_remainder(tmp_path):
     lines.user("word " * 100)
     lines.answer("Yes.", prompt=60_000)
     branch = branch_of(lines, tmp_path)
-    first, second = (each.parts for each in parts_over_calls(branch, Sizes(branch, count)))
+    first, second = (each.parts for each in parts_over_calls(branch, PartSizes(branch, count)))
     assert second["User"] < 500
     assert second[UNSEEN] > first[UNSEEN] + 39_000
 
@@ -108,7 +108,7 @@ def test_parts_are_told_apart_by_who_wrote_them_and_by_the_tool(tmp_path):
     lines.user("<system-reminder>" + "note " * 50)
     lines.answer("Done.", prompt=20_600)
     branch = branch_of(lines, tmp_path)
-    assert set(parts_over_calls(branch, Sizes(branch, count))[1].parts) == {
+    assert set(parts_over_calls(branch, PartSizes(branch, count))[1].parts) == {
         UNSEEN,
         "Memory files",
         "User",
@@ -132,16 +132,16 @@ def test_what_was_cleared_leaves_its_part(tmp_path):
     lines.clear("t1")
     lines.answer("Still done.", prompt=20_110)
     branch = branch_of(lines, tmp_path)
-    results = [each.parts.get("Results of Read", 0) for each in parts_over_calls(branch, Sizes(branch, count))]
+    results = [each.parts.get("Results of Read", 0) for each in parts_over_calls(branch, PartSizes(branch, count))]
     assert results[0] == results[2] == results[3] == 0
     assert 900 < results[1] < 1_200
-    (sized,) = [one for one in sized_items(branch, Sizes(branch, count)) if one.item.kind == "tool_result"]
+    (sized,) = [one for one in sized_items(branch, PartSizes(branch, count)) if one.item.kind == "tool_result"]
     assert sized.calls == 1
 
 
 def test_the_largest_items_come_first_with_the_calls_they_were_sent_with(tmp_path):
     branch = branch_of(work(), tmp_path)
-    sizes = Sizes(branch, count)
+    sizes = PartSizes(branch, count)
     sized = sized_items(branch, sizes)
     assert [one.tokens for one in sized] == sorted((one.tokens for one in sized), reverse=True)
     for one in sized:
@@ -157,7 +157,7 @@ def test_a_result_is_never_referred_to_if_no_later_answer_has_a_word_that_it_bro
     lines.answer(call("t3", "Edit", old="lighthouse_height"), prompt=9_500)
     lines.result("t3", "The file was updated.")
     lines.answer("It is higher now.", prompt=9_900)
-    sized = sized_items(branch := branch_of(lines, tmp_path), Sizes(branch, count))
+    sized = sized_items(branch := branch_of(lines, tmp_path), PartSizes(branch, count))
     referred = {one.item.tool_id: one.referred for one in sized if one.item.kind == "tool_result"}
     assert referred == {"t1": True, "t2": False, "t3": False}
     assert {one.referred for one in sized if one.item.kind != "tool_result"} == {None}
@@ -175,7 +175,7 @@ def test_a_long_text_is_counted_in_part(tmp_path):
         return len(text) // 5
 
     branch = branch_of(lines, tmp_path)
-    sizes = Sizes(branch, counter)
+    sizes = PartSizes(branch, counter)
     (result,) = [item for item in branch.windows[0].items if item.kind == "tool_result"]
     assert sizes.counted(result) == 30_000 + FRAMES["tool_result"]
     assert max(counted) == MAX_COUNTED

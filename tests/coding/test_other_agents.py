@@ -13,7 +13,7 @@ from memory_core.errors import FormatError
 from memory_inspector.__main__ import main
 from memory_inspector.coding.cline import ClineReader
 from memory_inspector.coding.coding_session import CodingSession
-from memory_inspector.coding.context_parts import Sizes, parts_over_calls
+from memory_inspector.coding.context_parts import PartSizes, parts_over_calls
 from memory_inspector.coding.copilot_cli import CopilotReader
 from memory_inspector.coding.gemini_cli import GeminiReader
 from memory_inspector.coding.listing import PROGRAMS, Listing, home_of_file, homes
@@ -210,7 +210,7 @@ def test_a_subagent_of_opencode_that_works_while_its_session_waits_is_counted(tm
 @each
 def test_the_parts_of_every_prompt_add_up(tmp_path, name):
     branch = session(name, AGENTS[name](tmp_path)).main.branches[0]
-    for one in parts_over_calls(branch, Sizes(branch, len)):
+    for one in parts_over_calls(branch, PartSizes(branch, len)):
         assert sum(one.parts.values()) == one.call.usage.prompt
 
 

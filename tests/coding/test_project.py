@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from memory_inspector.coding.claude_code import ClaudeCodeReader
 from memory_inspector.coding.coding_session import CodingSession
-from memory_inspector.coding.listing import Home, Listing, Overview
+from memory_inspector.coding.listing import Home, Listing, SessionOverview
 from memory_inspector.coding.project import by_project_and_day, lost_instructions
-from memory_inspector.coding.transcript import Usage
+from memory_inspector.coding.transcript import CallUsage
 
 RULE = "Never touch the schema of the shop."
 TASK = "Then mend the page of orders."
@@ -74,9 +74,13 @@ def test_what_is_unknown_is_counted_and_adds_nothing(tmp_path, in_tokyo):
         lines = ClaudeCode(folder="/srv/shop").user(RULE).answer(model=model, **COUNTS)
         lines.write(tmp_path / "p" / f"{name}.jsonl")
     overviews = listed(tmp_path)
-    gone = Overview(tmp_path / "p" / "gone.jsonl", ClaudeCodeReader, "x", overviews[0].changed, 10, folder="/srv/shop")
+    gone = SessionOverview(
+        tmp_path / "p" / "gone.jsonl", ClaudeCodeReader, "x", overviews[0].changed, 10, folder="/srv/shop"
+    )
     gone.follow()
-    unread = Overview(tmp_path / "p" / "a.jsonl", ClaudeCodeReader, "y", overviews[0].changed, 10, folder="/srv/shop")
+    unread = SessionOverview(
+        tmp_path / "p" / "a.jsonl", ClaudeCodeReader, "y", overviews[0].changed, 10, folder="/srv/shop"
+    )
     (row,) = by_project_and_day([*overviews, gone, unread])
     assert (row.sessions, row.tokens, row.without_price) == (4, 210, 1)
     assert row.dollars == pytest.approx((100 * 5 + 5 * 25) / 1e6)
@@ -98,9 +102,9 @@ def test_no_session_is_lost_or_counted_twice(tmp_path_factory, sessions):
     path = tmp_path_factory.getbasetemp() / "x.jsonl"
     overviews = []
     for folder, tokens, compactions, priced in sessions:
-        usage = {"claude-opus-4-6" if priced else "none-1": Usage(input=tokens)}
+        usage = {"claude-opus-4-6" if priced else "none-1": CallUsage(input=tokens)}
         overviews.append(
-            Overview(path, ClaudeCodeReader, "x", tokens, 0, folder=folder, usage=usage, compactions=compactions)
+            SessionOverview(path, ClaudeCodeReader, "x", tokens, 0, folder=folder, usage=usage, compactions=compactions)
         )
     rows = by_project_and_day(overviews)
     assert sum(row.sessions for row in rows) == len(sessions)

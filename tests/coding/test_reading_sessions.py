@@ -15,7 +15,7 @@ from memory_inspector.coding.claude_code import ClaudeCodeReader
 from memory_inspector.coding.codex import CodexReader
 from memory_inspector.coding.coding_session import CodingSession, Lane
 from memory_inspector.coding.record_file import BadLine, RecordFile
-from memory_inspector.coding.transcript import ENCRYPTED, MAX_CHARACTERS, Usage
+from memory_inspector.coding.transcript import ENCRYPTED, MAX_CHARACTERS, CallUsage
 
 READERS = ClaudeCodeReader, CodexReader
 REAL = (
@@ -448,7 +448,7 @@ def test_a_rollout_s_answers_end_with_their_count_of_tokens(tmp_path):
     lines.tokens(9_500)
     calls = lines.session(tmp_path / "r.jsonl").main.branches[0].calls
     assert [kinds(call.step.items) for call in calls] == [["thinking", "tool_call", "tool_result"], ["assistant"]]
-    assert (calls[0].usage, calls[0].step.model) == (Usage(3_000, 6_000, 0, 40), "gpt-5.2-codex")
+    assert (calls[0].usage, calls[0].step.model) == (CallUsage(3_000, 6_000, 0, 40), "gpt-5.2-codex")
     assert kinds(calls[1].prompt) == ["injected", "user", "thinking", "tool_call", "tool_result"]
 
 

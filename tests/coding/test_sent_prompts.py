@@ -7,7 +7,7 @@ from coding_kit import ClaudeCode, call, kinds, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_inspector.coding.context_parts import UNSEEN, Sizes, part_of, parts_over_calls
+from memory_inspector.coding.context_parts import UNSEEN, PartSizes, part_of, parts_over_calls
 from memory_inspector.coding.sent_prompts import StoredPrompts
 from memory_inspector.coding.statement_fates import follow_phrase
 
@@ -83,7 +83,7 @@ def test_put_together_or_read_a_prompt_has_the_same_messages(tmp_path):
 
 def test_the_parts_of_a_read_prompt_are_all_of_it(tmp_path):
     branch = branch_of(session(), tmp_path)
-    for each in parts_over_calls(branch, Sizes(branch, words)):
+    for each in parts_over_calls(branch, PartSizes(branch, words)):
         assert UNSEEN not in each.parts
         assert sum(each.parts.values()) == each.call.usage.prompt
         assert {"System prompt", "Tools", "Memory files", "User"} <= each.parts.keys()
@@ -172,7 +172,7 @@ def test_what_is_missing_of_a_request_costs_that_alone(gone, tmp_path):
     for damaged, written in ((True, lines), (False, session())):
         trail = follow_phrase(written.session(tmp_path / "s.jsonl"), "moor at the northern pier")
         assert (trail.is_unknown, trail.occurrences) == (damaged, ())
-    for each in parts_over_calls(branch, Sizes(branch, words)):
+    for each in parts_over_calls(branch, PartSizes(branch, words)):
         assert sum(each.parts.values()) == each.call.usage.prompt
 
 
@@ -230,6 +230,6 @@ def test_no_field_of_a_request_makes_a_session_fail(tmp_path_factory, records):
     read = lines.answer("Seen.", requestRef="r").session(tmp_path_factory.mktemp("requests") / "s.jsonl")
     branch = read.main.branches[0]
     assert "Look." in texts(branch.windows[0].items)
-    for each in parts_over_calls(branch, Sizes(branch, words)):
+    for each in parts_over_calls(branch, PartSizes(branch, words)):
         assert sum(each.parts.values()) == each.call.usage.prompt
     read.usage_and_cost()

@@ -15,7 +15,7 @@ from memory_inspector.coding.codex import CodexReader
 from memory_inspector.coding.coding_session import CodingSession
 from memory_inspector.coding.listing import LIVE_SECONDS, Listing, home_of_file, homes
 from memory_inspector.coding.prices import cost_of
-from memory_inspector.coding.transcript import Usage
+from memory_inspector.coding.transcript import CallUsage
 from memory_inspector.server.coding_sessions import CodingSessions
 
 NOW = 1_770_000_000
@@ -355,7 +355,7 @@ def assert_counts_are_those_of_the_whole_reading(overview, session):
     assert overview.calls == len(answers)
     usage = {}
     for step in (step for lane in session.all_lanes for step in lane.steps.values() if step.usage is not None):
-        usage[step.model] = usage.get(step.model, Usage()) + step.usage
+        usage[step.model] = usage.get(step.model, CallUsage()) + step.usage
     assert overview.usage == usage
     boundaries = [step.boundary for step in session.main.steps.values() if step.boundary is not None]
     assert overview.compactions == sum(not boundary.clears for boundary in boundaries)
@@ -428,8 +428,8 @@ def test_the_cost_in_the_file_counts_and_a_price_list_fills_what_came_after(fold
 
 @pytest.mark.parametrize("model", ["claude-opus-4-9", "claude-opus-4-80", "claude-opus-7", "gpt-5.2-codex"])
 def test_a_model_has_not_the_price_of_one_whose_name_it_continues(model):
-    assert cost_of({model: Usage(1_000)}) is None
-    assert cost_of({"claude-opus-4-20250514": Usage(1_000)}) == pytest.approx(0.015)
+    assert cost_of({model: CallUsage(1_000)}) is None
+    assert cost_of({"claude-opus-4-20250514": CallUsage(1_000)}) == pytest.approx(0.015)
 
 
 def fork(folders):

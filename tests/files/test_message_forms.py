@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_core import Memory, MessageError
 from memory_core.formats.any_message import read_messages
-from memory_core.formats.content import ToolResult, Unread, read_content
+from memory_core.formats.content import ToolResultContent, Unread, read_content
 from memory_core.formats.openai_items import items_from_messages, messages_from_items
 from memory_core.messages import ChatMessage, ImagePart, TextPart
 
@@ -40,7 +40,7 @@ def test_a_part_of_no_known_form_is_kept_beside_the_others(entry):
     ],
 )
 def test_each_form_of_a_tool_s_result_is_a_message_of_the_tool(entry):
-    assert read_content([entry]) == [ToolResult("c", None, (TextPart(text="blue"),))]
+    assert read_content([entry]) == [ToolResultContent("c", None, (TextPart(text="blue"),))]
     assert read_messages({"role": "user", "content": [entry]}) == [
         ChatMessage("blue", role="tool", additional_kwargs={"tool_call_id": "c"})
     ]

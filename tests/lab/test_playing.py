@@ -14,7 +14,7 @@ from memory_core.messages import MessageRole
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.recipes import RECIPES
 from memory_inspector.lab.playing import Player
-from memory_inspector.lab.script import Step, script_from, script_of
+from memory_inspector.lab.script import ScriptStep, script_from, script_of
 from memory_inspector.lab.sizes import sizes_of
 from memory_inspector.lab.variants import differences, variant_of
 
@@ -157,7 +157,7 @@ def test_a_message_keeps_its_calls_and_results_when_it_is_played():
     memory = Memory.from_defaults(memory_blocks=[])
     memory.put_messages([user("add"), said])
     assert script_of(memory).messages[1].tool_call_id == "a"
-    assert Step("put", messages=(said,)).messages == (said,)
+    assert ScriptStep("put", messages=(said,)).messages == (said,)
 
 
 # -- variants ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from fakes import FakeChat
 from memory_core.errors import ModelAnswerError, ModelUnreachableError
 from memory_core.messages import message_text
 from memory_core.models.deciding import UNREADABLE, ModelDecider, RuleDecider
-from memory_core.models.protocols import Candidate, Decision, ExtractedFact, FactDecider, Proposal
+from memory_core.models.protocols import Decision, ExtractedFact, FactCandidate, FactDecider, Proposal
 from memory_core.planning.consolidation import (
     MISSING,
     NO_ACT,
@@ -18,9 +18,9 @@ from memory_core.planning.consolidation import (
     TWICE,
 )
 
-DARK = Candidate(11, "The user likes dark mode", 0.6)
-JAZZ = Candidate(12, "The user likes jazz", 0.4)
-HOME = Candidate(13, "The user lives in Lisbon", 0.5, protected=True)
+DARK = FactCandidate(11, "The user likes dark mode", 0.6)
+JAZZ = FactCandidate(12, "The user likes jazz", 0.4)
+HOME = FactCandidate(13, "The user lives in Lisbon", 0.5, protected=True)
 
 
 def proposal(text, *candidates):

@@ -23,7 +23,7 @@ from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
 from ui.facts import fact_changes, fact_snapshot, review
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -235,7 +235,7 @@ def test_an_older_change_is_undone_from_the_list_and_done_again_and_what_cannot_
     desk().apply(plans.pin([nuts]))
     desk().apply(plans.pin([fact("Ana likes fado")]))
     assert "Changes" in facts_page().menu_button(key="facts__more").options  # AppTest cannot choose from it
-    shown = Desk(memory=services.engine().open("demo"), block="Facts", rows=())
+    shown = FactSnapshot(memory=services.engine().open("demo"), block="Facts", rows=())
     app = dialog(
         "ui.parts.undoing", "changes_dialog", partial(fact_changes.listed, shown), partial(fact_changes.undo, shown)
     )
@@ -752,7 +752,7 @@ def test_looking_at_every_view_writes_nothing(demo_home):
 def opened_dialog(module, name, *args, session="demo"):
     """One dialog by itself, on the desk of a session."""
     memory = services.engine().open(session)
-    return dialog(f"ui.facts.{module}", name, Desk(memory=memory, block="Facts", rows=()), *args)
+    return dialog(f"ui.facts.{module}", name, FactSnapshot(memory=memory, block="Facts", rows=()), *args)
 
 
 def test_a_fact_is_added_with_its_effect_shown_first(demo_home):
@@ -867,10 +867,10 @@ def table():
 
     def script():
         from ui.facts import fact_tab, grid
-        from ui.facts.fact_snapshot import Desk
+        from ui.facts.fact_snapshot import FactSnapshot
         from ui.tab.services import engine
 
-        desk = Desk(memory=engine().open("demo"), block="Facts", rows=())
+        desk = FactSnapshot(memory=engine().open("demo"), block="Facts", rows=())
         if fact_tab.remembered(desk.place, "table") is None:
             grid.open_table(desk)
         else:
@@ -937,7 +937,7 @@ def test_an_import_says_what_the_limit_will_do_and_raises_it_with_undo(demo_home
 
 def test_an_import_says_how_many_facts_wait_for_review(demo_home):
     memory = learned()
-    app = with_toasts("ui.facts.fact_files", "import_dialog", Desk(memory=memory, block="Facts", rows=()))
+    app = with_toasts("ui.facts.fact_files", "import_dialog", FactSnapshot(memory=memory, block="Facts", rows=()))
     data = b"text\nRui lives in Oslo\nRui lives in Madrid\nSam pays the bill\n"
     app.file_uploader[0].upload("facts.csv", data, "text/csv").run()
     press(app, "Import 3")

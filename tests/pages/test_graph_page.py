@@ -84,7 +84,7 @@ def looked(app, memory):
 
 def desk(memory):
     graph = memory.blocks.graph()
-    return graph_snapshot.Desk(memory, "Relations", graph.graph(), changes=tuple(graph.changes()))
+    return graph_snapshot.GraphSnapshot(memory, "Relations", graph.graph(), changes=tuple(graph.changes()))
 
 
 # -- looking ---------------------------------------------------------------------------------------

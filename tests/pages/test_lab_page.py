@@ -11,7 +11,7 @@ from memory_core import ChatMessage, ConflictError, Memory
 from memory_core.planning import curation as plans
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
-from memory_inspector.lab.variants import Change
+from memory_inspector.lab.variants import VariantChange
 from ui.lab import lab_page, sweeping
 from ui.tab import services
 
@@ -197,7 +197,7 @@ def test_what_was_tried_is_used_from_the_next_turn_and_taken_back(memory):
 def test_of_what_was_tried_nothing_is_used_if_a_part_was_changed_elsewhere_meanwhile(memory, monkeypatch):
     monkeypatch.setattr(lab_page, "memory_of", lambda session_id: memory)
     limit, name = memory.session.config.token_limit, memory.blocks[0].name
-    changes = (Change("token_limit", limit, limit + 100), Change(f"{name}.priority", 99, 3))
+    changes = (VariantChange("token_limit", limit, limit + 100), VariantChange(f"{name}.priority", 99, 3))
     with pytest.raises(ConflictError):
         lab_page._set(memory.session_id, changes)
     assert memory.session.config.token_limit == limit

@@ -18,7 +18,7 @@ from memory_core.planning.graph_rules import (
     Graph,
     Names,
     Path,
-    Step,
+    PathStep,
     clean_name,
     clean_predicate,
     neighbourhood,
@@ -118,10 +118,10 @@ def test_the_neighbourhood_grows_by_steps_and_ends_at_ended_relations():
 def test_a_path_is_told_along_and_against_its_direction():
     graph = graph_of(ALPHA + "; Ana | brother | Rui")
     assert (
-        graph.describe_path(Path(1, (Step(1, True), Step(2, True))))
+        graph.describe_path(Path(1, (PathStep(1, True), PathStep(2, True))))
         == "Alice → manages → Project Alpha → deadline → March 2026"
     )
-    assert graph.describe_path(Path(5, (Step(3, False),))) == "Rui ← brother ← Ana"
+    assert graph.describe_path(Path(5, (PathStep(3, False),))) == "Rui ← brother ← Ana"
 
 
 # -- what was found ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from memory_core.planning.context_plan import CutOrder
 from memory_core.store.block_rows import Holding
 from memory_inspector.palette import LIGHT
 from memory_inspector.reading.block_differences import MAX_LINES, difference
-from memory_inspector.wording.block_card_text import InPrompt, Standing, State, card, card_order, clipped, strip
+from memory_inspector.wording.block_card_text import GrantedInPrompt, Standing, State, card, card_order, clipped, strip
 from memory_inspector.wording.block_kinds import STATIC, free_name, kinds, make, settings_of
 from memory_inspector.wording.formatting import plain
 from memory_inspector.wording.settings import SETTINGS
@@ -49,7 +49,7 @@ def said(standing, part=None, use=None, holding=None):
 
 
 def test_the_card_of_a_fixed_text_shows_it_with_its_share_and_its_last_edit():
-    drawn = said(static(), InPrompt(212, 212, 1200), BlockUse(prompts=3, last_write=Write(4, "user")))
+    drawn = said(static(), GrantedInPrompt(212, 212, 1200), BlockUse(prompts=3, last_write=Write(4, "user")))
     assert (drawn.size, drawn.holds) == ("**212** tokens", "Be brief.")
     assert drawn.lines == f"18{PER_CENT} of the limit · edited in turn 4 · never cut"
     assert drawn.states == ()
@@ -82,7 +82,7 @@ def test_what_the_agent_may_not_edit_says_so_only_where_it_may_edit_something():
 
 def test_a_cut_block_says_what_it_asked_for_and_how_often_it_was_cut():
     use = BlockUse(prompts=3, cut_in=1, last_cut_turn=12, last_write=Write(12, "engine"))
-    drawn = said(turns(), InPrompt(335, 279, 1200), use, Holding(turns=5))
+    drawn = said(turns(), GrantedInPrompt(335, 279, 1200), use, Holding(turns=5))
     assert drawn.size == "**279** of 335 tokens"
     assert drawn.holds == "5 stored turns, whole turns cut, lowest score first."
     by_message = said(turns(unit="message"), holding=Holding(turns=5))
@@ -144,23 +144,23 @@ def test_a_block_that_cannot_be_made_here_is_shown_as_it_last_was():
 
 def test_a_text_edited_since_the_prompt_says_its_new_size():
     edited = static(text_ref="sNEW", text_tokens=240)
-    assert said(edited, InPrompt(212, 212, 1200, ("sOLD",))).states == (
+    assert said(edited, GrantedInPrompt(212, 212, 1200, ("sOLD",))).states == (
         State("update", "Edited since: 240 tokens from the next prompt on."),
     )
-    assert said(edited, InPrompt(240, 240, 1200, ("sNEW",))).states == ()
+    assert said(edited, GrantedInPrompt(240, 240, 1200, ("sNEW",))).states == ()
 
 
 def test_a_block_outside_the_prompt_has_no_size_and_no_share():
     assert said(static(), None).size == ":gray[in no prompt yet]"
     assert said(static(), None, BlockUse(prompts=2)).size == ":gray[not in this prompt]"
-    off = said(static(settings={"enabled": False}), InPrompt(212, 212, 1200))
+    off = said(static(settings={"enabled": False}), GrantedInPrompt(212, 212, 1200))
     assert (off.size, "limit" in off.lines) == (":gray[off]", False)
 
 
 def test_a_small_share_is_not_nothing():
-    assert said(static(), InPrompt(2, 2, 1200)).lines.startswith(f"under 1{PER_CENT}")
-    assert said(static(), InPrompt(0, 0, 1200)).lines.startswith(f"0{PER_CENT}")
-    assert said(static(), InPrompt(1, 1, 1200)).size == "**1** token"
+    assert said(static(), GrantedInPrompt(2, 2, 1200)).lines.startswith(f"under 1{PER_CENT}")
+    assert said(static(), GrantedInPrompt(0, 0, 1200)).lines.startswith(f"0{PER_CENT}")
+    assert said(static(), GrantedInPrompt(1, 1, 1200)).size == "**1** token"
 
 
 def test_only_the_beginning_of_a_long_text_is_shown():

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from said_numbers import as_said
 
 from memory_core import MessageError
-from memory_core.curation.fact_desk import Tried
-from memory_core.history.rewrites import Line, Merged, Rewrite
+from memory_core.curation.fact_desk import TriedChange
+from memory_core.history.rewrites import Merged, Rewrite, RewrittenLine
 from memory_core.planning.curation import FactStep, New, SuppressedFact
 from memory_core.planning.fact_merging import Fact
 from memory_core.store.fact_rows import FactRevision
@@ -21,8 +21,8 @@ from memory_inspector.reading.fact_rows import (
     CHIPS,
     SORTS,
     Picked,
-    Row,
-    Wanted,
+    ShownFact,
+    WantedFacts,
     chips,
     in_view,
     matching_rows,
@@ -45,10 +45,14 @@ from ui.facts.rewrites import headline, lost, sums
 from ui.parts.effect import describe, foreseen
 
 ROWS = (
-    Row(1, "Ana is allergic to nuts", "active", pinned=True, tokens=6, source="user", learned_at=100, carried=3),
-    Row(2, "Dinner is on 14 March", "active", tokens=7, source="assistant", learned_at=200, flags=("from_assistant",)),
-    Row(3, "Sam lives in Porto", "superseded", tokens=5, source="user", learned_at=50, here=False),
-    Row(4, "Sam lives in Lisbon", "proposed", tokens=5, flags=("contradiction",), waits=True, learned_at=300, cut=2),
+    ShownFact(1, "Ana is allergic to nuts", "active", pinned=True, tokens=6, source="user", learned_at=100, carried=3),
+    ShownFact(
+        2, "Dinner is on 14 March", "active", tokens=7, source="assistant", learned_at=200, flags=("from_assistant",)
+    ),
+    ShownFact(3, "Sam lives in Porto", "superseded", tokens=5, source="user", learned_at=50, here=False),
+    ShownFact(
+        4, "Sam lives in Lisbon", "proposed", tokens=5, flags=("contradiction",), waits=True, learned_at=300, cut=2
+    ),
 )
 MARKUP = "![x](http://evil/x.png) <b>hi</b> $x$ :material/home:"
 
@@ -92,21 +96,21 @@ def test_each_view_lists_its_states_and_says_how_many():
 
 
 def test_a_search_wants_every_word_in_any_order_and_case():
-    assert ids(matching_rows(ROWS, Wanted(words="NUTS ana"), now=0)) == [1]
-    assert ids(matching_rows(ROWS, Wanted(words="sam boat"), now=0)) == []
+    assert ids(matching_rows(ROWS, WantedFacts(words="NUTS ana"), now=0)) == [1]
+    assert ids(matching_rows(ROWS, WantedFacts(words="sam boat"), now=0)) == []
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(), [1, 2, 3, 4]),
-        (Wanted(states=("pinned",)), [1]),
-        (Wanted(states=("superseded", "proposed")), [3, 4]),
-        (Wanted(sources=("assistant",)), [2]),
-        (Wanted(where="elsewhere"), [3]),
-        (Wanted(where="here"), [1, 2, 4]),
-        (Wanted(suspicious=True), [2, 4]),
-        (Wanted(age="Last hour"), [2, 4]),
+        (WantedFacts(), [1, 2, 3, 4]),
+        (WantedFacts(states=("pinned",)), [1]),
+        (WantedFacts(states=("superseded", "proposed")), [3, 4]),
+        (WantedFacts(sources=("assistant",)), [2]),
+        (WantedFacts(where="elsewhere"), [3]),
+        (WantedFacts(where="here"), [1, 2, 4]),
+        (WantedFacts(suspicious=True), [2, 4]),
+        (WantedFacts(age="Last hour"), [2, 4]),
     ],
 )
 def test_each_filter_leaves_what_it_asks_for(wanted, expected):
@@ -114,8 +118,10 @@ def test_each_filter_leaves_what_it_asks_for(wanted, expected):
 
 
 def test_filters_that_are_set_are_counted_without_the_search():
-    assert Wanted(words="x").filters == 0
-    assert Wanted(states=("active",), sources=("user",), age="Last day", where="here", suspicious=True).filters == 5
+    assert WantedFacts(words="x").filters == 0
+    assert (
+        WantedFacts(states=("active",), sources=("user",), age="Last day", where="here", suspicious=True).filters == 5
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,9 +141,9 @@ def test_rows_are_sorted_with_equal_ones_newest_first(order, expected):
 
 def test_a_repeated_fact_counts_from_its_last_confirmation_and_another_from_its_learning():
     rows = [
-        Row(1, "a", "active", learned_at=10, confirmed_at=90),
-        Row(2, "b", "active", learned_at=20, confirmed_at=20),
-        Row(3, "c", "active", learned_at=30),
+        ShownFact(1, "a", "active", learned_at=10, confirmed_at=90),
+        ShownFact(2, "b", "active", learned_at=20, confirmed_at=20),
+        ShownFact(3, "c", "active", learned_at=30),
     ]
     assert ids(sorted_rows(rows, "unconfirmed")) == [2, 3, 1]
 
@@ -152,8 +158,8 @@ def test_an_order_does_not_depend_on_the_order_before(rows, order):
 
 def test_the_state_column_says_nothing_of_a_fact_that_is_only_active():
     assert [chips(row) for row in ROWS] == [["Pinned"], ["Not the user"], ["Superseded"], ["Proposed", "Conflict"]]
-    assert chips(Row(5, "x", "active")) == []
-    assert chips(Row(6, "x", "active", pinned=True, quarantined=True)) == ["Quarantined", "Pinned"]
+    assert chips(ShownFact(5, "x", "active")) == []
+    assert chips(ShownFact(6, "x", "active", pinned=True, quarantined=True)) == ["Quarantined", "Pinned"]
     assert states_of(ROWS[0]) == ["Pinned", "Active"]
 
 
@@ -177,12 +183,14 @@ def test_the_other_sentences_count_in_words():
     assert used(3, 0) == "In 3 prompts, cut 0 times."
     assert used(1, 1) == "In 1 prompt, cut 1 time."
     assert used(0, 0) == "Not in a prompt yet."
-    assert nothing_found(ROWS, Wanted(words=" boat "), "active", now=400) == 'No active fact contains "boat".'
-    assert nothing_found(ROWS[:1], Wanted(suspicious=True), "active", now=400) == "No active fact passes the filter."
-    assert nothing_found(ROWS, Wanted(words="Porto"), "active", now=400) == (
+    assert nothing_found(ROWS, WantedFacts(words=" boat "), "active", now=400) == 'No active fact contains "boat".'
+    assert (
+        nothing_found(ROWS[:1], WantedFacts(suspicious=True), "active", now=400) == "No active fact passes the filter."
+    )
+    assert nothing_found(ROWS, WantedFacts(words="Porto"), "active", now=400) == (
         'No active fact contains "Porto". 1 under Retired.'
     )
-    assert nothing_found(ROWS, Wanted(words="Ana", states=("retired",)), "retired", now=400) == (
+    assert nothing_found(ROWS, WantedFacts(words="Ana", states=("retired",)), "retired", now=400) == (
         'No fact here contains "Ana" and passes the filter.'
     )
 
@@ -415,7 +423,7 @@ def test_a_held_back_fact_says_when_its_near_copy_was_rejected(later, when):
 
 def line(id, *, unsupported=False, restored=False, gone=False):
     now = None if gone else fact(id, state="active" if restored else "superseded")
-    return Line(id, "words", now, unsupported)
+    return RewrittenLine(id, "words", now, unsupported)
 
 
 def test_a_rewrite_is_summed_up_so_that_the_numbers_add_up():
@@ -439,11 +447,11 @@ def test_a_rewrite_is_summed_up_so_that_the_numbers_add_up():
 @pytest.mark.parametrize(
     ("tried", "says"),
     [
-        (Tried("a", "other", "added", fact(1), 0.7), "New"),
-        (Tried("a", "other", "proposed", conflicts_with=(fact(1),)), "New, contradicts: Ana likes jazz"),
-        (Tried("a", "other", "confirmed", fact(1), 0.94), "Known already (0.94): Ana likes jazz"),
-        (Tried("a", "other", "held_back", fact(1), 1.0), "Held back: rejected before (1.00): Ana likes jazz"),
-        (Tried("a", "other", "repeated"), "Found twice"),
+        (TriedChange("a", "other", "added", fact(1), 0.7), "New"),
+        (TriedChange("a", "other", "proposed", conflicts_with=(fact(1),)), "New, contradicts: Ana likes jazz"),
+        (TriedChange("a", "other", "confirmed", fact(1), 0.94), "Known already (0.94): Ana likes jazz"),
+        (TriedChange("a", "other", "held_back", fact(1), 1.0), "Held back: rejected before (1.00): Ana likes jazz"),
+        (TriedChange("a", "other", "repeated"), "Found twice"),
     ],
 )
 def test_a_trial_says_what_would_become_of_each_fact(tried, says):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, MOST, Target, around, find, turn_asked
+from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, MOST, PageTarget, around, find, turn_asked
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ def test_a_number_is_a_turn(words, turn):
 
 
 def said(*texts, kind="Message"):
-    return [Target(kind, text, "chat", number) for number, text in enumerate(texts, 1)]
+    return [PageTarget(kind, text, "chat", number) for number, text in enumerate(texts, 1)]
 
 
 def test_every_word_must_be_held_in_any_order_and_case():
@@ -29,7 +29,7 @@ def test_what_begins_with_the_words_comes_first_and_what_holds_them_together_nex
 
 
 def test_many_of_one_kind_leave_room_for_the_others():
-    found = find([*said(*["nuts"] * 50), Target("Fact", "Ana is allergic to nuts", "facts")], "nuts")
+    found = find([*said(*["nuts"] * 50), PageTarget("Fact", "Ana is allergic to nuts", "facts")], "nuts")
     assert len(found) == MAX_OF_A_KIND + 1
     assert found[-1].kind == "Fact"
     assert len(found) <= MOST

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.history.usage import BlockUse
-from memory_core.planning.graph_rules import Entity, Graph, Path, Relation, Step
+from memory_core.planning.graph_rules import Entity, Graph, Path, PathStep, Relation
 from memory_core.store.block_rows import Holding
 from memory_inspector.figures import graph_figure as figures
 from memory_inspector.figures import graph_layout
@@ -16,7 +16,7 @@ from memory_inspector.files.graph_files import file_of, read_graph_file, write_g
 from memory_inspector.palette import PALETTES
 from memory_inspector.reading import neighbourhood
 from memory_inspector.reading.graph_text import (
-    Heard,
+    HeardRelation,
     entity_label,
     entity_lines,
     how_many,
@@ -212,8 +212,8 @@ def test_a_relation_says_whether_it_holds_and_what_replaced_it():
 @pytest.mark.parametrize(
     ("values", "heard", "words"),
     [
-        ({}, Heard(3, "user"), "said in turn 3 by the user"),
-        ({"sources": (("s", 3), ("s", 9))}, Heard(3, "user"), "said 2 times, first in turn 3 by the user"),
+        ({}, HeardRelation(3, "user"), "said in turn 3 by the user"),
+        ({"sources": (("s", 3), ("s", 9))}, HeardRelation(3, "user"), "said 2 times, first in turn 3 by the user"),
         ({"origin": "written", "sources": ()}, None, "written in turn 3"),
         ({"origin": "written", "sources": (), "turn": 0}, None, "written, not learned"),
         ({"sources": (("other", 3),)}, None, "said in another session"),
@@ -441,7 +441,7 @@ def test_a_figure_is_as_high_as_what_stands_on_it():
 
 
 def test_a_step_of_a_path_knows_its_direction():
-    assert neighbourhood.shortest(FAMILY, RUI, ANA) == Path(RUI, (Step(1, forward=False),))
+    assert neighbourhood.shortest(FAMILY, RUI, ANA) == Path(RUI, (PathStep(1, forward=False),))
 
 
 # -- elsewhere in the app ------------------------------------------------------------------------

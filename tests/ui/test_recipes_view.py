@@ -19,7 +19,14 @@ from memory_core.store.block_rows import Holding
 from memory_core.store.fact_rows import FactRevision
 from memory_inspector.reading.fact_decisions import decisions_of, refusals, rows, score_of, summed, why
 from memory_inspector.reading.fact_history import steps
-from memory_inspector.reading.fact_rows import Row, Wanted, categories_count, matching_rows, topics_count, view_labels
+from memory_inspector.reading.fact_rows import (
+    ShownFact,
+    WantedFacts,
+    categories_count,
+    matching_rows,
+    topics_count,
+    view_labels,
+)
 from memory_inspector.reading.recipe_rows import (
     NO_RECIPE,
     opening,
@@ -222,19 +229,19 @@ def test_a_facts_history_says_how_each_version_was_decided():
 # -- labels ----------------------------------------------------------------------------------------
 
 LABELLED = (
-    Row(1, "Ana is allergic to nuts", "active", category="health", topics=("Ana", "food")),
-    Row(2, "Dinner is on 14 March", "active", category="plan", topics=("food",)),
-    Row(3, "Sam lives in Porto", "active", category="plan"),
+    ShownFact(1, "Ana is allergic to nuts", "active", category="health", topics=("Ana", "food")),
+    ShownFact(2, "Dinner is on 14 March", "active", category="plan", topics=("food",)),
+    ShownFact(3, "Sam lives in Porto", "active", category="plan"),
 )
 
 
 @pytest.mark.parametrize(
     ("wanted", "ids"),
     [
-        (Wanted(categories=("plan",)), [2, 3]),
-        (Wanted(topics=("food",)), [1, 2]),
-        (Wanted(topics=("Ana", "food"), categories=("plan",)), [2]),
-        (Wanted(topics=("nothing",)), []),
+        (WantedFacts(categories=("plan",)), [2, 3]),
+        (WantedFacts(topics=("food",)), [1, 2]),
+        (WantedFacts(topics=("Ana", "food"), categories=("plan",)), [2]),
+        (WantedFacts(topics=("nothing",)), []),
     ],
 )
 def test_facts_are_filtered_by_category_and_topic(wanted, ids):

@@ -8,7 +8,7 @@ from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.events import BlockAdded, BlockEdited, EventRecord, SummaryRewritten
 from memory_core.history.usage import BlockUse, Write
 from memory_core.store.block_rows import Holding
-from memory_inspector.wording.block_card_text import InPrompt, Standing, State, card
+from memory_inspector.wording.block_card_text import GrantedInPrompt, Standing, State, card
 from memory_inspector.wording.summary_text import (
     Freshness,
     as_lines,
@@ -49,7 +49,7 @@ def test_how_fresh_a_summary_is_stands_in_one_line(fresh, line):
 
 def test_the_card_shows_the_text_its_size_and_how_fresh_it_is():
     use = BlockUse(prompts=3, last_write=Write(34, "engine"))
-    drawn = card(standing(), InPrompt(248, 248, 1000), use, Holding(texts=4))
+    drawn = card(standing(), GrantedInPrompt(248, 248, 1000), use, Holding(texts=4))
     assert (drawn.size, drawn.holds) == ("**248** tokens", "Ana is 12.")
     assert drawn.states == (State("timelapse", "Covers up to turn 31, 4 turns behind."),)
     assert "248 of 300 tokens used · last write turn 34" in drawn.lines
@@ -59,10 +59,10 @@ def test_a_summary_that_was_written_since_the_prompt_says_what_it_asks_for_next(
     refs = tuple(sentence_refs("Ana is 12."))
     now = replace(standing(size=3), sentences=frozenset(refs))
     since = State("update", "Written since: 3 tokens from the next prompt on.")
-    assert since not in card(now, InPrompt(3, 3, 1000, refs), BlockUse(), Holding()).states
-    assert since in card(now, InPrompt(9, 9, 1000, (*refs, "s0")), BlockUse(), Holding()).states
-    assert since in card(now, InPrompt(0, 0, 1000), BlockUse(), Holding()).states
-    assert since not in card(now, InPrompt(3, 0, 1000), BlockUse(), Holding()).states, "only cut"
+    assert since not in card(now, GrantedInPrompt(3, 3, 1000, refs), BlockUse(), Holding()).states
+    assert since in card(now, GrantedInPrompt(9, 9, 1000, (*refs, "s0")), BlockUse(), Holding()).states
+    assert since in card(now, GrantedInPrompt(0, 0, 1000), BlockUse(), Holding()).states
+    assert since not in card(now, GrantedInPrompt(3, 0, 1000), BlockUse(), Holding()).states, "only cut"
 
 
 def test_the_card_of_an_empty_summary_says_when_it_begins():

@@ -32,10 +32,10 @@ from memory_inspector.coding.listing import Listing, homes
 from memory_inspector.figures import budget_lanes
 from memory_inspector.files.facts_file import plan_import, read_facts_file
 from memory_inspector.lab.linting import findings
-from memory_inspector.lab.variants import Change, variant_of
-from memory_inspector.reading.fact_rows import Row, Wanted, in_view, nothing_found, opening, view_labels
+from memory_inspector.lab.variants import VariantChange, variant_of
+from memory_inspector.reading.fact_rows import ShownFact, WantedFacts, in_view, nothing_found, opening, view_labels
 from memory_inspector.wording import prompt_text, story
-from memory_inspector.wording.block_card_text import InPrompt, Standing, card
+from memory_inspector.wording.block_card_text import GrantedInPrompt, Standing, card
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from ui.parts import effect
 from ui.parts.facts_limit import limit_line
@@ -205,7 +205,7 @@ def check_facts(memory):
     desk = memory.facts.desk("facts")
     facts = desk.facts()
     waits = {fact.id for fact in desk.review().facts}
-    rows = [Row(fact.id, fact.text, fact.state, tokens=fact.tokens, waits=fact.id in waits) for fact in facts]
+    rows = [ShownFact(fact.id, fact.text, fact.state, tokens=fact.tokens, waits=fact.id in waits) for fact in facts]
     labels = {view: found(" #$", label)[0] for view, label in view_labels(rows, 0).items()}
     active = [fact for fact in facts if fact.state == "active"]
     line = opening(rows)
@@ -218,9 +218,9 @@ def check_facts(memory):
         assert not (people := found("# of them were", limit)) or people[0] < len(active)
         if surplus := found("merges or drops # of the # that", limit):
             assert surplus[0] <= surplus[1] <= len(active)
-    away = nothing_found(rows, Wanted(words="no such words"), "active", now=0)
+    away = nothing_found(rows, WantedFacts(words="no such words"), "active", now=0)
     assert not all_of("# under", away)
-    elsewhere = found(" # under Retired", nothing_found(rows, Wanted(), "active", now=0))
+    elsewhere = found(" # under Retired", nothing_found(rows, WantedFacts(), "active", now=0))
     assert (elsewhere or [0])[0] == len(in_view(rows, "retired"))
 
 
@@ -239,7 +239,7 @@ def check_blocks(memory, built):
     for attached in memory.blocks:
         part = parts.get(attached.name)
         shown = Standing(attached.name, attached.kind, attached.record.type, memory.blocks.settings(attached.name))
-        in_prompt = part and InPrompt(part["asked"], part["granted"], last.token_limit)
+        in_prompt = part and GrantedInPrompt(part["asked"], part["granted"], last.token_limit)
         drawn = card(shown, in_prompt, usage.of(attached.name), memory.blocks.holding(attached.name))
         sizes += (found("^#", drawn.size) or [0])[0]
         times = found("cut in # of # prompts?", drawn.lines) or [0, 1]
@@ -356,7 +356,7 @@ def test_a_bound_says_what_caps_it(tried):
 def check_bound(tried):
     """Check the numbers of the warning that facts may fill the prompt; return it."""
     base = variant_of(Memory.from_recipe("blocks"))
-    report = findings(base.with_changes("tried", [Change(name, None, value) for name, value in tried.items()]))
+    report = findings(base.with_changes("tried", [VariantChange(name, None, value) for name, value in tried.items()]))
     line = next((finding.sentence for finding in report if finding.rule == "facts_fill"), "")
     if line:
         (takes,), (room,), (most, each) = (

@@ -24,7 +24,7 @@ from ui.tab.services import engine
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MenuChange:
     """A setting that a menu entry changes with one click."""
 
     says: str
@@ -37,38 +37,38 @@ class Change:
     """Message after the change, following the block's name."""
 
 
-TURN_OFF = Change(
+TURN_OFF = MenuChange(
     "Turn off", "enabled", False, "It receives nothing and is in no prompt. Its contents are kept.", "turned off"
 )
-TURN_ON = Change(
+TURN_ON = MenuChange(
     "Turn on",
     "enabled",
     True,
     "It is in the prompt again, and receives messages flushed from now on.",
     "turned on",
 )
-DROP = Change(
+DROP = MenuChange(
     "Cut it whole",
     "truncation",
     "drop",
     "When the prompt is too large, all of it is left out at once (`drop`).",
     "cut whole from the next prompt on",
 )
-TRIM = Change(
+TRIM = MenuChange(
     "Cut it piece by piece",
     "truncation",
     "trim",
     "When the prompt is too large, only as much of it as is needed is left out (`trim`).",
     "cut piece by piece from the next prompt on",
 )
-STOP = Change(
+STOP = MenuChange(
     "Stop giving it messages",
     "accept_short_term_memory",
     False,
     "It receives no more flushed messages, and learns nothing new.",
     "gets no more messages",
 )
-GIVE = Change(
+GIVE = MenuChange(
     "Give it messages again",
     "accept_short_term_memory",
     True,
@@ -77,7 +77,7 @@ GIVE = Change(
 )
 
 
-def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
+def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[MenuChange, ...]:
     """Menu changes, made with one click, that apply to a block with these settings."""
     actions = [TURN_OFF if settings.get("enabled", True) else TURN_ON]
     if kind_of(kind).learns:
@@ -88,7 +88,7 @@ def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
 
 @st.dialog("Change block", width=440, position="right", icon=":material/tune:", on_dismiss="rerun")
 @error_inside
-def change_dialog(session_id: str, name: str, change: Change) -> None:
+def change_dialog(session_id: str, name: str, change: MenuChange) -> None:
     """Confirm a change, with a preview of the next prompt."""
     memory = engine().open(session_id)
     # The value when the dialog opened: if another tab changes it meanwhile, saving is refused.
@@ -112,7 +112,7 @@ def change_dialog(session_id: str, name: str, change: Change) -> None:
 
 
 @error_noticed
-def _make(session_id: str, name: str, change: Change, before: Any) -> None:
+def _make(session_id: str, name: str, change: MenuChange, before: Any) -> None:
     memory = engine().open(session_id)
     memory.blocks.configure_all({name: {change.setting: change.value}}, opened={name: {change.setting: before}})
     after = {change.setting: change.value}

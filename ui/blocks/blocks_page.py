@@ -18,7 +18,7 @@ from memory_core.tracing.final_stages import AWAY
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.block_card_text import (
     Card,
-    InPrompt,
+    GrantedInPrompt,
     Standing,
     card,
     card_order,
@@ -163,10 +163,10 @@ def _shown_prompt(view: View) -> ContextBuilt | None:
     return newest if isinstance(newest, ContextBuilt) else None
 
 
-def _part(built: ContextBuilt | None, name: str) -> InPrompt | None:
+def _part(built: ContextBuilt | None, name: str) -> GrantedInPrompt | None:
     for part in built.parts if built is not None else ():
         if built is not None and part["name"] == name:
-            return InPrompt(int(part["asked"]), int(part["granted"]), built.token_limit, tuple(part["refs"]))
+            return GrantedInPrompt(int(part["asked"]), int(part["granted"]), built.token_limit, tuple(part["refs"]))
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from memory_inspector.coding.coding_session import Branch, CodingSession, Window
-from memory_inspector.coding.statement_fates import Fate, Statement, has_summary, statements_at
+from memory_inspector.coding.statement_fates import Fate, UserStatement, has_summary, statements_at
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import kept_words
 from memory_inspector.wording.formatting import count, tokens
@@ -40,7 +40,7 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
         return
     window = _chosen(compactions)
 
-    def said_by(speaker: str) -> list[Statement]:
+    def said_by(speaker: str) -> list[UserStatement]:
         place = ("statements", branch.number, window.number, speaker)
         return opened.once(place, lambda: statements_at(session, branch, window, (speaker,)))
 
@@ -107,7 +107,7 @@ def _numbers(branch: Branch, window: Window) -> None:
                 st.markdown(quoted(paragraph, 2_000))
 
 
-def _filtered(statements: Sequence[Statement]) -> Sequence[Statement]:
+def _filtered(statements: Sequence[UserStatement]) -> Sequence[UserStatement]:
     """Draw how many there are of each fate; return those of the chosen one."""
     counts = Counter(statement.fate for statement in statements)
     # Only fates that occur, so that no choice leads to an empty list.
@@ -122,7 +122,7 @@ def _filtered(statements: Sequence[Statement]) -> Sequence[Statement]:
     return [statement for statement in statements if chosen in (None, statement.fate)]
 
 
-def _statements(statements: Sequence[Statement], opened: OpenSession, branch: Branch) -> None:
+def _statements(statements: Sequence[UserStatement], opened: OpenSession, branch: Branch) -> None:
     for number, statement in enumerate(statements[:MAX_ROWS]):
         title, color, icon, meaning = FATES[statement.fate]
         with st.container(border=True, gap="xsmall", key=f"code__statement_{number}"):
@@ -145,7 +145,7 @@ def _statements(statements: Sequence[Statement], opened: OpenSession, branch: Br
         st.markdown(f":gray[{count(len(statements) - MAX_ROWS, 'further statement')} not drawn.]")
 
 
-def _back(statement: Statement) -> str:
+def _back(statement: UserStatement) -> str:
     if statement.back_after is None or statement.fate in ("kept", "reworded"):
         return ""
     return f" · back after {count(statement.back_after, 'call')}"

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import streamlit as st
 
-from memory_inspector.coding.listing import PROGRAM_NAMES, Overview, stem_of
+from memory_inspector.coding.listing import PROGRAM_NAMES, SessionOverview, stem_of
 from memory_inspector.coding.project import by_project_and_day
 from memory_inspector.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import coding_sessions
@@ -48,12 +48,12 @@ def _news() -> object:
     return _state_of(coding_sessions().look()[0])
 
 
-def _state_of(overviews: Sequence[Overview]) -> object:
+def _state_of(overviews: Sequence[SessionOverview]) -> object:
     now = time()
     return [(one.id, one.size, one.read, one.is_live(now)) for one in overviews]
 
 
-def _table(overviews: Sequence[Overview]) -> None:
+def _table(overviews: Sequence[SessionOverview]) -> None:
     # A large home is counted over several looks, newest first.
     unread = sum(not one.read for one in overviews)
     compactions = sum(one.compactions for one in overviews)
@@ -83,7 +83,7 @@ def _table(overviews: Sequence[Overview]) -> None:
     st.markdown(":gray[Select a session to open it. Nothing is ever written to these files.]")
 
 
-def _row(one: Overview) -> dict[str, Any]:
+def _row(one: SessionOverview) -> dict[str, Any]:
     now = time()
     return {
         "Session": one.title or stem_of(one.path),
@@ -104,7 +104,7 @@ def _open(ids: Sequence[str], rows: Sequence[int]) -> None:
         state.write_address(nav.CODE, ids[rows[0]])
 
 
-def _projects(overviews: Sequence[Overview]) -> None:
+def _projects(overviews: Sequence[SessionOverview]) -> None:
     """Draw what projects took by day, and what was lost most often in one of them."""
     rows = by_project_and_day(overviews)
     st.dataframe(
@@ -134,7 +134,7 @@ def _projects(overviews: Sequence[Overview]) -> None:
     _losses([one for one in overviews if folder == (one.folder or str(one.path.parent))])
 
 
-def _losses(overviews: Sequence[Overview]) -> None:
+def _losses(overviews: Sequence[SessionOverview]) -> None:
     with st.spinner("Comparing statements with summaries …"):
         rows, notes = coding_sessions().losses(overviews)
     heading("Lost most often", "\n:small[:gray[What the user said before compactions]]", level=3)

@@ -11,7 +11,7 @@ from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.wording.formatting import plain, short
 from ui.facts import fact_changes, fact_tab
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 
 LONGEST = 60
 SHOWN_PAIRS = 4
@@ -28,7 +28,7 @@ class Choice:
     plan: fact_changes.Plan
 
 
-def others_of(desk: Desk, fact: int) -> list[Fact]:
+def others_of(desk: FactSnapshot, fact: int) -> list[Fact]:
     """Active or proposed facts that contradict a fact."""
     flags = desk.review.flags.get(fact, ()) if desk.review else ()
     named = [flag.other for flag in flags if flag.kind == "contradiction" and flag.other is not None]
@@ -54,7 +54,7 @@ def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
     return (*result, Choice(both, stay, partial(plans.keep_both, [fact, *others])))
 
 
-def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) -> None:
+def draw_choices(desk: FactSnapshot, fact: Fact, others: Sequence[Fact], *, keys: bool) -> None:
     """Draw one button for each choice, with what it removes. `keys` enables shortcuts, as in Review: Alt+A and Alt+O
     decide on the first pair, Alt+B keeps all facts."""
     offered = choices(fact, others)
@@ -78,14 +78,14 @@ def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) 
                 st.markdown(f":small[:gray[{plain(choice.goes)}]]", width="content")
 
 
-def _effect(desk: Desk, choice: Choice) -> str:
+def _effect(desk: FactSnapshot, choice: Choice) -> str:
     try:
         return f"{choice.goes}. {fact_changes.foreseen(desk, choice.plan())}"
     except MemoryInspectorError as error:
         return str(error)
 
 
-def _choose(desk: Desk, choice: Choice) -> None:
+def _choose(desk: FactSnapshot, choice: Choice) -> None:
     fact_changes.apply(desk, choice.plan)
     # A half-written edit of this fact in Review is over with the choice.
     fact_tab.ask(desk.place, None)

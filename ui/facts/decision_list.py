@@ -6,13 +6,13 @@ from typing import Any
 
 import streamlit as st
 
-from memory_inspector.reading.fact_decisions import Decided, Decisions, refusals, rows, summed, why
+from memory_inspector.reading.fact_decisions import Decided, DecisionRows, refusals, rows, summed, why
 from memory_inspector.wording.decision_text import DECISIONS
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.marked_text import diff_pieces, markdown
 from ui.facts import fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import empty, filled_rows
 from ui.tab import appearance
 
@@ -28,7 +28,7 @@ COLOURS = {"Added": "green", "Updated": "blue", "Deleted": "orange", "Nothing ne
 _PICKED = "decision"
 
 
-def draw_decisions(desk: Desk) -> None:
+def draw_decisions(desk: FactSnapshot) -> None:
     """Draw the decisions of the block, newest first, with the details of the selected one."""
     decisions = desk.decisions
     if not decisions.decided:
@@ -50,7 +50,7 @@ def draw_decisions(desk: Desk) -> None:
         _detail(decisions, picked, facts)
 
 
-def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided:
+def _list(desk: FactSnapshot, decisions: DecisionRows, shown: Sequence[Decided]) -> Decided:
     """Draw the table; return the selected decision, by default the newest."""
     positions = [decision.position for decision in shown]
     # The selection is by row number: other decisions need another widget, or an old selection names a wrong row.
@@ -89,7 +89,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
     return picked
 
 
-def _detail(decisions: Decisions, picked: Decided, facts: dict[int, str]) -> None:
+def _detail(decisions: DecisionRows, picked: Decided, facts: dict[int, str]) -> None:
     event = picked.event
     label = DECISIONS[event.decision]
     when = f"turn {tokens(picked.turn)}" if picked.turn else "before the first turn"
@@ -125,7 +125,7 @@ def _candidate(fact: int, facts: dict[int, str], *, bold: bool) -> str:
     return f"**{label}**" if bold else label
 
 
-def _refused(decisions: Decisions) -> None:
+def _refused(decisions: DecisionRows) -> None:
     """Draw the refused proposals."""
     lines = refusals(decisions)
     if not lines:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.curation.fact_desk import Tried
+from memory_core.curation.fact_desk import TriedChange
 from memory_core.planning import curation as plans
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import closing_button, error_inside
 from ui.tab.people import allowed
 
@@ -34,10 +34,10 @@ class Tries:
     """Facts found in a text."""
 
     text: str
-    facts: tuple[Tried, ...]
+    facts: tuple[TriedChange, ...]
 
 
-def outcome(tried: Tried) -> str:
+def outcome(tried: TriedChange) -> str:
     """Describe the outcome for a fact: `Known already (0.94): Ana likes jazz`."""
     label = _OUTCOMES[tried.outcome]
     if tried.conflicts_with and tried.outcome in ("added", "proposed"):
@@ -50,7 +50,7 @@ def outcome(tried: Tried) -> str:
 
 @st.dialog("Try extraction", width=720, icon=":material/science:", on_dismiss="rerun")
 @error_inside
-def try_dialog(desk: Desk) -> None:
+def try_dialog(desk: FactSnapshot) -> None:
     """Paste a text, preview the facts found in it, and add some of them."""
     key = fact_tab.key(desk.place, "try_words")
     st.text_area("Text, as if the user had said it", key=key, height=FIELD_PIXELS, max_chars=LONGEST)
@@ -103,7 +103,7 @@ def forget(place: fact_tab.ListPosition) -> None:
     fact_tab.redraw(place)
 
 
-def _tries(desk: Desk) -> Tries | None:
+def _tries(desk: FactSnapshot) -> Tries | None:
     failed = fact_tab.remembered(desk.place, "try_failed")
     if failed:
         st.error(plain(failed))
@@ -111,7 +111,7 @@ def _tries(desk: Desk) -> Tries | None:
     return tries
 
 
-def _try(desk: Desk, key: str) -> None:
+def _try(desk: FactSnapshot, key: str) -> None:
     text = str(st.session_state.get(key, "")).strip()
     if not text:
         return
@@ -124,7 +124,7 @@ def _try(desk: Desk, key: str) -> None:
         fact_tab.keep(desk.place, "try_failed", f"{error} Nothing was stored.")
 
 
-def _take(desk: Desk, facts: Sequence[tuple[str, str]]) -> None:
+def _take(desk: FactSnapshot, facts: Sequence[tuple[str, str]]) -> None:
     # One change set, so that one Undo takes all of them back.
     made = [plans.add(text, category=category) for text, category in facts]
     fact_changes.apply(desk, lambda: plans.together("add", *made))

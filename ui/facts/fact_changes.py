@@ -16,7 +16,7 @@ from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_rows import Picked
 from memory_inspector.wording.formatting import count, short, tokens
 from ui.facts import fact_tab
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts import effect, toasts
 from ui.tab import state
 
@@ -49,7 +49,7 @@ Plan = Callable[[], ChangeSet]
 """Function that makes a change set from the current fields; may raise an error that says why it cannot."""
 
 
-def apply(desk: Desk, plan: Plan, *, quiet: bool = False) -> bool:
+def apply(desk: FactSnapshot, plan: Plan, *, quiet: bool = False) -> bool:
     """Apply one change set and announce its effect on the next prompt, with undo; return whether it was stored.
 
     `quiet` announces only the change, without its effect: for Review, where the next fact follows at once.
@@ -65,7 +65,7 @@ def apply(desk: Desk, plan: Plan, *, quiet: bool = False) -> bool:
     return False
 
 
-def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
+def store(desk: FactSnapshot, change: ChangeSet, *, quiet: bool = False) -> None:
     """Apply one change set, leaving errors to the caller.
 
     Raises:
@@ -86,7 +86,7 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     toasts.done(sentence, undo=partial(_take_back, desk, applied.number))
 
 
-def undo(desk: Desk, change: AppliedChangeSet) -> None:
+def undo(desk: FactSnapshot, change: AppliedChangeSet) -> None:
     """Undo a change; redo one that was undone."""
     try:
         before = effect.next_prompt(desk.memory)
@@ -101,7 +101,7 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
     fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))
 
 
-def listed(desk: Desk) -> list[AppliedChangeSet]:
+def listed(desk: FactSnapshot) -> list[AppliedChangeSet]:
     """All changes, newest first, each with the text of its first fact: `Edited a fact: Ana likes fado.`"""
     # Erased facts have no text here; their changes keep the plain sentence.
     texts = {fact.id: fact.text for fact in desk.curation.facts()}
@@ -113,7 +113,7 @@ def listed(desk: Desk) -> list[AppliedChangeSet]:
     ]
 
 
-def _imported(desk: Desk, facts: Sequence[int]) -> str:
+def _imported(desk: FactSnapshot, facts: Sequence[int]) -> str:
     """Return the message on an import: `Imported 227 facts, 3 of them wait under Review.`"""
     # Counted after the import: whether a fact waits depends on all others, those of the same file included.
     waiting = len({fact.id for fact in desk.curation.review().facts}.intersection(facts))
@@ -121,12 +121,12 @@ def _imported(desk: Desk, facts: Sequence[int]) -> str:
     return f"Imported {count(len(facts), 'fact')}{waits}."
 
 
-def _take_back(desk: Desk, number: int) -> None:
+def _take_back(desk: FactSnapshot, number: int) -> None:
     desk.curation.undo(number)
     fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))
 
 
-def save_words(desk: Desk, fact: Fact, key: str) -> None:
+def save_words(desk: FactSnapshot, fact: Fact, key: str) -> None:
     """Store the text typed into a fact's field. After a conflict, the text stays in the field."""
     text = str(st.session_state.get(key, ""))
     if apply(desk, lambda: plans.edit(fact, text)):
@@ -134,7 +134,7 @@ def save_words(desk: Desk, fact: Fact, key: str) -> None:
         fact_tab.keep_draft(desk.place, fact.id, None)
 
 
-def label(desk: Desk, fact: Fact, category_key: str, topics_key: str) -> None:
+def label(desk: FactSnapshot, fact: Fact, category_key: str, topics_key: str) -> None:
     """Set a fact's category and topics from their fields."""
     # An emptied field keeps the category: a fact always has one.
     category = str(st.session_state.get(category_key) or fact.category).strip() or fact.category
@@ -142,11 +142,11 @@ def label(desk: Desk, fact: Fact, category_key: str, topics_key: str) -> None:
     apply(desk, lambda: plans.label([fact], category, topics))
 
 
-def pin(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
+def pin(desk: FactSnapshot, facts: Sequence[Fact], pinned: bool) -> None:
     apply(desk, lambda: plans.pin(facts, pinned))
 
 
-def put_away(desk: Desk, facts: Sequence[Fact], key: str, *, reject: bool = False) -> None:
+def put_away(desk: FactSnapshot, facts: Sequence[Fact], key: str, *, reject: bool = False) -> None:
     """Retire or reject facts for the reason just picked."""
     # Pills report None when the picked reason is clicked again: nothing was decided.
     reason = st.session_state.get(key)
@@ -156,16 +156,16 @@ def put_away(desk: Desk, facts: Sequence[Fact], key: str, *, reject: bool = Fals
         fact_tab.redraw(desk.place)
 
 
-def restore(desk: Desk, facts: Sequence[Fact]) -> None:
+def restore(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
     apply(desk, lambda: plans.restore(facts))
 
 
-def refuse(desk: Desk, rewrite: Rewrite) -> None:
+def refuse(desk: FactSnapshot, rewrite: Rewrite) -> None:
     """Undo a condensing of the list."""
     apply(desk, lambda: desk.curation.refuse(rewrite))
 
 
-def erase(desk: Desk, facts: Sequence[Fact]) -> None:
+def erase(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
     """Delete facts and their words."""
     try:
         before = effect.next_prompt(desk.memory)
@@ -177,7 +177,7 @@ def erase(desk: Desk, facts: Sequence[Fact]) -> None:
     fact_tab.change(desk.place, picked=Picked())
 
 
-def _follow(desk: Desk, facts: Sequence[int]) -> None:
+def _follow(desk: FactSnapshot, facts: Sequence[int]) -> None:
     """Clear the ticks, and base unsaved drafts of changed facts on their new versions."""
     # Unselecting redraws the list under new keys: only if there are ticks to clear.
     if fact_tab.at(desk.place).picked.ticked:
@@ -190,7 +190,7 @@ def _follow(desk: Desk, facts: Sequence[int]) -> None:
             fact_tab.keep_draft(desk.place, fact.id, replace(drafts[fact.id], version=fact.version))
 
 
-def foreseen(desk: Desk, change: ChangeSet) -> str:
+def foreseen(desk: FactSnapshot, change: ChangeSet) -> str:
     """Describe the effect of a change on the next prompt.
 
     Raises:
@@ -201,7 +201,7 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
     return effect.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
 
 
-def _with_effect(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
+def _with_effect(desk: FactSnapshot, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
     """Message on a change, with its effect on the next prompt."""
     after = effect.next_prompt(desk.memory)
     if before is None or after is None:

@@ -10,7 +10,7 @@ from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.facts.pieces import foreseen_line
 from ui.parts.components import closing_button, error_inside
 
@@ -21,7 +21,7 @@ OFFERED = 50
 
 @st.dialog("Add a fact", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
 @error_inside
-def add_dialog(desk: Desk) -> None:
+def add_dialog(desk: FactSnapshot) -> None:
     """Add a fact, with a preview of the next prompt."""
     words, pin = fact_tab.key(desk.place, "add_words"), fact_tab.key(desk.place, "add_pin")
     text = st.text_area("Fact", key=words, height=FIELD_PIXELS, max_chars=4_000, placeholder="Ana likes jazz")
@@ -35,7 +35,7 @@ def add_dialog(desk: Desk) -> None:
         st.markdown(":small[:gray[Enter a fact to preview the next prompt.]]")
 
 
-def _add(desk: Desk, words: str, pin: str) -> None:
+def _add(desk: FactSnapshot, words: str, pin: str) -> None:
     text = str(st.session_state.get(words, ""))
     pinned = bool(st.session_state.get(pin, False))
     # `apply` does not return the new fact's id: it is the one that was not there before.
@@ -49,7 +49,7 @@ def _add(desk: Desk, words: str, pin: str) -> None:
 
 @st.dialog("Split a fact", width=440, position="right", icon=":material/call_split:", on_dismiss="rerun")
 @error_inside
-def split_dialog(desk: Desk, id: int) -> None:
+def split_dialog(desk: FactSnapshot, id: int) -> None:
     """Split a fact into several; each keeps its sources."""
     fact = _still(desk, id)
     if fact is None:
@@ -64,14 +64,14 @@ def split_dialog(desk: Desk, id: int) -> None:
     foreseen_line(desk, lambda: plans.split(fact, _lines(text)))
 
 
-def _split(desk: Desk, fact: Fact, key: str) -> None:
+def _split(desk: FactSnapshot, fact: Fact, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     fact_changes.apply(desk, lambda: plans.split(fact, _lines(text)))
 
 
 @st.dialog("Merge with another fact", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
 @error_inside
-def merge_dialog(desk: Desk, id: int) -> None:
+def merge_dialog(desk: FactSnapshot, id: int) -> None:
     """Merge two facts, keeping the sources of both; the most similar fact is preselected."""
     fact = _still(desk, id)
     if fact is None:
@@ -105,14 +105,14 @@ def merge_dialog(desk: Desk, id: int) -> None:
         foreseen_line(desk, lambda: plans.merge([fact, other], text))
 
 
-def _merge(desk: Desk, fact: Fact, other: Fact, key: str) -> None:
+def _merge(desk: FactSnapshot, fact: Fact, other: Fact, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     fact_changes.apply(desk, lambda: plans.merge([fact, other], text))
 
 
 @st.dialog("Reject a fact", width=560, icon=":material/block:", on_dismiss="rerun")
 @error_inside
-def reject_dialog(desk: Desk, id: int) -> None:
+def reject_dialog(desk: FactSnapshot, id: int) -> None:
     """Reject a fact; similar facts that are found later are suppressed."""
     fact = _still(desk, id)
     if fact is None:
@@ -124,13 +124,13 @@ def reject_dialog(desk: Desk, id: int) -> None:
             closing_button(reason, _reject, (desk, fact, reason), key=f"facts__reject_{reason}")
 
 
-def _reject(desk: Desk, fact: Fact, reason: str) -> None:
+def _reject(desk: FactSnapshot, fact: Fact, reason: str) -> None:
     fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()))
 
 
 @st.dialog("Delete for good", icon=":material/delete:", on_dismiss="rerun")
 @error_inside
-def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
+def delete_dialog(desk: FactSnapshot, ids: Sequence[int]) -> None:
     """Confirm a permanent deletion."""
     facts = [fact for fact in desk.curation.facts() if fact.id in set(ids)]
     if not facts:
@@ -153,7 +153,7 @@ def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
 
 @st.dialog("Copy a fact", width=440, position="right", icon=":material/content_copy:", on_dismiss="rerun")
 @error_inside
-def copy_dialog(desk: Desk, id: int, block: str) -> None:
+def copy_dialog(desk: FactSnapshot, id: int, block: str) -> None:
     """Copy a fact to another facts block, of the session or of the user."""
     fact = _still(desk, id)
     if fact is None:
@@ -167,13 +167,13 @@ def copy_dialog(desk: Desk, id: int, block: str) -> None:
         closing_button("Cancel")
 
 
-def _copy(desk: Desk, fact: Fact, block: str) -> None:
+def _copy(desk: FactSnapshot, fact: Fact, block: str) -> None:
     # A desk on the other block, where the copy is stored, and is taken back by Undo.
-    other = Desk(memory=desk.memory, block=block, rows=())
+    other = FactSnapshot(memory=desk.memory, block=block, rows=())
     fact_changes.apply(other, lambda: plans.add(fact.text, fact.pinned, fact.category))
 
 
-def _still(desk: Desk, id: int) -> Fact | None:
+def _still(desk: FactSnapshot, id: int) -> Fact | None:
     """The current fact; shows a message and returns None if it was deleted."""
     fact = next((fact for fact in desk.curation.facts() if fact.id == id), None)
     if fact is None:

@@ -10,7 +10,7 @@ from memory_inspector.files.facts_file import ImportPlan, facts_to_csv, facts_to
 from memory_inspector.files.stores.memory_stores import PROGRAMS
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import closing_button, error_inside
 from ui.parts.facts_limit import draw_limit
 
@@ -21,7 +21,7 @@ LONGEST_PROBLEMS = 6
 
 @st.dialog("Export facts", width=440, position="right", icon=":material/download:", on_dismiss="rerun")
 @error_inside
-def export_dialog(desk: Desk) -> None:
+def export_dialog(desk: FactSnapshot) -> None:
     """Export the active facts, or those in every state, as CSV or JSON."""
     every = st.toggle("Include inactive facts", key="facts__export_all")
     facts = [fact for fact in desk.curation.facts() if every or fact.state == "active"]
@@ -52,7 +52,7 @@ def export_dialog(desk: Desk) -> None:
 
 @st.dialog("Import facts", width=720, icon=":material/upload:", on_dismiss="rerun")
 @error_inside
-def import_dialog(desk: Desk) -> None:
+def import_dialog(desk: FactSnapshot) -> None:
     """Choose a file, preview its facts and problems, and import it as one change."""
     stores = listed([*(f"{store.name} ({store.file})" for store in PROGRAMS), "MCP's reference memory (JSONL)"])
     uploaded = st.file_uploader(
@@ -107,7 +107,7 @@ def _where(place: int | str) -> str:
     return f"Line {tokens(place)}" if isinstance(place, int) else plain(place)
 
 
-def _import(desk: Desk, plan: ImportPlan) -> None:
+def _import(desk: FactSnapshot, plan: ImportPlan) -> None:
     change = plan.change
     # The planned change, and no new plan: what is stored is what was previewed, or an error is reported.
     if change is not None and fact_changes.apply(desk, lambda: change):

@@ -18,9 +18,9 @@ from memory_inspector.reading.fact_rows import (
     SOURCES,
     STATES,
     Picked,
-    Row,
+    ShownFact,
     View,
-    Wanted,
+    WantedFacts,
     categories_count,
     chips,
     in_view,
@@ -51,7 +51,7 @@ MAX_LABELS = 16
 """Maximum number of categories or topics in the filter."""
 
 
-def draw_search(place: fact_tab.ListPosition, rows: Sequence[Row], view: View, *, elsewhere: bool) -> None:
+def draw_search(place: fact_tab.ListPosition, rows: Sequence[ShownFact], view: View, *, elsewhere: bool) -> None:
     """Draw the search field and the filter. `elsewhere`: some facts come from other sessions."""
     wanted = fact_tab.at(place).wanted
     key = fact_tab.key(place, "search")
@@ -74,8 +74,8 @@ def draw_search(place: fact_tab.ListPosition, rows: Sequence[Row], view: View, *
 
 
 def draw_list(
-    place: fact_tab.ListPosition, rows: Sequence[Row], view: View, effects: Effects, *, several: bool
-) -> list[Row]:
+    place: fact_tab.ListPosition, rows: Sequence[ShownFact], view: View, effects: Effects, *, several: bool
+) -> list[ShownFact]:
     """Draw the list of a view, keep the selection by id, and return the rows drawn.
 
     Facts without effect on the prompt shown are grey, with the reason in the state column. `several` allows ticking.
@@ -145,7 +145,7 @@ def draw_list(
     return shown
 
 
-def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]:
+def _row(row: ShownFact, state: list[str], columns: dict[str, bool]) -> dict[str, Any]:
     """Return a row of the table; a column that is False in `columns` is left out."""
     values = {
         "State": state,
@@ -158,7 +158,7 @@ def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]
     return {name: value for name, value in values.items() if columns.get(name, True)}
 
 
-def _states(row: Row, effect: Effect | None) -> list[str]:
+def _states(row: ShownFact, effect: Effect | None) -> list[str]:
     """Return the chips of a row: why it is not in the prompt shown, and its state unless the reason names it."""
     labels = chips(row)
     # Without a prompt no effect is known, and only the present labels are shown.
@@ -200,7 +200,9 @@ def _selection(picked: Picked, ids: Sequence[int]) -> Any:
     return {"selection": {"rows": rows, "columns": [], "cells": cells}}
 
 
-def _filter(place: fact_tab.ListPosition, rows: Sequence[Row], view: View, wanted: Wanted, *, elsewhere: bool) -> None:
+def _filter(
+    place: fact_tab.ListPosition, rows: Sequence[ShownFact], view: View, wanted: WantedFacts, *, elsewhere: bool
+) -> None:
     sizes = states_count(in_view(rows, view))
     names = {**STATES, "pinned": "Pinned"}
 
@@ -294,7 +296,7 @@ def _search(place: fact_tab.ListPosition, key: str) -> None:
 
 
 def _clear(place: fact_tab.ListPosition) -> None:
-    fact_tab.change(place, wanted=Wanted())
+    fact_tab.change(place, wanted=WantedFacts())
     # The fields hold the old values under their keys: new keys start them from the empty filter.
     fact_tab.redraw(place)
 

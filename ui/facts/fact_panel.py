@@ -21,7 +21,7 @@ from memory_inspector.reading.fact_rows import (
     PUT_AWAY,
     REASONS,
     SOURCES,
-    Row,
+    ShownFact,
     categories_count,
     merged_words,
     selected,
@@ -33,8 +33,8 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.marked_text import markdown
 from ui.facts import fact_changes, fact_dialogs, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
-from ui.facts.fact_snapshot import Desk, sources_of
-from ui.facts.fact_tab import Draft
+from ui.facts.fact_snapshot import FactSnapshot, sources_of
+from ui.facts.fact_tab import FactDraft
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.parts import probing
 from ui.parts.components import heading
@@ -53,7 +53,7 @@ SHOWN_SELECTED = 8
 FIELD_PIXELS = 80
 
 
-def draw_panel(view: View, desk: Desk, row: Row) -> None:
+def draw_panel(view: View, desk: FactSnapshot, row: ShownFact) -> None:
     """Draw all information on one fact, with its actions."""
     # None at a past turn: then the panel shows the fact as the log has it, and offers no change.
     fact = desk.facts.get(row.id)
@@ -78,14 +78,14 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
             _past_of(view, desk, fact)
 
 
-def _probes(view: View, desk: Desk, row: Row) -> list[Probe]:
+def _probes(view: View, desk: FactSnapshot, row: ShownFact) -> list[Probe]:
     """Return probes for a fact: for its text, and for the first message of this session that it was learned from."""
     turn, here = max(1, view.shown_turn), desk.memory.session_id
     seqs = [source.seq for source in sources_of(desk, row.id) if source.session_id == here]
     return [*probing.of_words(row.text, turn), *probing.of_messages(seqs[:1], turn)]
 
 
-def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
+def draw_selection(desk: FactSnapshot, rows: Sequence[ShownFact]) -> None:
     """Draw the actions for several facts."""
     facts = desk.picked(row.id for row in rows)
     with st.container(border=True, gap="xsmall", key="facts__panel"):
@@ -102,7 +102,7 @@ def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
         st.button("Clear selection", key="facts__unselect", type="tertiary", on_click=_unselect, args=(desk.place,))
 
 
-def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
+def _which_holds(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
     """Draw the choices between two facts that contradict only each other; "this" is the newer one."""
     # By id, because ids grow: the fact that was learned later is "this" one.
     if len(facts) == 2:
@@ -112,7 +112,7 @@ def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
             draw_choices(desk, newer, [older], keys=False)
 
 
-def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
+def _bulk_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
     # Another selection starts with another suggestion. Twenty ids tell selections apart, and keep the key short.
     mark = f"{fact_tab.at(desk.place).generation}_{'_'.join(str(fact.id) for fact in facts[:20])}"
     key = f"facts__merged_{mark}"
@@ -139,7 +139,7 @@ def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
         foreseen_line(desk, lambda: plans.merge(facts, text), before="Merging them: ")
 
 
-def _put_away_actions(desk: Desk, facts: Sequence[Fact]) -> None:
+def _put_away_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
     with st.container(horizontal=True, gap="small"):
         st.button(
             "Restore", key="facts__restore", icon=":material/undo:", on_click=fact_changes.restore, args=(desk, facts)
@@ -148,7 +148,7 @@ def _put_away_actions(desk: Desk, facts: Sequence[Fact]) -> None:
             fact_dialogs.delete_dialog(desk, [fact.id for fact in facts])
 
 
-def _merge(desk: Desk, facts: Sequence[Fact], key: str) -> None:
+def _merge(desk: FactSnapshot, facts: Sequence[Fact], key: str) -> None:
     if fact_changes.apply(desk, lambda: plans.merge(facts, str(st.session_state.get(key, "")))):
         fact_tab.redraw(desk.place)
 
@@ -157,7 +157,7 @@ def _unselect(place: fact_tab.ListPosition) -> None:
     fact_tab.unselect(place)
 
 
-def _states(row: Row) -> None:
+def _states(row: ShownFact) -> None:
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
         for name in states_of(row):
             colour, icon = BADGES[name]
@@ -165,7 +165,7 @@ def _states(row: Row) -> None:
         st.markdown(f":small[:gray[{count(row.tokens, 'token')}]]", width="content")
 
 
-def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
+def _labels(desk: FactSnapshot, row: ShownFact, fact: Fact | None) -> None:
     """Draw a fact's category and topics, with a popover to change them."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
         # A category that is also a topic is shown once, as the topic.
@@ -200,7 +200,7 @@ def _draw_given(fact: Fact | RebuiltFact | None) -> None:
         )
 
 
-def _label(desk: Desk, fact: Fact, mark: str) -> None:
+def _label(desk: FactSnapshot, fact: Fact, mark: str) -> None:
     # The fact's own category first, as the field's value; then those set for the block, then those in use.
     categories = [fact.category, *desk.categories, *categories_count(desk.rows)]
     topics = [*fact.topics, *topics_count(desk.rows)]
@@ -222,7 +222,7 @@ def _label(desk: Desk, fact: Fact, mark: str) -> None:
     st.button("Apply labels", key=f"facts__save_labels_{mark}", on_click=fact_changes.label, args=(desk, fact, *keys))
 
 
-def _sources(desk: Desk, row: Row, fact: Fact | RebuiltFact | None) -> None:
+def _sources(desk: FactSnapshot, row: ShownFact, fact: Fact | RebuiltFact | None) -> None:
     """Draw the source messages, with the fact's words highlighted."""
     sources = sources_of(desk, row.id)
     for source in sources[:SHOWN_SOURCES]:
@@ -239,7 +239,7 @@ def _sources(desk: Desk, row: Row, fact: Fact | RebuiltFact | None) -> None:
         st.markdown(f":small[:gray[{plain(sentence)}]]")
 
 
-def _edit(desk: Desk, fact: Fact) -> None:
+def _edit(desk: FactSnapshot, fact: Fact) -> None:
     """Draw the editor of the text, and the buttons under it."""
     place = desk.place
     if fact.state in PUT_AWAY:
@@ -293,7 +293,7 @@ def _edit(desk: Desk, fact: Fact) -> None:
         foreseen_line(desk, lambda: plans.edit(fact, text), before=size)
 
 
-def _changed_elsewhere(desk: Desk, fact: Fact, draft: Draft) -> None:
+def _changed_elsewhere(desk: FactSnapshot, fact: Fact, draft: FactDraft) -> None:
     st.warning("This fact was changed elsewhere. Your text is kept below; nothing was overwritten.")
     st.markdown(f":small[Theirs: {plain(short(fact.text, LONGEST_TITLE))}]")
     with st.container(horizontal=True, gap="small"):
@@ -302,15 +302,15 @@ def _changed_elsewhere(desk: Desk, fact: Fact, draft: Draft) -> None:
             "Keep editing",
             key="facts__mine",
             on_click=fact_tab.keep_draft,
-            args=(desk.place, fact.id, Draft(fact.version, fact.text, draft.text)),
+            args=(desk.place, fact.id, FactDraft(fact.version, fact.text, draft.text)),
         )
 
 
 def _keep_words(place: fact_tab.ListPosition, opened: Fact, key: str) -> None:
-    fact_tab.keep_draft(place, opened.id, Draft(opened.version, opened.text, str(st.session_state.get(key, ""))))
+    fact_tab.keep_draft(place, opened.id, FactDraft(opened.version, opened.text, str(st.session_state.get(key, ""))))
 
 
-def retire_popover(desk: Desk, facts: Sequence[Fact], mark: str) -> None:
+def retire_popover(desk: FactSnapshot, facts: Sequence[Fact], mark: str) -> None:
     """Draw the button Retire, with a choice of reasons."""
     key = f"facts__retire_{mark}"
     with st.popover("Retire", icon=":material/archive:"):
@@ -318,7 +318,7 @@ def retire_popover(desk: Desk, facts: Sequence[Fact], mark: str) -> None:
         st.markdown(":small[:gray[It leaves the prompt and can be restored.]]")
 
 
-def _menu(desk: Desk, fact: Fact) -> None:
+def _menu(desk: FactSnapshot, fact: Fact) -> None:
     """Draw the menu of less frequent actions, each with a dialog."""
     blocks = [a.name for a in desk.memory.blocks if a.kind == "facts" and a.name != desk.block]
     # What is put away is restored before it is split or merged.
@@ -354,7 +354,7 @@ def _menu(desk: Desk, fact: Fact) -> None:
         fact_dialogs.copy_dialog(desk, fact.id, copies[chosen])
 
 
-def _past_of(view: View, desk: Desk, fact: Fact) -> None:
+def _past_of(view: View, desk: FactSnapshot, fact: Fact) -> None:
     """Draw history and origin, each read only when expanded."""
     # Both read the log, so only once they are open.
     history = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")

@@ -21,8 +21,8 @@ from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
-from memory_inspector.reading.fact_decisions import Decisions, decisions_of
-from memory_inspector.reading.fact_rows import Row, Source
+from memory_inspector.reading.fact_decisions import DecisionRows, decisions_of
+from memory_inspector.reading.fact_rows import ShownFact, Source
 from ui.tab.view import View
 
 _HANDLED = fact_slice.HANDLED | message_slice.HANDLED | block_slice.HANDLED
@@ -31,12 +31,12 @@ FACT_KINDS = frozenset(kind for kind, event in KINDS.items() if event in _HANDLE
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class FactSnapshot:
     """Data of one facts block for the page."""
 
     memory: Memory
     block: str
-    rows: tuple[Row, ...]
+    rows: tuple[ShownFact, ...]
     past: bool = False
     read_only: bool = False
     facts: Mapping[int, Fact] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Desk:
     changes: tuple[AppliedChangeSet, ...] = ()
     elsewhere: bool = False
     """True if some facts were learned in other sessions."""
-    decisions: Decisions = field(default_factory=Decisions)
+    decisions: DecisionRows = field(default_factory=DecisionRows)
     """Decisions on found facts in this session's log."""
 
     @property
@@ -85,7 +85,7 @@ class Desk:
         """Stored settings of the block; none if it was removed."""
         return next((attached.record.settings for attached in self.memory.blocks if attached.name == self.block), {})
 
-    def row(self, fact: int | None) -> Row | None:
+    def row(self, fact: int | None) -> ShownFact | None:
         return next((row for row in self.rows if row.id == fact), None)
 
     def picked(self, ids: Iterable[int]) -> list[Fact]:
@@ -93,7 +93,7 @@ class Desk:
         return [self.facts[id] for id in ids if id in self.facts]
 
 
-def read_desk(view: View, block: str) -> Desk:
+def read_desk(view: View, block: str) -> FactSnapshot:
     """Read the present facts of a block.
 
     Raises:
@@ -114,7 +114,7 @@ def read_desk(view: View, block: str) -> Desk:
     waiting = {fact.id for fact in review.facts}
     withheld = memory.session.withheld().facts
     rows = tuple(
-        Row(
+        ShownFact(
             id=fact.id,
             text=fact.text,
             state=fact.state,
@@ -137,7 +137,7 @@ def read_desk(view: View, block: str) -> Desk:
         )
         for fact in facts
     )
-    return Desk(
+    return FactSnapshot(
         memory=memory,
         block=block,
         rows=rows,
@@ -152,7 +152,7 @@ def read_desk(view: View, block: str) -> Desk:
     )
 
 
-def read_past(view: View, block: str) -> Desk:
+def read_past(view: View, block: str) -> FactSnapshot:
     """Read the facts of a block at the end of the turn shown."""
     memory, session_id = view.memory, view.memory.session_id
     cache = _cache(memory, block)
@@ -163,7 +163,7 @@ def read_past(view: View, block: str) -> Desk:
     # The turn in which a fact was learned never changes, so that the whole log may be read for it.
     added = {record.event.fact: record for record in view.history.records if isinstance(record.event, FactAdded)}
     rows = tuple(
-        Row(
+        ShownFact(
             id=fact.id,
             text=fact.text or "",
             state=fact.state,
@@ -181,7 +181,7 @@ def read_past(view: View, block: str) -> Desk:
         )
         for fact in facts
     )
-    return Desk(
+    return FactSnapshot(
         memory=memory,
         block=block,
         rows=rows,
@@ -195,12 +195,12 @@ def read_past(view: View, block: str) -> Desk:
     )
 
 
-def _decisions(view: View, block: str) -> Decisions:
+def _decisions(view: View, block: str) -> DecisionRows:
     """Decisions up to the turn shown."""
     return decisions_of(view.history.upto(view.position), block, view.memory.log.texts)
 
 
-def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
+def sources_of(desk: FactSnapshot, fact: int) -> Sequence[SourceMessage]:
     """Source messages of a fact; erased ones are missing."""
     # Now the engine has the sources, also those in other sessions. In the past only this session's log is read.
     if not desk.past:
@@ -270,7 +270,7 @@ def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
     return events
 
 
-class _Kept:
+class _KeptFacts:
     """Cache of computed values for one block; each is valid while its version stays the same."""
 
     def __init__(self) -> None:
@@ -291,5 +291,5 @@ class _Kept:
         return made
 
 
-def _cache(memory: Memory, block: str) -> _Kept:
-    return memory.session.services.cached(("facts", memory.session.database.id, memory.session_id, block), _Kept)
+def _cache(memory: Memory, block: str) -> _KeptFacts:
+    return memory.session.services.cached(("facts", memory.session.database.id, memory.session_id, block), _KeptFacts)

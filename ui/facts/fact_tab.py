@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_inspector.reading.fact_rows import Picked, View, Wanted
+from memory_inspector.reading.fact_rows import Picked, View, WantedFacts
 from ui.tab import state
 
 FACT = "fact"
@@ -21,7 +21,7 @@ ListPosition = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FactDraft:
     """An unsaved edit, with the version and text it started from."""
 
     version: int
@@ -34,14 +34,14 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FactPageState:
     """State of the page for one block."""
 
     view: View = "active"
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: WantedFacts = field(default_factory=WantedFacts)
     order: str = "newest"
     picked: Picked = field(default_factory=Picked)
-    drafts: Mapping[int, Draft] = field(default_factory=dict)
+    drafts: Mapping[int, FactDraft] = field(default_factory=dict)
     """Unsaved edits by fact id."""
     skipped: tuple[int, ...] = ()
     """Ids of the facts skipped in Review, in order."""
@@ -55,7 +55,7 @@ class Page:
     """Values that dialogs keep for their next run, by name."""
 
 
-_PAGES = state.ByPlace("facts", Page())
+_PAGES = state.ByPlace("facts", FactPageState())
 at, change = _PAGES.at, _PAGES.change
 blocks: state.ByPlace[str | None] = state.ByPlace("facts_block", None)
 """Name of the facts block shown last, by session."""
@@ -67,7 +67,7 @@ def unselect(place: ListPosition) -> None:
     redraw(place)
 
 
-def keep_draft(place: ListPosition, fact: int, written: Draft | None) -> None:
+def keep_draft(place: ListPosition, fact: int, written: FactDraft | None) -> None:
     """Store the unsaved edit of a fact, or remove it (None)."""
     # A new mapping every time: the state is frozen, and another run may hold the old one.
     drafts = {key: value for key, value in at(place).drafts.items() if key != fact}

@@ -9,13 +9,22 @@ import streamlit as st
 from memory_core.events import ContextBuilt
 from memory_core.history.change_log import next_undo
 from memory_core.planning.former_values import stored_marks
-from memory_inspector.reading.fact_rows import CHECK_AFTER, Picked, Row, View, in_view, opening, to_check, view_labels
+from memory_inspector.reading.fact_rows import (
+    CHECK_AFTER,
+    Picked,
+    ShownFact,
+    View,
+    in_view,
+    opening,
+    to_check,
+    view_labels,
+)
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab, grid
 from ui.facts.decision_list import draw_decisions
 from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
-from ui.facts.fact_snapshot import Desk, read_desk, read_past
+from ui.facts.fact_snapshot import FactSnapshot, read_desk, read_past
 from ui.facts.meaning import draw_meanings
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
@@ -69,7 +78,7 @@ def draw(view: Shown) -> None:
         _nothing(view, shown)
 
 
-def _in_prompt(view: Shown, desk: Desk) -> str:
+def _in_prompt(view: Shown, desk: FactSnapshot) -> str:
     """Say what the facts take in the prompt shown, where that is another number than that of the facts alone."""
     event = view.contexts[-1].event if view.contexts else None
     parts = event.parts if isinstance(event, ContextBuilt) else ()
@@ -81,7 +90,7 @@ def _in_prompt(view: Shown, desk: Desk) -> str:
     return f" In the prompt of turn {tokens(view.contexts[-1].turn)}: {count(int(part['granted']), 'token')}{noted}."
 
 
-def _desk(view: Shown, block: str) -> Desk:
+def _desk(view: Shown, block: str) -> FactSnapshot:
     return read_past(view, block) if view.past else read_desk(view, block)
 
 
@@ -104,7 +113,7 @@ def _ids(view: Shown, block: str) -> set[int]:
     return {fact.id for fact in view.memory.facts.read(block, states=None)}
 
 
-def _take_link(desk: Desk) -> None:
+def _take_link(desk: FactSnapshot) -> None:
     """Open the fact named by the URL, in the view that lists it."""
     asked = fact_tab.take_link(desk.place)
     row = desk.row(asked)
@@ -122,7 +131,7 @@ def _take_link(desk: Desk) -> None:
     fact_tab.redraw(desk.place)
 
 
-def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
+def _head(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> View:
     """Draw the views, the search and the buttons in one row; return the view shown."""
     place = desk.place
     age = CHECK_AFTER[chosen_age(place)]
@@ -167,7 +176,7 @@ def _show(place: fact_tab.ListPosition, key: str) -> None:
     fact_tab.change(place, view=st.session_state[key])
 
 
-def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
+def _picker(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> None:
     key = f"facts__block_{view.memory.session_id}"
     st.selectbox(
         "Block",
@@ -181,7 +190,7 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
     )
 
 
-def _undo(desk: Desk) -> None:
+def _undo(desk: FactSnapshot) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
     # Condensing is no change set of a person, and has an undo of its own: the newer of the two is offered.
     newest = next_undo(desk.changes)
@@ -210,13 +219,13 @@ def _undo(desk: Desk) -> None:
     )
 
 
-def _add(desk: Desk, *, primary: bool) -> None:
+def _add(desk: FactSnapshot, *, primary: bool) -> None:
     if st.button("Add", key="facts__add", type="primary" if primary else "secondary", icon=":material/add:"):
         fact_dialogs.add_dialog(desk)
     _more(desk, ["Still true?", "Changes", "Try extraction", "Edit as table", "Import", "Export"])
 
 
-def _more(desk: Desk, offered: Sequence[str]) -> None:
+def _more(desk: FactSnapshot, offered: Sequence[str]) -> None:
     chosen = st.menu_button(
         "More for these facts",
         offered,
@@ -242,7 +251,7 @@ def _more(desk: Desk, offered: Sequence[str]) -> None:
         fact_files.export_dialog(desk)
 
 
-def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
+def _list_and_panel(view: Shown, desk: FactSnapshot, shown: View) -> None:
     table, detail = st.columns([0.58, 0.42], gap="medium")
     with table:
         unseen_heading("List of facts")
@@ -260,7 +269,7 @@ def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
             draw_panel(view, desk, row)
 
 
-def _open_row(rows: Sequence[Row], ticked: Sequence[Row], picked: Picked) -> Row | None:
+def _open_row(rows: Sequence[ShownFact], ticked: Sequence[ShownFact], picked: Picked) -> ShownFact | None:
     opened = next((row for row in rows if row.id == picked.open), None)
     return opened or next(iter(ticked), None)
 

@@ -12,12 +12,12 @@ from memory_inspector.reading.fact_rows import PUT_AWAY
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, MIN_PIXELS
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import closing_button, error_inside, filled_rows
 from ui.tab import state
 
 
-def open_table(desk: Desk) -> None:
+def open_table(desk: FactSnapshot) -> None:
     """Open the table with the present facts."""
     facts = [fact for fact in desk.curation.facts() if fact.state not in PUT_AWAY]
     fact_tab.keep(desk.place, "table", tuple(facts))  # constant: a data editor whose data changes loses its edits
@@ -30,7 +30,7 @@ def open_table(desk: Desk) -> None:
 
 @st.dialog("Edit as table", width=760, icon=":material/table_edit:", on_dismiss="rerun")
 @error_inside
-def table_dialog(desk: Desk) -> None:
+def table_dialog(desk: FactSnapshot) -> None:
     """Edit texts and pins in a grid. Concurrent changes do not alter the grid; they are detected on saving."""
     snapshot: Sequence[Fact] = fact_tab.remembered(desk.place, "table") or ()
     key = fact_tab.key(desk.place, f"table_{fact_tab.remembered(desk.place, 'table_number')}")
@@ -79,7 +79,7 @@ def _draw_conflicts(conflicting: Sequence[Conflict]) -> None:
         st.markdown(f":small[Fact {tokens(conflict.row)} {now}]")
 
 
-def _save(desk: Desk, key: str) -> None:
+def _save(desk: FactSnapshot, key: str) -> None:
     """Store all edits, or show why none was stored; the grid keeps them."""
     base: Sequence[Fact] = fact_tab.remembered(desk.place, "table_base") or ()
     edits = Edits.of(st.session_state.get(key, {}))
@@ -99,7 +99,7 @@ def _save(desk: Desk, key: str) -> None:
     state.close_dialog()
 
 
-def _write_over(desk: Desk, key: str) -> None:
+def _write_over(desk: FactSnapshot, key: str) -> None:
     base: Sequence[Fact] = fact_tab.remembered(desk.place, "table_base") or ()
     # Base the edits on what was seen just now: a change that comes after it is a conflict again.
     fact_tab.keep(desk.place, "table_base", over_theirs(base, desk.curation.facts()))

@@ -5,17 +5,17 @@ from zlib import crc32
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_inspector.reading.fact_rows import Picked, Wanted
+from memory_inspector.reading.fact_rows import Picked, WantedFacts
 from memory_inspector.wording.formatting import plain, short
 from ui.facts import fact_tab
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 
 HITS = 8
 
 SHOWN_CHARACTERS = 120
 
 
-def draw_meanings(desk: Desk, words: str) -> None:
+def draw_meanings(desk: FactSnapshot, words: str) -> None:
     """Draw the results under the list; searches only when expanded."""
     if not words:
         return
@@ -45,7 +45,7 @@ def draw_meanings(desk: Desk, words: str) -> None:
 
 def _open(place: fact_tab.ListPosition, fact: int) -> None:
     """Open a fact, and clear the search that may hide it."""
-    fact_tab.change(place, wanted=Wanted())
+    fact_tab.change(place, wanted=WantedFacts())
     fact_tab.change(place, view="active")
     fact_tab.change(place, picked=Picked(fact))
     fact_tab.redraw(place)

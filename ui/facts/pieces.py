@@ -7,7 +7,7 @@ from memory_core.curation.fact_desk import SourceMessage
 from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.marked_text import markdown, source_pieces
 from ui.facts import fact_changes
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 
 _SAID = {"user": "Said by the user", "assistant": "Said by the assistant", "tool": "Returned by a tool"}
 
@@ -19,7 +19,7 @@ def draw_source(source: SourceMessage, *, elsewhere: bool = False) -> None:
     st.markdown(f":small[:gray[{_SAID.get(source.role, 'Said')} {where}:]]  \n:small[“{words}”]")
 
 
-def foreseen_line(desk: Desk, plan: fact_changes.Plan, *, before: str = "") -> None:
+def foreseen_line(desk: FactSnapshot, plan: fact_changes.Plan, *, before: str = "") -> None:
     """Draw the effect of a change on the next prompt, or why the change is impossible."""
     try:
         preview = fact_changes.foreseen(desk, plan())

@@ -14,7 +14,7 @@ from memory_inspector.reading.fact_rows import REASONS, SIMILAR_AS_SAME
 from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
-from ui.facts.fact_snapshot import Desk, sources_of
+from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.parts.components import empty, heading
 
@@ -31,7 +31,7 @@ def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None =
     return sorted(waiting, key=lambda fact: places.get(fact.id, 0))
 
 
-def draw_review(desk: Desk) -> None:
+def draw_review(desk: FactSnapshot) -> None:
     """Draw the first fact to review, and below it the found facts that were suppressed."""
     waiting = in_turn(
         desk.review.facts if desk.review else (),
@@ -54,7 +54,7 @@ def draw_review(desk: Desk) -> None:
         st.markdown(":small[:gray[Approval is on: new facts wait here and are in no prompt before you accept them.]]")
 
 
-def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, float] | None:
+def nearest_of(desk: FactSnapshot, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, float] | None:
     """The fact to compare with, and its similarity: the most similar, else one that a flag names; None without one."""
     nearest = desk.review.nearest(fact) if desk.review else None
     if nearest is not None:
@@ -65,7 +65,7 @@ def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, flo
     return None if named is None else (named, similarity(named.text, fact.text))
 
 
-def _card(desk: Desk, fact: Fact) -> None:
+def _card(desk: FactSnapshot, fact: Fact) -> None:
     asked = fact_tab.at(desk.place).asks
     # The question belongs to one fact: when another comes up, it starts with the buttons.
     asks = asked[0] if asked and asked[1] == fact.id else None
@@ -111,7 +111,7 @@ def _nearest(other: Fact, alike: float) -> None:
     st.markdown(f":small[:gray[Nearest] {plain(short(other.text, 120))} :gray[{alike:.2f}{same}]]")
 
 
-def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> None:
+def _actions(desk: FactSnapshot, fact: Fact, *, contradicts: bool, mergeable: bool) -> None:
     place, id = desk.place, fact.id
     with st.container(horizontal=True, gap="small"):
         if not contradicts:
@@ -132,7 +132,7 @@ def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> N
         st.button("Skip", key="facts__skip", shortcut="Alt+S", on_click=fact_tab.skip, args=(place, id))
 
 
-def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
+def _write(desk: FactSnapshot, fact: Fact, words: str, other: Fact | None) -> None:
     """Draw a field for a new text; with `other`, for the merged text of both facts."""
     key = f"facts__review_words_{fact.id}_{fact.version}_{other.id if other else 0}"
     st.text_area("Words of both" if other else "Words", value=words, key=key, height=FIELD_PIXELS, max_chars=4_000)
@@ -149,7 +149,7 @@ def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
         st.button("Cancel", key="facts__cancel", shortcut="Esc", on_click=fact_tab.ask, args=(desk.place, None))
 
 
-def _why(desk: Desk, fact: Fact) -> None:
+def _why(desk: FactSnapshot, fact: Fact) -> None:
     """Draw the reasons for rejecting, each with a number as its shortcut."""
     st.markdown(":small[Reject it, and hold back near copies. Why?]")
     with st.container(horizontal=True, gap="small"):
@@ -171,7 +171,7 @@ def _why(desk: Desk, fact: Fact) -> None:
         )
 
 
-def _effect(desk: Desk, fact: Fact) -> None:
+def _effect(desk: FactSnapshot, fact: Fact) -> None:
     """Draw the effect of a decision: accepting adds a proposed fact to the prompt, rejecting removes a doubtful one."""
     if fact.state == "proposed":
         foreseen_line(desk, lambda: plans.accept([fact]), before="Accepting it: ")
@@ -179,16 +179,16 @@ def _effect(desk: Desk, fact: Fact) -> None:
         foreseen_line(desk, lambda: plans.reject([fact]), before="It is in the prompt already. Rejecting it: ")
 
 
-def _accept(desk: Desk, fact: Fact) -> None:
+def _accept(desk: FactSnapshot, fact: Fact) -> None:
     fact_changes.apply(desk, lambda: plans.accept([fact]), quiet=True)
 
 
-def _reject(desk: Desk, fact: Fact, reason: str) -> None:
+def _reject(desk: FactSnapshot, fact: Fact, reason: str) -> None:
     fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
     fact_tab.ask(desk.place, None)
 
 
-def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
+def _written(desk: FactSnapshot, fact: Fact, other: Fact | None, key: str) -> None:
     text = str(st.session_state.get(key, "")).strip()
     contradicts = bool(others_of(desk, fact.id))
 
@@ -204,7 +204,7 @@ def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
         fact_tab.ask(desk.place, None)
 
 
-def _held_back(desk: Desk) -> None:
+def _held_back(desk: FactSnapshot) -> None:
     """Draw found facts that were suppressed, each with the rejected fact that it resembles."""
     heading("Held back")
     for held in desk.held[:HELD_SHOWN]:
@@ -225,5 +225,5 @@ def why_held(held: SuppressedFact, now: float) -> str:
     return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'
 
 
-def _allow(desk: Desk, held: SuppressedFact) -> None:
+def _allow(desk: FactSnapshot, held: SuppressedFact) -> None:
     fact_changes.apply(desk, lambda: plans.allow(held))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.history.rewrites import Line, Merged, Rewrite
+from memory_core.history.rewrites import Merged, Rewrite, RewrittenLine
 from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_changes
-from ui.facts.fact_snapshot import Desk
+from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import empty
 
 SHOWN = 10
@@ -44,7 +44,7 @@ def lost(rewrite: Rewrite) -> list[Fact]:
     return [line.fact for line in rewrite.vanished if line.fact is not None and line.replaced]
 
 
-def draw_rewrites(desk: Desk) -> None:
+def draw_rewrites(desk: FactSnapshot) -> None:
     """Draw the newest condensings, each with the facts it dropped, merged and wrote."""
     if not desk.rewrites:
         block = next((a for a in desk.memory.blocks if a.name == desk.block), None)
@@ -62,7 +62,7 @@ def draw_rewrites(desk: Desk) -> None:
             _draw(desk, rewrite)
 
 
-def _draw(desk: Desk, rewrite: Rewrite) -> None:
+def _draw(desk: FactSnapshot, rewrite: Rewrite) -> None:
     st.markdown(f"**{headline(rewrite)}**  \n:small[{sums(rewrite)}]")
     if rewrite.refused:
         st.markdown(":small[:gray[Refused: the earlier list applies again.]]")
@@ -100,7 +100,7 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
         _more(len(rewrite.merged), len(rewrite.new))
 
 
-def _vanished(desk: Desk, rewrite: Rewrite, line: Line) -> None:
+def _vanished(desk: FactSnapshot, rewrite: Rewrite, line: RewrittenLine) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         # A restored fact is not lost any more, and "words erased" is no text that could be struck out.
         struck = _words(line) if line.restored or not line.text else f":red[~~{_words(line)}~~]"
@@ -123,7 +123,7 @@ def _merged(merge: Merged) -> None:
     st.markdown(f":small[{sources}  \n:blue[**→**] {_words(merge.into)}{_doubt(merge.into)}]")
 
 
-def _doubt(line: Line) -> str:
+def _doubt(line: RewrittenLine) -> str:
     return " :orange[:material/warning: unsupported]" if line.unsupported else ""
 
 
@@ -133,14 +133,14 @@ def _more(*sizes: int) -> None:
         st.markdown(f":small[:gray[and {tokens(hidden)} more]]")
 
 
-def _words(line: Line) -> str:
+def _words(line: RewrittenLine) -> str:
     return plain(short(line.text, LONGEST)) if line.text else ":gray[words erased]"
 
 
-def _written(rewrite: Rewrite) -> list[Line]:
+def _written(rewrite: Rewrite) -> list[RewrittenLine]:
     """Facts whose text the rewrite wrote itself."""
     return [*(merge.into for merge in rewrite.merged), *rewrite.new]
 
 
-def _restore(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
+def _restore(desk: FactSnapshot, facts: Sequence[Fact], pinned: bool) -> None:
     fact_changes.apply(desk, lambda: plans.restore_vanished(facts, pinned))

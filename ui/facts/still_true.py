@@ -6,10 +6,10 @@ import streamlit as st
 
 from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
-from memory_inspector.reading.fact_rows import CHECK_AFTER, CHECK_FIRST, Row, to_check, unconfirmed, used
+from memory_inspector.reading.fact_rows import CHECK_AFTER, CHECK_FIRST, ShownFact, to_check, unconfirmed, used
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_changes, fact_tab
-from ui.facts.fact_snapshot import Desk, sources_of
+from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.parts.components import empty
 
@@ -23,7 +23,7 @@ def chosen_age(place: fact_tab.ListPosition) -> str:
     return str(fact_tab.remembered(place, _AGE) or CHECK_FIRST)
 
 
-def draw_check(desk: Desk) -> None:
+def draw_check(desk: FactSnapshot) -> None:
     """Draw the choice of an age, and the first fact not confirmed for that long."""
     key = fact_tab.key(desk.place, "check_after")
     st.segmented_control(
@@ -49,7 +49,7 @@ def draw_check(desk: Desk) -> None:
     _card(desk, rows[0], len(rows))
 
 
-def _card(desk: Desk, row: Row, listed: int) -> None:
+def _card(desk: FactSnapshot, row: ShownFact, listed: int) -> None:
     fact = desk.facts[row.id]
     with st.container(border=True, gap="small", key="facts__check"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -65,7 +65,7 @@ def _card(desk: Desk, row: Row, listed: int) -> None:
         foreseen_line(desk, lambda: plans.retire([fact]), before="Retiring it: ")
 
 
-def _answers(desk: Desk, fact: Fact, *, asks: bool) -> None:
+def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:
     with st.container(horizontal=True, gap="small"):
         st.button(
             "Still true",
@@ -95,14 +95,14 @@ def _answers(desk: Desk, fact: Fact, *, asks: bool) -> None:
         st.button("Skip", key="facts__skip_old", shortcut="Alt+S", on_click=fact_tab.skip, args=(desk.place, fact.id))
 
 
-def _confirm(desk: Desk, fact: Fact) -> None:
+def _confirm(desk: FactSnapshot, fact: Fact) -> None:
     fact_changes.apply(desk, lambda: plans.confirm([fact]), quiet=True)
 
 
-def _retire(desk: Desk, fact: Fact) -> None:
+def _retire(desk: FactSnapshot, fact: Fact) -> None:
     fact_changes.apply(desk, lambda: plans.retire([fact], "outdated"), quiet=True)
 
 
-def _ask(desk: Desk, fact: Fact) -> None:
+def _ask(desk: FactSnapshot, fact: Fact) -> None:
     if fact_changes.apply(desk, lambda: plans.ask([fact])):
         fact_tab.skip(desk.place, fact.id)

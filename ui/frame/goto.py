@@ -6,7 +6,7 @@ import streamlit as st
 
 from memory_core import Database, Memory, list_sessions
 from memory_core.messages import message_text
-from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, Kind, Target, around, find, turn_asked
+from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, Kind, PageTarget, around, find, turn_asked
 from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.wording.formatting import plain, session_name, tokens
 from ui.parts.components import error_inside
@@ -73,56 +73,56 @@ def goto_dialog() -> None:
     st.markdown(":small[:gray[↑ ↓ to choose, Enter to go, Ctrl+Enter to open it in a new tab. ? lists all keys.]]")
 
 
-def places(memory: Memory | None, database: Database, words: str) -> list[Target]:
+def places(memory: Memory | None, database: Database, words: str) -> list[PageTarget]:
     """Targets that match the words, in all sessions and inside the open one; the pages if there are no words."""
     if not words.strip():
         return _pages()
     return [*_turn(memory, words), *find(_everything(memory, database, words), words), *_trace(memory, words)]
 
 
-def _pages() -> list[Target]:
+def _pages() -> list[PageTarget]:
     pages = [page for group in nav.MENU.values() for page in group if page != "graph" or state.has_graph()]
-    return [Target("Page", nav.title(page), page) for page in (*pages, "sessions")]
+    return [PageTarget("Page", nav.title(page), page) for page in (*pages, "sessions")]
 
 
-def _trace(memory: Memory | None, words: str) -> Iterator[Target]:
+def _trace(memory: Memory | None, words: str) -> Iterator[PageTarget]:
     """Yield the target that opens the trace of the words, whether or not they occur in the session."""
     if memory is not None and len(words.strip()) >= MIN_LETTERS and turn_asked(words) is None:
-        yield Target("Trace", f"Where did it go? “{words.strip()}”", "trace", query=nav.followed(words.strip()))
+        yield PageTarget("Trace", f"Where did it go? “{words.strip()}”", "trace", query=nav.followed(words.strip()))
 
 
-def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
+def _turn(memory: Memory | None, words: str) -> Iterator[PageTarget]:
     number = turn_asked(words)
     if memory is not None and number is not None and 1 <= number <= (latest := memory.session.status().turns):
         # Links to the latest turn carry no number, so that they follow new turns.
         shown = None if number == latest else number
-        yield Target("Turn", f"Turn {tokens(number)}: chat", "chat", shown)
-        yield Target("Turn", f"Turn {tokens(number)}: prompt", "context", shown)
+        yield PageTarget("Turn", f"Turn {tokens(number)}: chat", "chat", shown)
+        yield PageTarget("Turn", f"Turn {tokens(number)}: prompt", "context", shown)
 
 
-def _everything(memory: Memory | None, database: Database, words: str) -> Iterator[Target]:
+def _everything(memory: Memory | None, database: Database, words: str) -> Iterator[PageTarget]:
     yield from _pages()
     for status in list_sessions(database):
-        yield Target("Session", session_name(status.title, status.session_id), "chat", session=status.session_id)
+        yield PageTarget("Session", session_name(status.title, status.session_id), "chat", session=status.session_id)
     if memory is None:
         return
     for attached in memory.blocks:
-        yield Target("Block", attached.name, "blocks")
+        yield PageTarget("Block", attached.name, "blocks")
     for attached in memory.blocks:
         if attached.kind == "facts":
             for fact in memory.facts.read(attached.name, states=None):
-                yield Target("Fact", fact.text, "facts", query={"fact": str(fact.id)})
+                yield PageTarget("Fact", fact.text, "facts", query={"fact": str(fact.id)})
     # With fewer letters nearly every message matches.
     if len(words.strip()) < MIN_LETTERS:
         return
     latest = memory.session.status().turns
     for stored in memory.session.messages():
         shown = None if stored.turn in (0, latest) else stored.turn
-        yield Target("Message", message_text(stored.message), "chat", shown)
+        yield PageTarget("Message", message_text(stored.message), "chat", shown)
     yield from _events(memory, words, latest)
 
 
-def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
+def _events(memory: Memory, words: str, latest: int) -> Iterator[PageTarget]:
     """The newest events whose sentences contain the words, except added messages, which are targets themselves."""
     timeline, history = remembered(memory), memory.log.history()
     timeline.catch_up(memory, history)
@@ -132,10 +132,10 @@ def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
     last = timeline.matching(records, words, memory)[: -MAX_OF_A_KIND - 1 : -1]
     for record, line in zip(last, timeline.lines(last, memory), strict=True):
         shown = None if record.turn in (0, latest) else record.turn
-        yield Target("Event", line.text, "timeline", shown, query={EVENT: str(record.position)})
+        yield PageTarget("Event", line.text, "timeline", shown, query={EVENT: str(record.position)})
 
 
-def _line(target: Target, words: str) -> None:
+def _line(target: PageTarget, words: str) -> None:
     where = [target.kind.lower()] if target.kind not in ("Turn", "Trace") else []
     if target.turn is not None and target.kind != "Turn":
         where.append(f"turn {tokens(target.turn)}")

@@ -9,14 +9,14 @@ from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Entity, Relation
 from ui.graph import graph_tab
-from ui.graph.graph_snapshot import Desk
+from ui.graph.graph_snapshot import GraphSnapshot
 from ui.parts import toasts
 from ui.parts.effect import foreseen, next_prompt, shown_when_over
 from ui.tab import state
 
 
 def apply(
-    desk: Desk, change: Callable[[GraphDesk], AppliedChangeSet | None], *, before: str = ""
+    desk: GraphSnapshot, change: Callable[[GraphDesk], AppliedChangeSet | None], *, before: str = ""
 ) -> AppliedChangeSet | None:
     """Apply a change set and announce it, after the words `before`, with its effect; return None if nothing changed."""
     try:
@@ -37,38 +37,38 @@ def apply(
     return None
 
 
-def end(desk: Desk, relation: Relation) -> None:
+def end(desk: GraphSnapshot, relation: Relation) -> None:
     apply(desk, lambda graph: graph.end([relation]))
 
 
-def reactivate(desk: Desk, relation: Relation) -> None:
+def reactivate(desk: GraphSnapshot, relation: Relation) -> None:
     apply(desk, lambda graph: graph.reactivate([relation]))
 
 
-def retire(desk: Desk, relation: Relation) -> None:
+def retire(desk: GraphSnapshot, relation: Relation) -> None:
     # A retired relation is in no list any more, so its panel is closed.
     if apply(desk, lambda graph: graph.retire([relation])) is not None:
         graph_tab.look(desk.place, relation=None)
 
 
-def remove(desk: Desk, entity: Entity) -> None:
+def remove(desk: GraphSnapshot, entity: Entity) -> None:
     """Retire an entity with all its relations."""
     if apply(desk, lambda graph: graph.remove([entity])) is not None:
         graph_tab.look(desk.place, focus=None, to=None)
 
 
-def merge(desk: Desk, entities: Sequence[Entity], into: Entity) -> None:
+def merge(desk: GraphSnapshot, entities: Sequence[Entity], into: Entity) -> None:
     if apply(desk, lambda graph: graph.merge(entities, into)) is not None:
         graph_tab.look(desk.place, focus=into.id)
 
 
-def undo(desk: Desk, change: AppliedChangeSet) -> None:
+def undo(desk: GraphSnapshot, change: AppliedChangeSet) -> None:
     """Undo a change; redo one that was undone."""
     before = "Redone: " if change.undone else "Undone: "
     apply(desk, lambda graph: graph.undo(change.undone_by or change.number), before=before)
 
 
-def foretell(desk: Desk, plan: GraphPlan) -> str:
+def foretell(desk: GraphSnapshot, plan: GraphPlan) -> str:
     """Describe the effect of a change on the next prompt.
 
     Raises:

@@ -17,7 +17,7 @@ from memory_inspector.reading.graph_text import NAME_CHARACTERS, TYPES, entity_l
 from memory_inspector.reading.neighbourhood import by_mentions, kinds, relations
 from memory_inspector.wording.formatting import count, plain, short
 from ui.graph import graph_changes, graph_tab
-from ui.graph.graph_snapshot import Desk
+from ui.graph.graph_snapshot import GraphSnapshot
 from ui.parts.components import closing_button, error_inside
 
 LIKELY = 0.7
@@ -35,7 +35,7 @@ SHOWN_ENDS = 3
 
 @st.dialog("Add a relation", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
 @error_inside
-def add_dialog(desk: Desk) -> None:
+def add_dialog(desk: GraphSnapshot) -> None:
     """Add a relation between two entities; unknown names are added as entities."""
     graph, mark = desk.graph, "add"
     focus = graph_tab.looking(desk.place).focus
@@ -58,7 +58,7 @@ def add_dialog(desk: Desk) -> None:
         closing_button("Cancel")
 
 
-def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str, str]) -> None:
+def _add(desk: GraphSnapshot, subject: str, predicate: str, object: str, types: tuple[str, str]) -> None:
     made = graph_changes.apply(desk, lambda graph: graph.add(subject, predicate, object, types))
     if made is not None:
         now = desk.desk.graph()
@@ -71,7 +71,7 @@ def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str
 
 @st.dialog("Edit a relation", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
 @error_inside
-def edit_dialog(desk: Desk, id: int) -> None:
+def edit_dialog(desk: GraphSnapshot, id: int) -> None:
     """Edit a relation's ends and predicate. Its sources stay."""
     graph = desk.desk.graph()
     relation = graph.relations.get(id)
@@ -95,7 +95,7 @@ def edit_dialog(desk: Desk, id: int) -> None:
         closing_button("Cancel")
 
 
-def _edit(desk: Desk, relation: Relation, subject: str, predicate: str, object: str) -> None:
+def _edit(desk: GraphSnapshot, relation: Relation, subject: str, predicate: str, object: str) -> None:
     graph_changes.apply(desk, lambda graph: graph.edit(relation, subject=subject, predicate=predicate, object=object))
 
 
@@ -145,7 +145,7 @@ def _type_of(graph: Graph, name: str, mark: str) -> str:
     )
 
 
-def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
+def _foreseen(desk: GraphSnapshot, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
     """Draw the effect of a change, or why it is impossible; return whether it is possible."""
     try:
         planned = plan()
@@ -168,7 +168,7 @@ def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
 
 @st.dialog("Edit an entity", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
 @error_inside
-def entity_dialog(desk: Desk, id: int) -> None:
+def entity_dialog(desk: GraphSnapshot, id: int) -> None:
     """Edit an entity's name, aliases and type. Its relations stay."""
     graph = desk.desk.graph()
     entity = _still(graph, id)
@@ -206,13 +206,13 @@ def entity_dialog(desk: Desk, id: int) -> None:
         closing_button("Cancel")
 
 
-def _rename(desk: Desk, entity: Entity, name: str, type: str, aliases: Sequence[str]) -> None:
+def _rename(desk: GraphSnapshot, entity: Entity, name: str, type: str, aliases: Sequence[str]) -> None:
     graph_changes.apply(desk, lambda graph: graph.rename(entity, name, type, aliases))
 
 
 @st.dialog("Merge two entities", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
 @error_inside
-def merge_dialog(desk: Desk, id: int) -> None:
+def merge_dialog(desk: GraphSnapshot, id: int) -> None:
     """Merge two entities; the most similar one is preselected."""
     graph = desk.desk.graph()
     entity = _still(graph, id)
@@ -263,7 +263,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
 
 @st.dialog("Remove an entity", width=440, position="right", icon=":material/archive:", on_dismiss="rerun")
 @error_inside
-def remove_dialog(desk: Desk, id: int) -> None:
+def remove_dialog(desk: GraphSnapshot, id: int) -> None:
     """Confirm the removal of an entity, which can be undone."""
     graph = desk.desk.graph()
     entity = _still(graph, id)

@@ -9,7 +9,7 @@ from memory_core.planning.graph_rules import Graph
 from memory_inspector.files.graph_files import GraphFile, import_graph, read_graph_file
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.graph import graph_changes, graph_tab
-from ui.graph.graph_snapshot import Desk
+from ui.graph.graph_snapshot import GraphSnapshot
 from ui.parts.components import closing_button, error_inside
 
 MAX_MEGABYTES = 20
@@ -18,7 +18,7 @@ SHOWN = 200
 
 @st.dialog("Import a graph", width=720, icon=":material/upload:", on_dismiss="rerun")
 @error_inside
-def import_dialog(desk: Desk) -> None:
+def import_dialog(desk: GraphSnapshot) -> None:
     """Choose a file, preview what is new in it, and import it as one change."""
     uploaded = st.file_uploader(
         "A graph as JSON",
@@ -91,6 +91,6 @@ def _state(state: str) -> str:
     return "ended" if state == "ended" else "holds"
 
 
-def _import(desk: Desk, file: GraphFile) -> None:
+def _import(desk: GraphSnapshot, file: GraphFile) -> None:
     graph_tab.redraw(desk.place)
     graph_changes.apply(desk, lambda graph: import_graph(graph, file))

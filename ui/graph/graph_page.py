@@ -15,7 +15,7 @@ from memory_inspector.wording.formatting import count, plain, short
 from ui.blocks.editor import add_dialog as add_block
 from ui.graph import graph_changes, graph_dialogs, graph_files, graph_tab
 from ui.graph.graph_panel import draw_entity, draw_list, draw_relation
-from ui.graph.graph_snapshot import Desk, read_desk
+from ui.graph.graph_snapshot import GraphSnapshot, read_desk
 from ui.parts.components import chart, empty, filled, numbers_table, unseen_heading
 from ui.parts.undoing import changes_dialog
 from ui.tab.appearance import mode
@@ -78,7 +78,7 @@ def _no_block(view: View) -> None:
     )
 
 
-def _nothing(view: View, desk: Desk) -> None:
+def _nothing(view: View, desk: GraphSnapshot) -> None:
     if view.past:
         empty("No relations yet.", "Nothing had been learned by then.", icon="hub")
         return
@@ -93,7 +93,7 @@ def _block(view: View, blocks: Sequence[str]) -> str:
     return chosen if chosen is not None and chosen in blocks else blocks[0]
 
 
-def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
+def _head(view: View, desk: GraphSnapshot, blocks: Sequence[str]) -> None:
     """Draw the summary of the graph, and the buttons to add to it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph__head"):
         past_turn = view.shown_turn if view.past else None
@@ -119,7 +119,7 @@ def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
             graph_dialogs.add_dialog(desk)
 
 
-def _take_link(desk: Desk) -> None:
+def _take_link(desk: GraphSnapshot) -> None:
     """Show what the URL names: an entity, or a relation with its subject."""
     if not graph_tab.is_new(desk.place):
         return
@@ -135,7 +135,7 @@ def _take_link(desk: Desk) -> None:
         graph_tab.look(desk.place, focus=focus, relation=relation.id if relation is not None else None)
 
 
-def _focus(desk: Desk) -> int:
+def _focus(desk: GraphSnapshot) -> int:
     """The chosen entity, or the one it was merged into, otherwise the most mentioned one."""
     chosen = graph_tab.looking(desk.place).focus
     # By id, which follows an entity into the one that it was merged into.
@@ -151,7 +151,7 @@ def _focus(desk: Desk) -> int:
 # -- controls ------------------------------------------------------------------------------------
 
 
-def _controls(desk: Desk, focus: int) -> None:
+def _controls(desk: GraphSnapshot, focus: int) -> None:
     place, looking = desk.place, graph_tab.looking(desk.place)
     ranked = [entity.id for entity in by_mentions(desk.graph)]
     labels = {id: entity_label(desk.graph.entities[id]) for id in ranked}
@@ -214,7 +214,7 @@ def _way(graph: Graph, path: Path | None) -> None:
 # -- the figure ----------------------------------------------------------------------------------
 
 
-def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
+def _draw_figure(desk: GraphSnapshot, seen: Seen, picked: int | None) -> None:
     place, widget = desk.place, graph_tab.key(desk.place, "figure")
     figure = graph_figure(desk.graph, seen, mode(), picked=picked)
     # Rings use all the height of the window; entities in a line need only their own height.
@@ -241,7 +241,7 @@ def _pick(place: graph_tab.ListPosition, widget: str) -> None:
             graph_tab.look(place, relation=int(meant[1]))
 
 
-def _undo_line(desk: Desk) -> None:
+def _undo_line(desk: GraphSnapshot) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
     if desk.read_only:
         return

@@ -11,7 +11,7 @@ from memory_inspector.reading.neighbourhood import Seen
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts.pieces import draw_source
 from ui.graph import graph_changes, graph_dialogs, graph_tab
-from ui.graph.graph_snapshot import Desk, sources_of
+from ui.graph.graph_snapshot import GraphSnapshot, sources_of
 from ui.parts import forgetting
 from ui.parts.components import filled, heading
 from ui.tab import nav
@@ -27,7 +27,7 @@ UNSCROLLED = 5
 SHOWN_SOURCES = 2
 
 
-def draw_list(desk: Desk, seen: Seen) -> None:
+def draw_list(desk: GraphSnapshot, seen: Seen) -> None:
     """Draw the relations around the focus, each with author and state; a click opens a relation."""
     listed = seen.relations
     if not listed:
@@ -68,7 +68,7 @@ def draw_list(desk: Desk, seen: Seen) -> None:
             )
 
 
-def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
+def _row(desk: GraphSnapshot, seen: Seen, relation: Relation, number: int) -> None:
     opened = graph_tab.looking(desk.place).relation == relation.id
     words = plain(relation_words(desk.graph, relation))
     if relation.id in seen.lit:
@@ -100,7 +100,7 @@ def _open(place: graph_tab.ListPosition, relation: int) -> None:
 # -- one relation --------------------------------------------------------------------------------
 
 
-def draw_relation(desk: Desk, relation: Relation) -> None:
+def draw_relation(desk: GraphSnapshot, relation: Relation) -> None:
     """Draw the sources of a relation, and its actions."""
     graph = desk.graph
     with st.container(border=True, gap="xsmall", key="graph__panel"):
@@ -128,7 +128,7 @@ def draw_relation(desk: Desk, relation: Relation) -> None:
             _relation_actions(desk, relation)
 
 
-def _sources(desk: Desk, relation: Relation) -> None:
+def _sources(desk: GraphSnapshot, relation: Relation) -> None:
     sources = sources_of(desk, relation, SHOWN_SOURCES)
     for source in sources:
         draw_source(source)
@@ -141,7 +141,7 @@ def _sources(desk: Desk, relation: Relation) -> None:
         st.markdown(f":small[:gray[{plain(who[:1].upper() + who[1:])}.]]")
 
 
-def _ends(desk: Desk, relation: Relation) -> None:
+def _ends(desk: GraphSnapshot, relation: Relation) -> None:
     """Draw the buttons that move the focus to an end of the relation."""
     focus = graph_tab.looking(desk.place).focus
     # An end that is in focus already, or was removed, cannot be looked at.
@@ -162,7 +162,7 @@ def _go(place: graph_tab.ListPosition, entity: int) -> None:
     graph_tab.look(place, focus=entity)
 
 
-def _relation_actions(desk: Desk, relation: Relation) -> None:
+def _relation_actions(desk: GraphSnapshot, relation: Relation) -> None:
     graph = desk.graph
     with st.container(horizontal=True, gap="xsmall"):
         if st.button("Edit", key="graph__edit", disabled=relation.state == "retired"):
@@ -212,7 +212,7 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
 # -- one entity ----------------------------------------------------------------------------------
 
 
-def draw_entity(desk: Desk, entity: Entity) -> None:
+def draw_entity(desk: GraphSnapshot, entity: Entity) -> None:
     """Draw the details of the entity in focus, and its actions."""
     with st.container(border=True, gap="xsmall", key="graph__panel"):
         heading(plain(short(desk.graph.name(entity.id), 80)))

@@ -15,18 +15,18 @@ from memory_core.history.fact_evidence import source_spans
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.messages import message_text
 from memory_core.planning.graph_rules import Entity, Graph, Relation
-from memory_inspector.reading.graph_text import Heard
+from memory_inspector.reading.graph_text import HeardRelation
 from ui.tab.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class GraphSnapshot:
     """Data of one graph block for the page."""
 
     memory: Memory
     block: str
     graph: Graph
-    heard: Mapping[int, Heard] = field(default_factory=dict)
+    heard: Mapping[int, HeardRelation] = field(default_factory=dict)
     """Role and turn of each message, by sequence number."""
     read_only: bool = False
     changes: tuple[AppliedChangeSet, ...] = ()
@@ -43,7 +43,7 @@ class Desk:
         """Editor of the graph. Raises `NotFoundError` if the block was removed."""
         return self.memory.blocks.graph(self.block)
 
-    def first_heard(self, relation: Relation) -> Heard | None:
+    def first_heard(self, relation: Relation) -> HeardRelation | None:
         """Role and turn of the first source message of a relation in this session."""
         # Sequence numbers count within one session; the same number in another session is another message.
         here = [seq for session, seq in relation.sources if session == self.memory.session_id and seq in self.heard]
@@ -55,21 +55,21 @@ class Desk:
         return entity if entity is not None and entity.state == "active" else None
 
 
-def read_desk(view: View, block: str) -> Desk:
+def read_desk(view: View, block: str) -> GraphSnapshot:
     """Read the graph of a block at the turn shown.
 
     Raises:
         NotFoundError: the block was removed.
     """
     heard = {
-        record.event.seq: Heard(record.turn, record.event.role)
+        record.event.seq: HeardRelation(record.turn, record.event.role)
         for record in view.history.records
         if isinstance(record.event, MessageAdded)
     }
     if view.past:
-        return Desk(view.memory, block, past_graph(view, block), heard, read_only=True)
+        return GraphSnapshot(view.memory, block, past_graph(view, block), heard, read_only=True)
     desk, read_only = view.memory.blocks.graph(block), view.read_only is not None
-    return Desk(
+    return GraphSnapshot(
         view.memory,
         block,
         desk.graph(),
@@ -93,7 +93,7 @@ def past_graph(view: View, block: str) -> Graph:
     return past.graphs(view.memory.session_id, words.get).get(block, Graph())
 
 
-def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMessage]:
+def sources_of(desk: GraphSnapshot, relation: Relation, most: int) -> Sequence[SourceMessage]:
     """The first `most` source messages of a relation in this session, with the relation's words marked."""
     session_id = desk.memory.session_id
     words = desk.graph.sentence(relation)

@@ -6,7 +6,13 @@ import streamlit as st
 
 from memory_core.events import BlockEdited, ConfigurationChanged
 from memory_inspector.files.configuration import StoredBlock
-from memory_inspector.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
+from memory_inspector.lab.variants import (
+    Variant,
+    VariantChange,
+    variant_json,
+    variant_llamaindex_python,
+    variant_python,
+)
 from memory_inspector.wording.formatting import plain
 from ui.tab import nav
 from ui.tab.people import allowed
@@ -16,7 +22,7 @@ _PYTHON = "text/x-python"
 
 
 def draw_taking(
-    view: View, variant: Variant, changes: tuple[Change, ...], *, recipe: str | None, apply: Callable[[], None]
+    view: View, variant: Variant, changes: tuple[VariantChange, ...], *, recipe: str | None, apply: Callable[[], None]
 ) -> None:
     """Draw the buttons that use or export a tried configuration. `recipe`: the one that it begins with."""
     memory, read_only = view.memory, view.read_only

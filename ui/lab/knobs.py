@@ -11,7 +11,7 @@ from memory_core.config import MAX_TOKENS
 from memory_core.recipes import RECIPES
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.striking import words_of
-from memory_inspector.lab.variants import Change
+from memory_inspector.lab.variants import VariantChange
 from memory_inspector.wording import settings
 from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import plain, short, tokens
@@ -24,12 +24,12 @@ LEAST_LIMIT = 50
 """Smallest token limit that can be tried; below it a prompt holds only its question."""
 
 
-def chip(change: Change) -> str:
+def chip(change: VariantChange) -> str:
     """Return a change in a few words, as markdown: `Token limit 1,200 → 800`."""
     return plain(described(change))
 
 
-def described(change: Change) -> str:
+def described(change: VariantChange) -> str:
     """Return a change in a few words, as plain text: `Token limit 1,200 → 800`."""
     place, _, setting = change.setting.rpartition(".")
     if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):

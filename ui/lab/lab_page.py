@@ -16,7 +16,7 @@ from memory_core.recipes import RECIPES
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.comparing import divergence, verdict
 from memory_inspector.lab.probes import Probe, kept_probes
-from memory_inspector.lab.variants import Change, Variant
+from memory_inspector.lab.variants import Variant, VariantChange
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.context.parts import draw_changes
 from ui.lab import checks, knobs, planned, playing, progress, sweeping, tried_variants, value_view, with_model
@@ -358,13 +358,13 @@ def _draw_prompts(view: View, name: str, own_result: Result, other: Result) -> N
 
 
 @error_noticed
-def _apply(session_id: str, changes: tuple[Change, ...]) -> None:
+def _apply(session_id: str, changes: tuple[VariantChange, ...]) -> None:
     """Apply the tried changes to the settings of the session and of its blocks."""
     before = _set(session_id, changes)
     toasts.done(f"From the next turn: {count(len(changes), 'setting')} changed.", undo=before, session_id=session_id)
 
 
-def _set(session_id: str, changes: tuple[Change, ...]) -> Any:
+def _set(session_id: str, changes: tuple[VariantChange, ...]) -> Any:
     memory = memory_of(session_id)
     settings = {change.setting: change.after for change in changes if "." not in change.setting}
     was = {change.setting: change.before for change in changes if "." not in change.setting}
@@ -388,5 +388,5 @@ def _set(session_id: str, changes: tuple[Change, ...]) -> Any:
                 memory.configure(opened=settings, **was)
             raise
     # Undo is the same change the other way round, with the same check.
-    back = tuple(Change(change.setting, change.after, change.before) for change in changes)
+    back = tuple(VariantChange(change.setting, change.after, change.before) for change in changes)
     return partial(_set, session_id, back)

@@ -35,7 +35,7 @@ PLANNED_SECONDS = 2.0
 """Interval, in seconds, between checks of a plan: after each, Streamlit collects garbage over all of its data."""
 
 
-class _Kept:
+class _KeptPlans:
     """The data that planning needs of a session, read once per log position."""
 
     def __init__(self) -> None:
@@ -197,5 +197,5 @@ def _draw_unknown(plans: dict[str, Replanned], *, plays: bool) -> None:
         )
 
 
-def _cache(memory: Memory) -> _Kept:
-    return engine().services.cached(("lab-sizes", memory.session.database.id, memory.session_id), _Kept)
+def _cache(memory: Memory) -> _KeptPlans:
+    return engine().services.cached(("lab-sizes", memory.session.database.id, memory.session_id), _KeptPlans)

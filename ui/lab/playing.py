@@ -15,7 +15,7 @@ from memory_core.models.openai_client import OpenAIChat
 from memory_core.models.protocols import ChatModel
 from memory_core.tracing.presence import Presence
 from memory_inspector.lab.bisecting import smallest_limit
-from memory_inspector.lab.comparing import Outcome, outcome_of
+from memory_inspector.lab.comparing import PlayOutcome, outcome_of
 from memory_inspector.lab.failure_patterns import MIN_CASES, Patterns, cases_of, compare
 from memory_inspector.lab.linting import Finding, findings
 from memory_inspector.lab.model_plays import CountedModel, KeptOutputs, PlayedModel
@@ -45,7 +45,7 @@ class Result:
     """The result of playing one configuration."""
 
     played: Played
-    outcome: Outcome
+    outcome: PlayOutcome
     seconds: float
     """Seconds that the play took."""
     calls_made: int = 0
@@ -75,7 +75,7 @@ class PlayRequest:
     probes: Sequence[Probe]
 
 
-class _Kept:
+class _KeptPlays:
     """Cached results of one session, with the player that holds the embedded texts."""
 
     def __init__(self) -> None:
@@ -305,5 +305,5 @@ def key_of(position: int, variant: Variant, model: str = "") -> str:
     return json.dumps([position, settings, blocks, variant.struck, model], sort_keys=True, default=str)
 
 
-def _cache(memory: Memory) -> _Kept:
-    return engine().services.cached(("lab", memory.session.database.id, memory.session_id), _Kept)
+def _cache(memory: Memory) -> _KeptPlays:
+    return engine().services.cached(("lab", memory.session.database.id, memory.session_id), _KeptPlays)

@@ -28,7 +28,7 @@ from memory_inspector.lab.questions import Question, read_questions
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.sweep_plays import play_cells
 from memory_inspector.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
-from memory_inspector.lab.variants import Change, Variant, block_values
+from memory_inspector.lab.variants import Variant, VariantChange, block_values
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, tokens
@@ -185,7 +185,7 @@ def draw(
         st.error(plain(str(error)))
         return
     # Trying a cell changes both settings; taken out here, so that the sweep and its map stay the same.
-    swept = (Change(axis.setting, None, own_values[axis.setting]) for axis in (x, y))
+    swept = (VariantChange(axis.setting, None, own_values[axis.setting]) for axis in (x, y))
     variant = variant.with_changes(variant.name, swept)
     # 3. Opening the view sweeps once; other values wait for the button, as a person still types them.
     asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)

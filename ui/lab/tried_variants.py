@@ -11,7 +11,7 @@ from memory_core import Memory, MemoryInspectorError
 from memory_core.events import EventRecord
 from memory_core.recipes import RECIPES
 from memory_inspector.lab.striking import MAX_STRUCK, changes_without, may_be_struck
-from memory_inspector.lab.variants import Change, Variant, differences, variant_after_switch, variant_of
+from memory_inspector.lab.variants import Variant, VariantChange, differences, variant_after_switch, variant_of
 from ui.tab import state
 from ui.tab.view import memory_of
 
@@ -29,7 +29,7 @@ class Tried:
     name: str
     recipe: str | None = None
     knobs: tuple[tuple[str, Any], ...] = ()
-    """Changed settings as `Change` names them, with their values."""
+    """Changed settings as `VariantChange` names them, with their values."""
     struck: tuple[int, ...] = ()
     """Log positions of the events that are left out."""
 
@@ -140,11 +140,11 @@ def variant(memory: Memory, tried: Tried) -> Variant:
     """
     # With a recipe: as the session would be after a switch to it, with the blocks that the switch keeps.
     base = own_variant(memory) if tried.recipe is None else variant_after_switch(memory, tried.recipe)
-    made = base.with_changes(tried.name, [Change(knob, None, value) for knob, value in tried.knobs])
+    made = base.with_changes(tried.name, [VariantChange(knob, None, value) for knob, value in tried.knobs])
     return replace(made, struck=tried.struck)
 
 
-def changes(memory: Memory, tried: Tried) -> tuple[Change, ...]:
+def changes(memory: Memory, tried: Tried) -> tuple[VariantChange, ...]:
     """Return the differences from the session's own configuration."""
     return differences(own_variant(memory), variant(memory, tried))
 
@@ -206,7 +206,7 @@ def set_limit(memory: Memory, name: str, limit: int) -> None:
     lower_flush_size(memory.session_id, name, limit)
 
 
-def mend(session_id: str, name: str, mending: Sequence[Change]) -> None:
+def mend(session_id: str, name: str, mending: Sequence[VariantChange]) -> None:
     """Make the changes that fix a finding in a configuration, like any tried setting."""
     chosen = next(chosen for chosen in desk(session_id).tried if chosen.name == name)
     knobs = {**dict(chosen.knobs), **{change.setting: change.after for change in mending}}
@@ -256,7 +256,7 @@ def strike(session_id: str, position: int) -> None:
         go_on(session_id)
 
 
-def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:
+def is_struck(tried: Tried, record: EventRecord, before: Sequence[VariantChange]) -> bool:
     """Tell whether an event is struck in a configuration. `before`: changes that revert the event's settings."""
     # A setting made by a person is struck by setting it back, which is kept as a knob.
     taken_back = bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)

@@ -10,7 +10,7 @@ from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
 from memory_core.sessions import erase_phrase
 from memory_core.text import listed
-from memory_core.verification.receipts import Receipt
+from memory_core.verification.receipts import ForgetReceipt
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.wording.formatting import count, plain, short
 from memory_inspector.wording.impact_text import WORDS_SHOWN, beside, impact_rows, set_line, set_name
@@ -143,7 +143,7 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
     """Let the user choose what is erased; afterwards show the receipt of a search for it."""
     memory = engine().open(session_id)
     # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
-    done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
+    done: tuple[str, ForgetReceipt | str] | None = st.session_state.get(_DONE)
     if done is not None:
         draw_receipt(*done)
         return
@@ -221,7 +221,9 @@ def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
     return [row for row, line in zip(rows, edited, strict=True) if not line["Include"]]
 
 
-def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected], going: Impact) -> tuple[str, Receipt | str]:
+def _forgotten(
+    memory: Memory, chosen: Chosen, unticked: list[Affected], going: Impact
+) -> tuple[str, ForgetReceipt | str]:
     """Forget, then search; return what was done, and the receipt or why there is none."""
     # A running turn could learn again from the words while they are forgotten.
     if not all(engine().stop(session_id) for session_id in (memory.session_id, *(one.session for one in going.others))):
@@ -233,7 +235,7 @@ def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected], going: 
             return "Not all was forgotten.", str(error)
     with st.spinner("Searching for what is left"):
         try:
-            receipt: Receipt | str = receipt_for(memory.session.database, impact.target.searched)
+            receipt: ForgetReceipt | str = receipt_for(memory.session.database, impact.target.searched)
         except MemoryInspectorError as error:
             receipt = str(error)
     # What was said before to stay is found again below, where only files and columns name it.
@@ -243,7 +245,7 @@ def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected], going: 
     return f"Forgot {count(len(impact.erased), 'item')}{besides}.", receipt
 
 
-def draw_receipt(done: str, receipt: Receipt | str) -> None:
+def draw_receipt(done: str, receipt: ForgetReceipt | str) -> None:
     if isinstance(receipt, str):
         st.warning(f"{plain(done)} {plain(receipt)}")
         return
@@ -255,7 +257,7 @@ def draw_receipt(done: str, receipt: Receipt | str) -> None:
     st.code(receipt.page(), language=None, wrap_lines=True)
     with st.container(horizontal=True):
         st.download_button(
-            "Receipt",
+            "ForgetReceipt",
             receipt.to_json(),
             "receipt.json",
             "application/json",

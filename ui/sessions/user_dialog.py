@@ -4,7 +4,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, forget_user
 from memory_core.sessions.forget_user import UserData, data_of_user
-from memory_core.verification.receipts import Receipt
+from memory_core.verification.receipts import ForgetReceipt
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.wording.formatting import count, plain, short
 from ui.parts.components import ROW_PIXELS, error_inside
@@ -36,7 +36,7 @@ def draw_button(user_id: str) -> bool:
 def forget_user_dialog(user_id: str) -> None:
     """Ask before all sessions and facts of a user are erased; afterwards show the receipt of a search for them."""
     # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
-    done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
+    done: tuple[str, ForgetReceipt | str] | None = st.session_state.get(_DONE)
     if done is not None:
         draw_receipt(*done)
         return
@@ -73,7 +73,7 @@ def _line(data: UserData) -> str:
     return ", ".join(count(number, noun) for number, noun in parts if number)
 
 
-def _forgotten(data: UserData) -> tuple[str, Receipt | str]:
+def _forgotten(data: UserData) -> tuple[str, ForgetReceipt | str]:
     """Forget, then search; return what was done, and the receipt or why there is none."""
     # A running turn could go on writing while its session is erased.
     if not all(engine().stop(status.session_id) for status in data.sessions):
@@ -86,7 +86,7 @@ def _forgotten(data: UserData) -> tuple[str, Receipt | str]:
             return "Nothing was forgotten.", str(error)
     with st.spinner("Searching for what is left"):
         try:
-            receipt: Receipt | str = receipt_for(database, gone.searched)
+            receipt: ForgetReceipt | str = receipt_for(database, gone.searched)
         except MemoryInspectorError as error:
             receipt = str(error)
     return f"Forgot {_line(gone)}.", receipt

@@ -23,7 +23,7 @@ from memory_core.events import (
 from memory_core.history.outcomes import FlushOutcome, Given, flush_outcome
 from memory_core.messages import message_text
 from memory_inspector.lab.striking import SET_BY_PEOPLE, changes_without, may_be_struck
-from memory_inspector.lab.variants import Change
+from memory_inspector.lab.variants import VariantChange
 from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
 from memory_inspector.reading.event_rows import GROUPS, by_whom
 from memory_inspector.wording.event_details import number_rows
@@ -286,7 +286,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
             nav.go("lab")
 
 
-def _toggle(session_id: str, name: str, record: EventRecord, before: Sequence[Change], struck: bool) -> None:
+def _toggle(session_id: str, name: str, record: EventRecord, before: Sequence[VariantChange], struck: bool) -> None:
     # An event of the engine is struck itself; a person's setting is set back.
     if not before:
         tried_variants.strike(session_id, record.position)

@@ -12,11 +12,11 @@ from functools import cached_property
 from memory_core.blocks.base import Item, ReadContext, item_tokens, stored_item
 from memory_core.blocks.former_marks import Marks
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts, unit_words
-from memory_core.blocks.vector_parts.unit_cache import Stored
+from memory_core.blocks.vector_parts.unit_cache import StoredUnits
 from memory_core.blocks.vector_parts.units import mark_texts, messages_of
 from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import TextPart, content_hash
-from memory_core.planning.former_values import Mark
+from memory_core.planning.former_values import FormerMark
 from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
 from memory_core.store.message_rows import StoredMessage
 
@@ -33,7 +33,7 @@ UNSAID = 40
 class PackedUnits:
     """Granted units as prompt items, each created once."""
 
-    def __init__(self, reading: ReadContext, stored: Stored, layout: Layout, marks: Marks) -> None:
+    def __init__(self, reading: ReadContext, stored: StoredUnits, layout: Layout, marks: Marks) -> None:
         self._reading, self._stored, self._layout = reading, stored, layout
         self.marked = marks.messages
         """Marks of former values by message, of any unit."""
@@ -171,7 +171,7 @@ class PackedUnits:
         """Return the cache key of a rendered unit, which looks different in the session that stored it."""
         return (number, self.elsewhere(number), *self.marks((number,)), *self._how)
 
-    def marks(self, numbers: Iterable[int]) -> list[tuple[int, Mark]]:
+    def marks(self, numbers: Iterable[int]) -> list[tuple[int, FormerMark]]:
         """Return the sequence numbers of the marked messages of units, with their marks."""
         if not self.marked:
             return []

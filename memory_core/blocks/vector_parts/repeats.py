@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memory_core.blocks.base import ReadContext
 from memory_core.blocks.vector_parts.packing import PackedUnits
-from memory_core.blocks.vector_parts.unit_cache import Stored, text_number
+from memory_core.blocks.vector_parts.unit_cache import StoredUnits, text_number
 from memory_core.blocks.vector_parts.units import Unit, search_words
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.fact_merging import same_words
@@ -23,7 +23,7 @@ class RepeatedTexts:
     """Compares the texts of the units of one search; `unsaved` are those of a preview, by number."""
 
     reading: ReadContext
-    stored: Stored
+    stored: StoredUnits
     laid_out: PackedUnits
     unsaved: Mapping[int, Sequence[StoredMessage]]
 

@@ -30,7 +30,7 @@ NOTHING_HEARD = UnitMetadata("", 0.0, frozenset(), frozenset(), False, None, Non
 
 
 def text_number(text: str) -> int:
-    """Return the number of a text (see `Stored.said`), by a hash that differs between processes."""
+    """Return the number of a text (see `StoredUnits.said`), by a hash that differs between processes."""
     return hash(" ".join(stems(text)))
 
 
@@ -59,7 +59,7 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredUnits:
     """All stored units of a block. Immutable once returned, except for the keyword index and the rendered items."""
 
     nodes: Mapping[int, Node] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Stored:
         """Return a unit's number in `said`."""
         return self.said[self.nodes[number].session_id][number]
 
-    def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
+    def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "StoredUnits":
         """Return a copy with new units appended in conversation order; the caller adds them to the keyword index."""
         first = self.traits[self.order[-1]].episode if self.order else 0
         described = {
@@ -118,7 +118,7 @@ class Stored:
             # Python's own hash differs between processes; it is compared within this one only.
             hashes = {node.number: hash(one.stems) for node, one in several}
             text_numbers[session] = {**text_numbers.get(session, {}), **hashes}
-        return Stored(
+        return StoredUnits(
             nodes={**self.nodes, **{node.number: node for node, _ in new}},
             order=(*self.order, *described),
             places={**self.places, **{number: place for place, number in enumerate(described, len(self.order))}},
@@ -146,7 +146,7 @@ class Stored:
             before, last = session, heard[-1]
         return result
 
-    def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
+    def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "StoredUnits":
         """Return a copy with unsaved units appended. For previews."""
         # Ids of a preview are used again for other units, so its rendered units must not be shared.
         return replace(self.with_units(new), rendered=Rendered())
@@ -166,13 +166,13 @@ class UnitCache:
             self._clear()
 
     def _clear(self) -> None:
-        self._stored = Stored()
+        self._stored = StoredUnits()
         self._revision = EMPTY
         """State of the database that `_stored` shows."""
         self._collections: set[str] = set()
         """Collections that have the vectors of the units."""
 
-    def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> Stored:
+    def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> StoredUnits:
         """Return all stored units of these sessions, oldest session first, brought up to date with the database."""
         with self._lock, collector_paused():
             # With other sessions, the order of all units changes: begin again.

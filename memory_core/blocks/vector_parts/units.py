@@ -13,7 +13,7 @@ from memory_core.blocks.markup import unit_words
 from memory_core.events import expand
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.planning.boosts import informativeness
-from memory_core.planning.former_values import Mark, Source
+from memory_core.planning.former_values import FormerMark, Source
 from memory_core.planning.speech import date_line, parse_message, speaker_of
 from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.vector_rows import Node
@@ -117,13 +117,13 @@ def messages_of(
     return {number: unit for number, unit in turns.items() if unit}
 
 
-def mark_texts(unit: Sequence[StoredMessage], marks: Mapping[Source, Mark]) -> list[str]:
+def mark_texts(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark]) -> list[str]:
     """Return the mark beside each message of a unit as text; empty for most."""
     sources = [(message.session_id, message.seq) for message in unit]
     return [mark.text() if (mark := marks.get(source)) is not None else "" for source in sources]
 
 
-def words_of(unit: Sequence[StoredMessage], marks: Mapping[Source, Mark] | None = None) -> str:
+def words_of(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark] | None = None) -> str:
     """Return the text of a unit for display and counting, with its marks of former values."""
     return unit_words([message.message for message in unit], mark_texts(unit, marks or {}))
 

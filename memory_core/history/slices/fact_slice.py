@@ -91,7 +91,7 @@ class FactState:
     sources: set[Source] = field(default_factory=set)
 
 
-class Facts:
+class FactSlice:
     """Facts recorded in the logs applied so far: those of a session, or of a user across any number of sessions."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from memory_core.events import EventRecord
 from memory_core.history.slices import block_slice, delivery_slice, fact_slice, graph_slice, message_slice, vector_slice
 from memory_core.history.slices.block_slice import Blocks
 from memory_core.history.slices.delivery_slice import Deliveries
-from memory_core.history.slices.fact_slice import Facts
+from memory_core.history.slices.fact_slice import FactSlice
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.history.slices.message_slice import NOTHING, Messages
 from memory_core.history.slices.vector_slice import Vectors
@@ -21,7 +21,7 @@ class Projection:
         self.blocks = Blocks()
         self.messages = Messages()
         self.deliveries = Deliveries(self.messages)
-        self.facts = Facts()
+        self.facts = FactSlice()
         self.graph = PastGraph()
         self.vectors = Vectors()
 

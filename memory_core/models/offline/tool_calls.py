@@ -12,7 +12,7 @@ from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.models.deciding import RuleDecider
 from memory_core.models.offline.fact_extraction import RuleExtractor, slot_in
 from memory_core.models.offline.grammar import pattern
-from memory_core.models.protocols import Candidate, ExtractedFact, Proposal, ToolSpec
+from memory_core.models.protocols import ExtractedFact, FactCandidate, Proposal, ToolSpec
 from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
 from memory_core.text import similarity
 
@@ -83,12 +83,12 @@ def reply_about_tool_calls(messages: Sequence[ChatMessage]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _ToolBlock:
     label: str
     lines: tuple[str, ...]
 
 
-def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
+def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _ToolBlock | None:
     """Return the block about the user, else the first that may be edited, with its lines as the context shows them."""
     labels = [str(label) for label in append.parameters["properties"]["label"].get("enum", ())]
     listed = append.description.splitlines()
@@ -97,7 +97,7 @@ def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
     named = [label for label in labels if _HUMAN.search(label)]
     described = [label for label in labels if _ABOUT_USER.search(about[label])]
     chosen = next(iter([*named, *described, *labels]), None)
-    return _Block(chosen, _lines(chosen, messages)) if chosen is not None else None
+    return _ToolBlock(chosen, _lines(chosen, messages)) if chosen is not None else None
 
 
 def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
     return ()
 
 
-def _edits(request: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPart, ...]:
+def _edits(request: str, block: _ToolBlock | None, replacing: bool) -> tuple[ToolCallPart, ...]:
     """Return the edits: one call for each line with an outdated value, and one call that appends everything else."""
     if block is None:
         return ()
@@ -139,7 +139,7 @@ def _edits(request: str, block: _Block | None, replacing: bool) -> tuple[ToolCal
 
 def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
     """Return the index of the line that the fact changes or ends, by the rules for facts; empty if there is none."""
-    near = [Candidate(line.id, line.text, similarity(line.text, fact.text), line.slot) for line in lines]
+    near = [FactCandidate(line.id, line.text, similarity(line.text, fact.text), line.slot) for line in lines]
     near = sorted((c for c in near if c.similarity > 0), key=lambda c: -c.similarity)[:5]
     (decision,) = RuleDecider().decide([Proposal(fact, tuple(near))]).decisions
     return [decision.target] if decision.act in ("update", "delete") and decision.target is not None else []

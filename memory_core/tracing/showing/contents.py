@@ -45,7 +45,7 @@ class ShownTurn:
 
 def contents(title: str, turns: Sequence[ShownTurn], *, start: int | None = None) -> dict[str, Any]:
     """Build a page's value. `start`: turn to open at; default: the last."""
-    writing = _Writing()
+    writing = _PageWriting()
     shown = [writing.turn(turn) for turn in turns]
     places = [place for place, turn in enumerate(turns) if turn.record.turn == start]
     asked = next((turn.trace.asked for turn in turns if turn.trace is not None), None)
@@ -78,7 +78,7 @@ class _Numbered:
 
 
 @dataclass(slots=True)
-class _Writing:
+class _PageWriting:
     """Builds turns with shared texts, entries and stages."""
 
     texts: _Numbered = field(default_factory=_Numbered)

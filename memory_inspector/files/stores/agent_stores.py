@@ -21,7 +21,7 @@ _BRANCHES, _MAIN = frozenset({"session_id", "message_id", "branch_id", "sequence
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _StoreTable:
     """A framework's table: columns that identify it, sort order, and a parser for one session's rows."""
 
     columns: frozenset[str]
@@ -43,7 +43,7 @@ def conversations_of(connection: sqlite3.Connection) -> list[StoredConversation]
     return [*in_tables, *_adk(connection)]
 
 
-def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dict[str, list[Any]]:
+def _by_session(connection: sqlite3.Connection, name: str, table: _StoreTable) -> dict[str, list[Any]]:
     sessions: dict[str, list[Any]] = {}
     # A session with branches holds the messages of all branches in one table, in mixed order.
     if table.read is read_items and (branches := tables_with(connection, _BRANCHES)):
@@ -140,8 +140,8 @@ def _from_agno(message: Any) -> list[ChatMessage]:
 
 
 _TABLES = (
-    _Table(frozenset({"id", "session_id", "message_data"}), "message_data", "id", read_items),
-    _Table(frozenset({"id", "session_id", "message"}), "message", "id", read_each),
-    _Table(frozenset({"run_id", "session_id", "run_data"}), "run_data", "created_at, rowid", _agno),
-    _Table(frozenset({"session_id", "session_type", "runs"}), "runs", "created_at, rowid", _agno),
+    _StoreTable(frozenset({"id", "session_id", "message_data"}), "message_data", "id", read_items),
+    _StoreTable(frozenset({"id", "session_id", "message"}), "message", "id", read_each),
+    _StoreTable(frozenset({"run_id", "session_id", "run_data"}), "run_data", "created_at, rowid", _agno),
+    _StoreTable(frozenset({"session_id", "session_type", "runs"}), "runs", "created_at, rowid", _agno),
 )

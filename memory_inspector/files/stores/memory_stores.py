@@ -38,7 +38,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class StoreProgram:
     """A program whose facts are read."""
 
     name: str
@@ -196,10 +196,12 @@ def _langgraph(rows: Iterable[Any]) -> Iterator[Row]:
 
 _MCP_MEMORY_SERVICE = ("content", "tags", "memory_type", "metadata", "created_at", "deleted_at")
 PROGRAMS = (
-    Program("Mem0", "history.db", ("memory_id", "old_memory", "new_memory", "event"), _mem0),
-    Program("Agno", "SQLite", ("memory_id", "memory", "topics", "user_id"), _agno),
-    Program("CrewAI", "long_term_memory_storage.db", ("task_description", "metadata", "datetime", "score"), _crewai),
-    Program("LangGraph", "store", ("prefix", "key", "value", "updated_at"), _langgraph),
-    Program("mcp-memory-service", "sqlite_vec.db", _MCP_MEMORY_SERVICE, _mcp_memory_service),
+    StoreProgram("Mem0", "history.db", ("memory_id", "old_memory", "new_memory", "event"), _mem0),
+    StoreProgram("Agno", "SQLite", ("memory_id", "memory", "topics", "user_id"), _agno),
+    StoreProgram(
+        "CrewAI", "long_term_memory_storage.db", ("task_description", "metadata", "datetime", "score"), _crewai
+    ),
+    StoreProgram("LangGraph", "store", ("prefix", "key", "value", "updated_at"), _langgraph),
+    StoreProgram("mcp-memory-service", "sqlite_vec.db", _MCP_MEMORY_SERVICE, _mcp_memory_service),
 )
 NAMES = listed(program.name for program in PROGRAMS)
