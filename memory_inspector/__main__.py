@@ -171,8 +171,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     from memory_core import Settings
     from memory_core.errors import ConfigError
     from memory_core.text import printable
-    from memory_core.verification.fingerprints import wanted
-    from memory_core.verification.receipts import read_receipt, receipt_of
+    from memory_inspector.verification.fingerprints import wanted
+    from memory_inspector.verification.receipts import read_receipt, receipt_of
 
     if (arguments.receipt is None) == (arguments.words is None):
         raise ConfigError("Give a receipt, or the words: --words FILE, or --words - to type them.")

@@ -20,8 +20,8 @@ from memory_core import (
 )
 from memory_core.events import Ref
 from memory_core.sessions import erase_phrase
-from memory_core.verification.fingerprints import wanted
-from memory_core.verification.receipts import receipt_of
+from memory_inspector.verification.fingerprints import wanted
+from memory_inspector.verification.receipts import receipt_of
 from memory_inspector.wording.impact_text import impact_rows
 
 DENTIST = "My dentist is Doctor Vantongeren."

@@ -11,9 +11,9 @@ import pytest
 
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.llamaindex_message import message_from_llamaindex
-from memory_core.formats.openai_items import messages_from_items
 from memory_core.formats.openai_message import OTHER
 from memory_inspector.files.files import read_file
+from memory_inspector.files.openai_items import messages_from_items
 from memory_inspector.recorder.span_messages import messages_of
 from memory_inspector.recorder.wire import Answered, read_exchange
 

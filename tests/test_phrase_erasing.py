@@ -31,10 +31,10 @@ from memory_core.errors import MessageError, NotFoundError
 from memory_core.events import Ref
 from memory_core.messages import ToolCallPart
 from memory_core.planning.impact import Target
-from memory_core.verification.fingerprints import wanted
-from memory_core.verification.receipts import receipt_of
 from memory_inspector.lab.probes import InPrompt, keep_probes, kept_probes
 from memory_inspector.lab.script import script_of
+from memory_inspector.verification.fingerprints import wanted
+from memory_inspector.verification.receipts import receipt_of
 
 SAID = ["My name is Clara and I live in Tucson.", "I am allergic to nuts.", "I was told that Tucson is hot."]
 CORE = "Be brief. She was born in Tucson.\nNo emoji."

@@ -42,9 +42,9 @@ from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
 from memory_core.store.postgresql.connections import begin, open_postgresql
 from memory_core.store.tables import TABLES
-from memory_core.verification.fingerprints import wanted
-from memory_core.verification.receipts import receipt_of
 from memory_inspector.__main__ import main as command
+from memory_inspector.verification.fingerprints import wanted
+from memory_inspector.verification.receipts import receipt_of
 
 pytestmark = pytest.mark.postgres
 

@@ -19,10 +19,10 @@ from memory_core import Memory
 from memory_core.errors import ConfigError, FormatError, NotFoundError
 from memory_core.messages import ChatMessage
 from memory_core.sessions.overview import delete_session
-from memory_core.verification import searching
-from memory_core.verification.fingerprints import CHUNK_BYTES, count, forms, wanted
-from memory_core.verification.receipts import read_receipt, receipt_of
 from memory_inspector.__main__ import main as command
+from memory_inspector.verification import searching
+from memory_inspector.verification.fingerprints import CHUNK_BYTES, count, forms, wanted
+from memory_inspector.verification.receipts import read_receipt, receipt_of
 
 SECRET = "Ana's number is 555-0199"
 

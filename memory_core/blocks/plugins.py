@@ -77,6 +77,7 @@ FORMER_ROOMS = {
     "interop": "memory_inspector.files (bundles: memory_core.bundles)",
     "lab": "memory_inspector.lab",
     "testing": "memory_inspector.checks",
+    "verification": "memory_inspector.verification",
 }
 """Present names of packages of `memory_core` that left it."""
 

@@ -18,7 +18,6 @@ from urllib.parse import unquote
 
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.formats.any_message import read_messages
-from memory_core.formats.json_values import storable_value
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.protocols import ChatModel
 from memory_core.planning.fact_merging import Fact, same_words
@@ -26,6 +25,7 @@ from memory_core.sessions.overview import list_sessions
 from memory_core.systems.user_memories import UserMemories
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import record_prompt, session_name
+from memory_inspector.files.json_values import storable_value
 from memory_inspector.recorder.wire import Exchange
 
 with framework("Agno", "agno"):

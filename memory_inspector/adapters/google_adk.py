@@ -21,7 +21,6 @@ from typing import Any
 
 from memory_core.blocks import FactExtractionMemoryBlock, VectorMemoryBlock
 from memory_core.formats.any_message import read_messages
-from memory_core.formats.json_values import storable_value
 from memory_core.formats.openai_message import other_kinds
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
@@ -31,6 +30,7 @@ from memory_core.store.log_rows import last_position
 from memory_core.text import UNSPACED_CHARACTER, keyword_terms, stems
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import harmless, keep, record_prompt, session_name
+from memory_inspector.files.json_values import storable_value
 from memory_inspector.recorder.wire import Exchange
 
 with framework("Google ADK", "google-adk"):

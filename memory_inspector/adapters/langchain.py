@@ -14,11 +14,11 @@ from typing import Any
 
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.chat_completions import to_openai
-from memory_core.formats.json_values import storable_value
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import harmless, keep, tokens_beside
+from memory_inspector.files.json_values import storable_value
 
 with framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse

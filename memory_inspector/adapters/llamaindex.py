@@ -13,7 +13,6 @@ from pydantic import PrivateAttr
 
 from memory_core.config import Settings
 from memory_core.errors import ConfigError
-from memory_core.formats.json_values import storable_value
 from memory_core.formats.llamaindex_message import message_from_llamaindex, message_to_llamaindex
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage as OurMessage
@@ -22,6 +21,7 @@ from memory_core.store.database import Database
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompt_detector import PromptDetector
 from memory_inspector.adapters.prompts import keep, reading
+from memory_inspector.files.json_values import storable_value
 
 with framework("LlamaIndex", "llamaindex"):
     from llama_index.core.base.llms.types import ChatMessage

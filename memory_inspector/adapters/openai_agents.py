@@ -18,11 +18,11 @@ from functools import partial
 from typing import Any
 
 from memory_core.errors import ConfigError
-from memory_core.formats.json_values import storable_value
-from memory_core.formats.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
 from memory_core.memory import Memory
 from memory_inspector.adapters import framework
 from memory_inspector.adapters.prompts import harmless, keep, tokens_beside
+from memory_inspector.files.json_values import storable_value
+from memory_inspector.files.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
 
 with framework("The OpenAI Agents SDK", "openai-agents"):
     from agents import FunctionTool, RunConfig

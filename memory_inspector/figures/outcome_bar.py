@@ -5,9 +5,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from memory_core.history.outcomes import Kind, Run
 from memory_inspector.figures.chart_style import blank, hatch
 from memory_inspector.palette import PALETTES, Mode, colour, ink_on
+from memory_inspector.reading.outcomes import Kind, Run
 from memory_inspector.wording.formatting import count, tokens
 
 STRIP_PIXELS = 34

@@ -10,8 +10,8 @@ from typing import TypeVar, cast
 from memory_core import Memory
 from memory_core.events import EventRecord
 from memory_core.history.by_turn import History
-from memory_core.history.outcomes import Outcomes
 from memory_inspector.reading.event_rows import Index
+from memory_inspector.reading.outcomes import Outcomes
 from memory_inspector.wording.event_sentences import Line
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_core.formats.json_values import read_json
+from memory_inspector.files.json_values import read_json
 
 MAX_ID = 80
 """Characters of an id that are kept."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages
-from memory_core.formats.prompt_messages import read_items
 from memory_core.messages import ChatMessage, MessageRole, Part, TextPart
+from memory_inspector.recorder.prompt_messages import read_items
 
 EVENTS = {
     "gen_ai.system.message": "system",

@@ -13,12 +13,12 @@ from urllib.parse import unquote
 
 from memory_core.errors import LimitError, MessageError
 from memory_core.events import Knowledge
-from memory_core.formats.json_values import read_json, storable_value
-from memory_core.formats.prompt_messages import is_nobodys, read_blocks, read_items, read_message
 from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import ChatMessage, MessageRole
+from memory_inspector.files.json_values import read_json, storable_value
 from memory_inspector.recorder.answer_report import failure_code, reported_failure, reported_tokens
 from memory_inspector.recorder.compactions import SUMMARISE, asks_for_summary
+from memory_inspector.recorder.prompt_messages import is_nobodys, read_blocks, read_items, read_message
 from memory_inspector.recorder.streamed_answer import (
     joined_blocks,
     joined_chunks,

@@ -10,7 +10,7 @@ from app_server import behind, healthy, idle
 from playwright.sync_api import expect
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, delete_session, list_sessions
-from memory_core.verification.receipts import read_receipt
+from memory_inspector.verification.receipts import read_receipt
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ import pytest
 from shared_data import shared
 
 from memory_core import FormatError, Memory
-from memory_core.formats.openai_items import items_from_messages
 from memory_inspector.files.files import read_file
+from memory_inspector.files.openai_items import items_from_messages
 
 
 def imported(data_file, name, pick=0):

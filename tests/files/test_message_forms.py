@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from memory_core import Memory, MessageError
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.content import ToolResultContent, Unread, read_content
-from memory_core.formats.openai_items import items_from_messages, messages_from_items
 from memory_core.messages import ChatMessage, ImagePart, TextPart
+from memory_inspector.files.openai_items import items_from_messages, messages_from_items
 
 
 @pytest.mark.parametrize("name", CONTENT)

@@ -29,8 +29,8 @@ from memory_core.events import (
     VectorsStored,
     numbers,
 )
-from memory_core.history.outcomes import Given, MessageOutcome, Outcomes, flush_outcome
 from memory_core.history.rebuild import rebuild
+from memory_inspector.reading.outcomes import Given, MessageOutcome, Outcomes, flush_outcome
 
 
 def records(*events):

@@ -31,7 +31,6 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.history.by_turn import TurnRecord
-from memory_core.history.outcomes import Outcomes
 from memory_inspector.figures.outcome_bar import counted, outcome_rows, strip_figure
 from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
 from memory_inspector.palette import DARK, LIGHT
@@ -47,6 +46,7 @@ from memory_inspector.reading.event_rows import (
     ledger,
     totals,
 )
+from memory_inspector.reading.outcomes import Outcomes
 from memory_inspector.reading.token_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
 from memory_inspector.wording.event_details import number_rows
 

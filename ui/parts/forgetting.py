@@ -10,8 +10,8 @@ from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
 from memory_core.sessions import erase_phrase
 from memory_core.text import listed
-from memory_core.verification.receipts import ForgetReceipt
 from memory_inspector.server.forget_receipt import receipt_for
+from memory_inspector.verification.receipts import ForgetReceipt
 from memory_inspector.wording.formatting import count, plain, short
 from memory_inspector.wording.impact_text import WORDS_SHOWN, beside, impact_rows, set_line, set_name
 from ui.parts import toasts

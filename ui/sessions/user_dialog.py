@@ -4,8 +4,8 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, forget_user
 from memory_core.sessions.forget_user import UserData, data_of_user
-from memory_core.verification.receipts import ForgetReceipt
 from memory_inspector.server.forget_receipt import receipt_for
+from memory_inspector.verification.receipts import ForgetReceipt
 from memory_inspector.wording.formatting import count, plain, short
 from ui.parts.components import ROW_PIXELS, error_inside
 from ui.parts.forgetting import draw_receipt

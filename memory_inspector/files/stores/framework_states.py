@@ -11,9 +11,9 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
 from memory_core.formats.framework_messages import unread_of_framework, without_repeated_instructions
-from memory_core.formats.openai_items import messages_from_items
 from memory_core.messages import ChatMessage
 from memory_inspector.files.openai_format import is_conversation
+from memory_inspector.files.openai_items import messages_from_items
 from memory_inspector.files.stored import StoredConversation
 
 Read = ChatMessage | MessageError

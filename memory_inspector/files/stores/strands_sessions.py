@@ -7,8 +7,8 @@ from typing import Any
 
 from memory_core.bundles.archive import MAX_FILES
 from memory_core.errors import MessageError
-from memory_core.formats.json_values import read_json
 from memory_core.limits import MAX_FILE_BYTES, Budget
+from memory_inspector.files.json_values import read_json
 from memory_inspector.files.mirroring import MirroredBlock, TextVersion
 from memory_inspector.files.stored import StoredConversation
 from memory_inspector.files.stores.framework_states import Read, read_each

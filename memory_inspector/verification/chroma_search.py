@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from memory_core.verification.fingerprints import Wanted, count
-from memory_core.verification.searching import Searched, search_values
+from memory_inspector.verification.fingerprints import Wanted, count
+from memory_inspector.verification.searching import Searched, search_values
 
 _AT_ONCE, _SECONDS = 1_000, 30
 

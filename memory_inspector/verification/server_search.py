@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from memory_core.errors import ConfigError, StoreError
-from memory_core.verification.fingerprints import Wanted
-from memory_core.verification.searching import Searched, search_values
+from memory_inspector.verification.fingerprints import Wanted
+from memory_inspector.verification.searching import Searched, search_values
 
 _URL = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
 _POOLER = re.compile(r"(?<=[?&])pgbouncer=[^&]*&?")  # a parameter of ours, which the driver does not know

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from memory_core.errors import NotFoundError
-from memory_core.verification.fingerprints import CHUNK_BYTES, Wanted, count
+from memory_inspector.verification.fingerprints import CHUNK_BYTES, Wanted, count
 
 _SQLITE, _ZIP, _TAR = b"SQLite format 3\x00", b"PK\x03\x04", b"ustar"
 _TAR_AT, _BEGINNING = 257, 512
