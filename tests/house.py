@@ -14,7 +14,7 @@ from memory_core.events import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES = 0, 0, 35, 0
-PAIRS, LINES_PER_COMMENT, LINES = 95, 17, 115_540
+PAIRS, LINES_PER_COMMENT, SHARED_CLASSES, ROOMS, ENGINE_LINES, FILES = 91, 17, 2, 15, 55_780, 655
 """The numbers that were reached: a change that lowers one lowers it here, and none raises it."""
 
 KINDS_BY_NAME = {event.__name__: kind for kind, event in KINDS.items()}
@@ -175,8 +175,21 @@ def lines_of(document):
     return (ROOT / document).read_text(encoding="utf-8").splitlines()
 
 
+def uncommented(file):
+    """How many lines of a file are no comments."""
+    return sum(not line.lstrip().startswith("#") for line in lines_of(file))
+
+
+def shared_class_names():
+    """Names that more than one class of the product has."""
+    classes = Counter(name for name, node in definitions() if isinstance(node, ast.ClassDef))
+    return sorted(name for name, number in classes.items() if number > 1)
+
+
 def numbers():
-    """What is measured, and the most it may be; None where there is no limit."""
+    """What is measured, and the most it may be."""
+    from tests.capabilities import budgets  # which asks this module for the files
+
     pairs = events_and_modules()
     modules = Counter(kind for kind, _ in pairs)
     members, bases = public_members(parsed("memory_core/memory.py"), "Memory")
@@ -207,11 +220,12 @@ def numbers():
         "lines of the changelog": (len(lines_of("CHANGELOG.md")), 120),
         "characters of its longest line": (max(map(len, lines_of("CHANGELOG.md"))), 150),
         "rows of the glossary": (sum(line.startswith("| ") for line in lines_of("docs/glossary.md")) - 1, 60),
+        "class names that stand twice": (len(shared_class_names()), SHARED_CLASSES),
+        "rooms of the engine": (len(list((ROOT / "memory_core").glob("*/__init__.py"))), ROOMS),
         # Comments are asked for, so they do not count: a limit on them would be met by leaving them out.
-        "lines of the product without those of comments": (
-            sum(not line.lstrip().startswith("#") for file in files(*PRODUCT) for line in lines_of(file)),
-            LINES,
-        ),
+        "lines of the engine without those of comments": (sum(map(uncommented, files("memory_core"))), ENGINE_LINES),
+        "files of the product": (len(files(*PRODUCT)), FILES),
+        **budgets(),
     }
 
 
@@ -244,5 +258,5 @@ if __name__ == "__main__":
         MAP.write_text(module_map(), encoding="utf-8")
     measured = numbers()
     for what, (number, most) in measured.items():
-        print(f"{number:>7,}  {what}" + (f" (at most {most})" if most is not None else ""))
-    sys.exit(any(most is not None and number > most for number, most in measured.values()))
+        print(f"{number:>7,}  {what} (at most {most:,})")
+    sys.exit(any(number > most for number, most in measured.values()))

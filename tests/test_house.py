@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import MAP, ROOT, files, handled, module_map, numbers, parsed, public_members
+from tests.capabilities import CAPABILITIES, capability_of, matches
+from tests.house import MAP, PRODUCT, ROOT, files, handled, module_map, numbers, parsed, public_members
 
 APP = (
     "app.py",
@@ -249,7 +250,14 @@ def test_the_map_is_the_one_that_the_docstrings_give():
 @pytest.mark.slow
 def test_the_house_keeps_its_numbers():
     # All in one test: parameters would be measured wherever tests are collected, which took 7 s in each process.
-    assert {what: both for what, both in numbers().items() if both[1] is not None and both[0] > both[1]} == {}
+    assert {what: (number, most) for what, (number, most) in numbers().items() if number > most} == {}
+
+
+def test_every_pattern_of_a_capability_names_a_module_of_it():
+    modules = [(file, capability_of(file)) for file in files(*PRODUCT)]
+    for capability, (_, patterns) in CAPABILITIES.items():
+        its = [file for file, name in modules if name == capability]
+        assert [pattern for pattern in patterns.split() if not any(matches(file, pattern) for file in its)] == []
 
 
 def test_what_is_measured_is_found():

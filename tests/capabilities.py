@@ -1,0 +1,246 @@
+"""The product by capability, each with a budget of lines: `python -m tests.house` prints what each takes.
+
+A module belongs to the first capability that names it. Comments do not count: they are asked for, and a limit on them
+would be met by leaving them out. A change that needs more lines takes them from its own capability, or says in its
+message from which one, and moves both numbers here.
+"""
+
+from collections import Counter
+from fnmatch import fnmatch
+
+from tests.house import PRODUCT, files, uncommented
+
+CAPABILITIES = {
+    "Values of messages, tokens, errors and limits": (
+        1_550,
+        "memory_core/__init__.py memory_core/messages.py memory_core/tokens.py memory_core/errors.py "
+        "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
+    ),
+    "Face of the engine, configuration, services": (
+        2_800,
+        "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
+        "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
+        "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
+        "memory_core/curation/settings.py memory_core/curation/block_desks.py memory_core/sessions/running_totals.py",
+    ),
+    "Queue, flush, deliveries": (
+        2_110,
+        "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
+        "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speech.py "
+        "memory_core/store/message_rows.py memory_core/store/delivery_rows.py memory_core/store/split_writes.py "
+        "memory_core/sessions/recorded_conversation.py",
+    ),
+    "Context, its plan and past prompts": (
+        2_380,
+        "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
+        "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
+        "memory_core/history/pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py "
+        "memory_core/history/altered.py",
+    ),
+    "Log, its events and what is rebuilt from it": (
+        4_220,
+        "memory_core/events.py memory_core/history/slices/*.py memory_core/history/__init__.py "
+        "memory_core/history/by_turn.py memory_core/history/log.py memory_core/history/rebuild.py "
+        "memory_core/history/replay.py memory_core/history/rows_at.py memory_core/history/change_log.py "
+        "memory_core/history/usage.py memory_core/history/cost.py "
+        "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
+    ),
+    "Store: tables, transactions, SQLite and PostgreSQL": (
+        2_950,
+        "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
+        "memory_core/store/writing.py memory_core/store/leases.py memory_core/store/totals.py "
+        "memory_core/store/past.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
+        "memory_core/store/span_rows.py memory_core/store/postgresql/*.py memory_core/store/migrations/*.py "
+        "memory_core/store/migrations/versions/*.py",
+    ),
+    "Bundles, branches, archives, backups": (
+        2_940,
+        "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
+    ),
+    "Forgetting with a receipt, erasing": (
+        3_310,
+        "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
+        "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
+        "ui/sessions/user_dialog.py memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
+        "memory_core/planning/impact.py memory_core/planning/phrase_matching.py",
+    ),
+    "Quarantine and former values": (
+        1_070,
+        "memory_core/planning/quarantine.py memory_core/store/quarantine_rows.py memory_core/sessions/quarantining.py "
+        "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
+    ),
+    "Retention, health, metrics, upkeep": (
+        1_870,
+        "memory_core/sessions/retention.py memory_core/sessions/damage.py memory_core/sessions/health.py "
+        "memory_core/sessions/load.py memory_core/sessions/upkeep.py memory_inspector/server/metrics.py "
+        "memory_inspector/commands/maintain_command.py ui/sessions/health.py",
+    ),
+    "People: roles, tenants, sign-in, tokens": (
+        950,
+        "memory_core/access.py memory_core/store/tenants.py memory_core/sessions/agent_tokens.py "
+        "memory_core/sessions/agents.py memory_inspector/server/people.py memory_inspector/server/present_claims.py "
+        "memory_inspector/commands/token_command.py memory_inspector/reading/write_access.py ui/frame/sign_in.py "
+        "ui/tab/people.py",
+    ),
+    "Blocks: base, fixed text, plug-ins": (
+        1_470,
+        "memory_core/blocks/__init__.py memory_core/blocks/base.py memory_core/blocks/event_loop.py "
+        "memory_core/blocks/markup.py memory_core/blocks/nothing_learned.py memory_core/blocks/plugins.py "
+        "memory_core/blocks/static.py memory_core/planning/reasons.py",
+    ),
+    "Facts: learning, comparing, searching": (
+        3_400,
+        "memory_core/blocks/facts.py memory_core/blocks/fact_search.py memory_core/blocks/learned_facts.py "
+        "memory_core/planning/consolidation.py memory_core/planning/fact_age.py memory_core/planning/fact_merging.py "
+        "memory_core/planning/slots.py memory_core/planning/statements.py memory_core/store/fact_rows.py",
+    ),
+    "Facts: curation and its undo": (
+        2_500,
+        "memory_core/curation/change_sets.py memory_core/curation/fact_*.py memory_core/curation/known_facts.py "
+        "memory_core/planning/curation.py memory_core/history/fact_evidence.py memory_core/history/contradictions.py "
+        "memory_core/history/rewrites.py memory_core/history/advice.py",
+    ),
+    "Page Facts": (
+        3_770,
+        "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
+        "ui/parts/facts_limit.py ui/parts/undoing.py",
+    ),
+    "Vectors: block, units, indexes": (
+        4_840,
+        "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
+        "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
+        "memory_core/store/word_vectors.py memory_core/models/embedding.py memory_core/models/static_embedding.py",
+    ),
+    "Summary": (
+        1_330,
+        "memory_core/blocks/summary.py memory_core/planning/running_summary.py memory_core/models/summarising.py "
+        "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py memory_core/history/summaries.py "
+        "memory_inspector/wording/summary_text.py ui/summaries/*.py",
+    ),
+    "Graph: block, relations, desk": (
+        2_720,
+        "memory_core/blocks/graph.py memory_core/blocks/graph_cache.py memory_core/planning/graph_*.py "
+        "memory_core/store/graph_rows.py memory_core/curation/graph_*.py memory_core/models/relating.py "
+        "memory_core/history/graph_versions.py",
+    ),
+    "Page Graph": (
+        2_390,
+        "ui/graph/*.py memory_inspector/figures/graph_*.py memory_inspector/reading/graph_text.py "
+        "memory_inspector/reading/neighbourhood.py memory_inspector/files/graph_files.py",
+    ),
+    "Models: clients and what they are asked": (1_950, "memory_core/models/*.py"),
+    "Offline rules": (3_780, "memory_core/models/offline/*.py"),
+    "Recipes, memory systems, self-editing agent": (
+        3_450,
+        "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
+        "ui/recipes/*.py memory_inspector/reading/recipe_rows.py memory_inspector/demo/recipe_examples.py",
+    ),
+    "Formats of messages": (1_660, "memory_core/formats/*.py"),
+    "Trace and its fixes, watched, overlooked": (
+        5_220,
+        "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
+        "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
+    ),
+    "Saved page and notebooks": (
+        1_310,
+        "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py "
+        "memory_inspector/reading/prompt_export.py",
+    ),
+    "Retrieval: search explained, and its page": (
+        3_150,
+        "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
+        "memory_inspector/figures/outcome_bar.py memory_inspector/wording/unit_names.py",
+    ),
+    "Recorder: proxy and spans": (4_750, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
+    "Files and other programs' stores": (
+        5_560,
+        "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "
+        "ui/sessions/exporting.py ui/blocks/agent_stores.py",
+    ),
+    "Adapters and MCP": (2_290, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
+    "Sessions of coding agents": (
+        6_660,
+        "memory_inspector/coding/*.py ui/coding/*.py memory_inspector/figures/coding_figures.py "
+        "memory_inspector/wording/coding_text.py memory_inspector/reading/coding_homes.py "
+        "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
+    ),
+    "Lab: play, plan, sweep, lint": (
+        5_270,
+        "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
+        "memory_inspector/lab/sizes.py memory_inspector/lab/script.py memory_inspector/lab/striking.py "
+        "memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py memory_inspector/lab/variants.py "
+        "memory_inspector/lab/linting.py memory_inspector/lab/curating.py memory_inspector/figures/sweep_figure.py "
+        "ui/lab/__init__.py ui/lab/export_variant.py ui/lab/knobs.py ui/lab/lab_page.py ui/lab/planned.py "
+        "ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
+    ),
+    "Probes, value, failure patterns, CI": (
+        3_690,
+        "memory_inspector/lab/*.py ui/lab/*.py memory_inspector/commands/probe_commands.py "
+        "memory_inspector/commands/value_command.py memory_inspector/pytest_plugin.py "
+        "memory_inspector/wording/check_report.py memory_inspector/figures/pattern_figure.py ui/context/ablation.py",
+    ),
+    "Checks for your own parts, simulation": (1_310, "memory_inspector/checks/*.py"),
+    "Page Chat, the demo, a turn's story": (
+        2_160,
+        "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "
+        "memory_inspector/wording/story.py "
+        "memory_inspector/server/demo_bundle.py memory_inspector/server/shipped_demo.py ui/parts/flushing.py "
+        "memory_inspector/wording/tool_call_text.py",
+    ),
+    "Page Context": (
+        1_820,
+        "ui/context/*.py memory_inspector/figures/prompt_figure.py memory_inspector/wording/prompt_text.py "
+        "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
+    ),
+    "Page Timeline and the sentences of events": (
+        3_750,
+        "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
+        "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
+        "memory_inspector/reading/token_series.py memory_inspector/reading/turn_calls.py "
+        "memory_inspector/reading/outcomes.py "
+        "memory_inspector/figures/timeline_figures.py memory_inspector/figures/calls_figure.py",
+    ),
+    "Page Blocks and settings": (
+        2_550,
+        "ui/blocks/*.py ui/settings_drawer.py ui/parts/setting_form.py memory_inspector/wording/block_*.py "
+        "memory_inspector/wording/settings.py memory_inspector/reading/block_differences.py",
+    ),
+    "Page Sessions, connect": (1_310, "ui/sessions/*.py memory_inspector/server/new_session.py"),
+    "Frame, tab and parts of pages": (
+        3_890,
+        "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
+        "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
+    ),
+    "Server and command": (
+        1_400,
+        "serve.py ui/server/*.py memory_inspector/__init__.py memory_inspector/__main__.py "
+        "memory_inspector/server/*.py memory_inspector/commands/*.py",
+    ),
+}
+"""For each capability: the most lines it may have, and its modules."""
+
+
+def matches(file, patterns):
+    """Whether a path matches one of the patterns, in which a star stands for a part of one name."""
+    path = file.as_posix()
+    return any(fnmatch(path, pattern) and path.count("/") == pattern.count("/") for pattern in patterns.split())
+
+
+def capability_of(file):
+    """The capability that a module belongs to; None if nobody planned it."""
+    return next((name for name, (_, patterns) in CAPABILITIES.items() if matches(file, patterns)), None)
+
+
+def lines_by_capability():
+    """Lines of every capability without those of comments; under None those of modules that belong to none."""
+    lines = Counter()
+    for file in files(*PRODUCT):
+        lines[capability_of(file)] += uncommented(file)
+    return lines
+
+
+def budgets():
+    """Lines and budget of every capability, and of the modules that belong to none, which have no budget."""
+    lines = lines_by_capability()
+    budget_of = {name: budget for name, (budget, _) in CAPABILITIES.items()} | {None: 0}
+    return {f"lines of: {name or 'no capability'}": (lines[name], budget) for name, budget in budget_of.items()}
