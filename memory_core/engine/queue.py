@@ -30,7 +30,7 @@ from memory_core.store.message_rows import (
     read_messages,
     sizes_between,
 )
-from memory_core.store.quarantine_rows import join_sets
+from memory_core.store.quarantine_rows import join_sets, withholds
 from memory_core.store.writing import Writing
 
 LOOKED_BACK = 4
@@ -109,8 +109,9 @@ def add(session: Session, w: Writing, prepared: Sequence[NewMessage], *, opening
     `opening`: see `add_messages`.
     """
     seqs = add_messages(w, prepared, counter=session.counter.id, opening=opening)
-    texts = {seq: tuple(texts_in(new.json)) for seq, new in zip(seqs, prepared, strict=True)}
-    join_sets(w, session.services.messages, messages=texts)
+    if withholds(w):
+        texts = {seq: tuple(texts_in(new.json)) for seq, new in zip(seqs, prepared, strict=True)}
+        join_sets(w, session.services.messages, messages=texts)
     return seqs
 
 

@@ -32,8 +32,8 @@ def as_messages(value: Any) -> list[ChatMessage]:
     """
     if isinstance(value, ChatMessage):
         return [value]
-    # A class has the method too, but only an object can be dumped.
-    dumped = not isinstance(value, type) and isinstance(value, Dumped)
+    # A class has the method too, but only an object can be dumped. The protocol is asked last, as it takes longest.
+    dumped = type(value) is not dict and not isinstance(value, type) and isinstance(value, Dumped)
     data = value.model_dump() if dumped else value
     if not isinstance(data, Mapping):
         raise MessageError(
