@@ -257,7 +257,7 @@ def draw_receipt(done: str, receipt: ForgetReceipt | str) -> None:
     st.code(receipt.page(), language=None, wrap_lines=True)
     with st.container(horizontal=True):
         st.download_button(
-            "ForgetReceipt",
+            "Receipt",
             receipt.to_json(),
             "receipt.json",
             "application/json",
