@@ -137,8 +137,8 @@ def _draw_value(memory: Memory, value: Value) -> None:
                 help="Probability that chance alone makes as uneven a difference (sign test). Measured: below 0.05",
             ),
             "Tokens a turn": whole(width=88, help="Tokens of a prompt, on average"),
-            "Uncached": whole(
-                width=80,
+            "Billed in full": whole(
+                width=100,
                 help="Tokens of all prompts that a prompt cache cannot reuse: those after the beginning that a prompt "
                 "shares with the one before. The provider bills them in full.",
             ),
@@ -146,7 +146,7 @@ def _draw_value(memory: Memory, value: Value) -> None:
         alt="One row for each configuration: score, difference from the whole memory, tokens",
     )
     price = value.arms[0].price
-    heading("Blocks", " :small[:gray[What each block costs, and the tokens read again because it changed.]]")
+    heading("Blocks", " :small[:gray[What each block costs, and the tokens that a cache loses because it changed.]]")
     alone = {arm.name.removeprefix("only "): arm for arm in value.arms[2:]}
     usage = memory.log.usage()
     names = [block.name for block in memory.blocks if block.name in price.sent]
@@ -157,7 +157,7 @@ def _draw_value(memory: Memory, value: Value) -> None:
                 "Score alone": 100 * alone[name].score if name in alone else None,
                 "Tokens a turn": price.sent.get(name, 0) / max(1, price.prompts + 1),
                 "In prompts": usage.of(name).prompts if name != QUEUE else None,
-                "Read again": price.by_part.get(name, 0),
+                "Cache lost": price.by_part.get(name, 0),
             }
             for name in [QUEUE, *names]
         ],
@@ -169,13 +169,13 @@ def _draw_value(memory: Memory, value: Value) -> None:
             "Score alone": score(width=110),
             "Tokens a turn": st.column_config.NumberColumn(format="%.0f", width=88),
             "In prompts": whole(width=80, help="Prompts of this session with something from this block"),
-            "Read again": whole(
+            "Cache lost": whole(
                 width=80,
                 help="Tokens that the prompt before had, too, but that a cache cannot reuse, because this part changed "
                 "in front of them",
             ),
         },
-        alt="One row for each block: its score alone, tokens, prompts, tokens read again",
+        alt="One row for each block: its score alone, tokens, prompts, tokens a cache loses",
     )
     if price.move is not None:
         st.markdown(f":material/lightbulb: {plain(price.move.words)}")
@@ -196,7 +196,7 @@ def _arm_row(arm: Arm, whole: Arm) -> dict[str, Any]:
         else None,
         "p": change.p if change else None,
         "Tokens a turn": round(arm.tokens),
-        "Uncached": arm.price.uncached,
+        "Billed in full": arm.price.uncached,
     }
 
 
