@@ -13,7 +13,7 @@ LOGOS = {"light": "logo.svg", "dark": "logo-dark.svg"}
 st.logo(str(nav.STATIC / LOGOS[appearance.mode()]), icon_image=nav.ICON)
 
 if "is_logged_in" in st.user.to_dict():  # people sign in here
-    from ui.frame.sign_in import require_person
+    from ui.frame.sidebar import require_person
 
     require_person()
 
@@ -28,7 +28,7 @@ draw_styles()
 state.begin_run()
 # Drawn before the sidebar, which loads the engine, a second the first time.
 if page.title == nav.title("code"):
-    from ui.frame.plain_header import draw_plain_header
+    from ui.frame.header import draw_plain_header
 
     with drawing.together((page.url_path, None)):
         draw_plain_header(page.title)

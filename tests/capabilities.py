@@ -31,14 +31,13 @@ CAPABILITIES = {
         "memory_core/sessions/recorded_conversation.py",
     ),
     "Context, its plan and past prompts": (
-        2_380,
+        2_370,
         "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
         "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
-        "memory_core/history/pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py "
-        "memory_core/history/altered.py",
+        "memory_core/history/pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        4_220,
+        4_240,
         "memory_core/events.py memory_core/history/slices/*.py memory_core/history/__init__.py "
         "memory_core/history/by_turn.py memory_core/history/log.py memory_core/history/rebuild.py "
         "memory_core/history/replay.py memory_core/history/rows_at.py memory_core/history/change_log.py "
@@ -46,15 +45,15 @@ CAPABILITIES = {
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        2_950,
+        2_930,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/leases.py memory_core/store/totals.py "
-        "memory_core/store/past.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
+        "memory_core/store/block_rows.py memory_core/store/model_outputs.py "
         "memory_core/store/span_rows.py memory_core/store/postgresql/*.py memory_core/store/migrations/*.py "
         "memory_core/store/migrations/versions/*.py",
     ),
     "Bundles, branches, archives, backups": (
-        2_940,
+        2_930,
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
@@ -72,14 +71,14 @@ CAPABILITIES = {
     "Retention, health, metrics, upkeep": (
         1_870,
         "memory_core/sessions/retention.py memory_core/sessions/damage.py memory_core/sessions/health.py "
-        "memory_core/sessions/load.py memory_core/sessions/upkeep.py memory_inspector/server/metrics.py "
+        "memory_core/sessions/upkeep.py memory_inspector/server/metrics.py "
         "memory_inspector/commands/maintain_command.py ui/sessions/health.py",
     ),
     "People: roles, tenants, sign-in, tokens": (
-        950,
+        880,
         "memory_core/access.py memory_core/store/tenants.py memory_core/sessions/agent_tokens.py "
-        "memory_core/sessions/agents.py memory_inspector/server/people.py memory_inspector/server/present_claims.py "
-        "memory_inspector/commands/token_command.py memory_inspector/reading/write_access.py ui/frame/sign_in.py "
+        "memory_core/sessions/agents.py memory_inspector/server/people.py "
+        "memory_inspector/commands/token_command.py memory_inspector/reading/write_access.py "
         "ui/tab/people.py",
     ),
     "Blocks: base, fixed text, plug-ins": (
@@ -101,7 +100,7 @@ CAPABILITIES = {
         "memory_core/history/rewrites.py memory_core/history/advice.py",
     ),
     "Page Facts": (
-        3_770,
+        3_760,
         "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
         "ui/parts/facts_limit.py ui/parts/undoing.py",
     ),
@@ -118,8 +117,8 @@ CAPABILITIES = {
         "memory_inspector/wording/summary_text.py ui/summaries/*.py",
     ),
     "Graph: block, relations, desk": (
-        2_720,
-        "memory_core/blocks/graph.py memory_core/blocks/graph_cache.py memory_core/planning/graph_*.py "
+        2_700,
+        "memory_core/blocks/graph.py memory_core/planning/graph_*.py "
         "memory_core/store/graph_rows.py memory_core/curation/graph_*.py memory_core/models/relating.py "
         "memory_core/history/graph_versions.py",
     ),
@@ -131,7 +130,7 @@ CAPABILITIES = {
     "Models: clients and what they are asked": (1_950, "memory_core/models/*.py"),
     "Offline rules": (3_780, "memory_core/models/offline/*.py"),
     "Recipes, memory systems, self-editing agent": (
-        3_450,
+        3_440,
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
         "ui/recipes/*.py memory_inspector/reading/recipe_rows.py memory_inspector/demo/recipe_examples.py",
     ),
@@ -151,13 +150,13 @@ CAPABILITIES = {
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/figures/outcome_bar.py memory_inspector/wording/unit_names.py",
     ),
-    "Recorder: proxy and spans": (4_750, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
+    "Recorder: proxy and spans": (4_730, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
-        5_560,
+        5_550,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "
         "ui/sessions/exporting.py ui/blocks/agent_stores.py",
     ),
-    "Adapters and MCP": (2_290, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
+    "Adapters and MCP": (2_280, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
     "Sessions of coding agents": (
         6_660,
         "memory_inspector/coding/*.py ui/coding/*.py memory_inspector/figures/coding_figures.py "
@@ -165,12 +164,12 @@ CAPABILITIES = {
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_270,
+        5_250,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/sizes.py memory_inspector/lab/script.py memory_inspector/lab/striking.py "
         "memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py memory_inspector/lab/variants.py "
         "memory_inspector/lab/linting.py memory_inspector/lab/curating.py memory_inspector/figures/sweep_figure.py "
-        "ui/lab/__init__.py ui/lab/export_variant.py ui/lab/knobs.py ui/lab/lab_page.py ui/lab/planned.py "
+        "ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py ui/lab/planned.py "
         "ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
@@ -181,14 +180,14 @@ CAPABILITIES = {
     ),
     "Checks for your own parts, simulation": (1_310, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (
-        2_160,
+        2_150,
         "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "
         "memory_inspector/wording/story.py "
         "memory_inspector/server/demo_bundle.py memory_inspector/server/shipped_demo.py ui/parts/flushing.py "
         "memory_inspector/wording/tool_call_text.py",
     ),
     "Page Context": (
-        1_820,
+        1_860,
         "ui/context/*.py memory_inspector/figures/prompt_figure.py memory_inspector/wording/prompt_text.py "
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),
@@ -198,7 +197,7 @@ CAPABILITIES = {
         "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
         "memory_inspector/reading/token_series.py memory_inspector/reading/turn_calls.py "
         "memory_inspector/reading/outcomes.py "
-        "memory_inspector/figures/timeline_figures.py memory_inspector/figures/calls_figure.py",
+        "memory_inspector/figures/timeline_figures.py",
     ),
     "Page Blocks and settings": (
         2_550,

@@ -14,8 +14,7 @@ from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, TextPart, content_hash
 from memory_inspector.reading.event_rows import ledger
 from memory_inspector.recorder import recording
-from memory_inspector.recorder.caller_headers import NAMES, Caller, caller_of
-from memory_inspector.recorder.callers import Conversations
+from memory_inspector.recorder.callers import NAMES, Caller, Conversations, caller_of
 from memory_inspector.recorder.recording import attach, record_exchange
 from memory_inspector.recorder.recording_proxy import _headers
 from memory_inspector.recorder.wire import Answered, Exchange, read_exchange

@@ -29,9 +29,8 @@ from memory_core import (
     delete_session,
     list_sessions,
 )
-from memory_core.bundles import session_archive
-from memory_core.bundles.bundle import import_bundle, read_bundle
-from memory_core.bundles.session_archive import archive_session
+from memory_core.bundles import bundle as session_archive
+from memory_core.bundles.bundle import archive_session, import_bundle, read_bundle
 from memory_core.planning import curation
 from memory_core.sessions import upkeep
 from memory_core.sessions.damage import find_damage, repair_damage

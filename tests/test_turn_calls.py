@@ -16,7 +16,7 @@ from memory_core.events import (
     Retrieved,
     ToolCalled,
 )
-from memory_inspector.figures.calls_figure import MAX_CALLS, calls_figure, drawn
+from memory_inspector.figures.timeline_figures import MAX_CALLS, calls_figure, drawn
 from memory_inspector.palette import colour
 from memory_inspector.reading.turn_calls import TurnCall, breaks, calls_rows, summary, turn_calls
 

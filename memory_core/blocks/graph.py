@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Any, ClassVar
 
 from pydantic import Field, PrivateAttr
+from sqlalchemy import Connection
 
 from memory_core.blocks.base import (
     BaseMemoryBlock,
@@ -20,7 +22,6 @@ from memory_core.blocks.base import (
     with_times,
 )
 from memory_core.blocks.former_marks import FormerMarks
-from memory_core.blocks.graph_cache import GraphCache
 from memory_core.blocks.markup import marked_text, relation_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, record_reasons, unread_among, without_reason
 from memory_core.errors import ConflictError
@@ -34,7 +35,8 @@ from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourho
 from memory_core.planning.pasted import said_by_others
 from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
-from memory_core.store.graph_rows import Revision, graph_revision, last_number, store_plan
+from memory_core.store.database import Database
+from memory_core.store.graph_rows import Revision, graph_revision, last_number, read_graph, store_plan
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 
@@ -290,3 +292,29 @@ def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], ses
         sources=tuple((session_id, message.seq) for message in messages),
         by_others=said_by_others(statement, found.source, [message.message for message in heard]),
     )
+
+
+# -- cache of a block's knowledge graph within one process ----------------------------------------
+
+
+class GraphCache:
+    """Cache of the graph of one block in one scope. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: tuple[Revision, Graph, Names] | None = None
+
+    @classmethod
+    def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphCache":
+        """Return the cache of this process for a block."""
+        return services.cached(("graph", database.id, scope, block), cls)
+
+    def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:
+        """Return the present graph, with its revision and the names of its entities."""
+        revision = graph_revision(connection, scope, block)
+        with self._lock:
+            # Read under the lock, so that two threads that ask at once read the graph once.
+            if self._known is None or self._known[0] != revision:
+                graph = read_graph(connection, scope, block)
+                self._known = revision, graph, Names(graph)
+            return self._known

@@ -14,11 +14,10 @@ from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, P
 from memory_core.blocks.former_marks import FormerMarks, Marks
 from memory_core.blocks.markup import SPACED, Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
-from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
 from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, GrantedNode, check, postprocess
 from memory_core.blocks.vector_parts.repeats import RepeatedTexts, queued_texts
 from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_of_user, vectors_that_follow
-from memory_core.blocks.vector_parts.unit_cache import StoredUnits, UnitCache
+from memory_core.blocks.vector_parts.unit_cache import PendingUnits, PendingVectors, StoredUnits, UnitCache
 from memory_core.blocks.vector_parts.units import (
     Unit,
     UnitMetadata,

@@ -7,8 +7,7 @@ from typing import Any, Literal, overload
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.curation import settings as editing
 from memory_core.curation.change_sets import OnlyTriedError
-from memory_core.curation.graph_and_facts import GraphAndFacts
-from memory_core.curation.graph_desk import GraphDesk
+from memory_core.curation.graph_desk import GraphAndFacts, GraphDesk
 from memory_core.curation.summary_desk import SummaryDesk
 from memory_core.engine import delivery
 from memory_core.engine.context import Context, build_context

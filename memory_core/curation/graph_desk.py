@@ -10,13 +10,16 @@ Only reads and combines. Decisions are in `memory_core.planning.graph_changes`, 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
-from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.blocks.graph_cache import GraphCache
+from memory_core.blocks.graph import GraphCache, GraphMemoryBlock
 from memory_core.curation.change_sets import Change, ChangeSetDesk
+from memory_core.curation.fact_change_sets import FactChangeSetTransaction, Known
+from memory_core.curation.fact_desk import Curation
 from memory_core.curation.graph_change_sets import GraphChangeSetTransaction, read_graph_log, tell
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.next_prompt import NOT_STORED
@@ -25,6 +28,7 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
+from memory_core.planning.curation import Kept
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import (
@@ -37,6 +41,8 @@ from memory_core.planning.graph_rules import (
     neighbourhood,
     normal_predicate,
 )
+from memory_core.store.fact_rows import read_facts
+from memory_core.store.graph_rows import read_graph
 from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing
 
@@ -265,3 +271,61 @@ def _find_entity(names: Names, name: str) -> Entity:
     if entity is None:
         raise NotFoundError(f'Nothing in this graph is called "{name}".')
     return entity
+
+
+# -- a graph and the facts beside it, read at one moment and changed in one transaction -----------
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedChange(Generic[Result]):
+    """Change sets for the graph and the facts, and the value to return."""
+
+    result: Result
+    plan: GraphPlan = field(default_factory=GraphPlan)
+    action: str = "add"
+    """Action of the graph's change set."""
+    kept: Mapping[str, Kept | None] = field(default_factory=dict)
+    """Facts by key; see `Curation.put`."""
+
+
+class GraphAndFacts:
+    """See `Memory.blocks.graph_and_facts`."""
+
+    def __init__(self, session: Session, graph: str, facts: str) -> None:
+        self._session = session
+        self._graph, self._facts = GraphDesk(session, graph), Curation(session, facts)
+
+    def read(self) -> tuple[Graph, Known]:
+        """Return the graph, and the facts by id: items in every state, except those in quarantine."""
+        graph, facts = self._graph, self._facts
+        with self._session.database.read() as connection:
+            known_facts = read_facts(connection, facts.scope, facts.block, states=None)
+            withheld = self._session.quarantine(connection)
+            return (
+                read_graph(connection, graph.scope, graph.block).without_relations(withheld.relations),
+                {fact.id: fact for fact in known_facts if fact.id not in withheld.facts},
+            )
+
+    def change(self, wish: Callable[[Graph, Known], RequestedChange[Result]], *, actor: Actor = "agent") -> Result:
+        """Change graph and facts as `wish` decides from their present state; all or nothing.
+
+        Raises:
+            MessageError: a fact or relation cannot be stored; also whatever `wish` raises. Nothing was changed.
+        """
+        count = self._session.counter.text
+        # Both are read in the transaction that changes them, so that `wish` decides on what it finds there.
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            graphs = GraphChangeSetTransaction(w, self._graph.scope, self._graph.block, actor)
+            facts = FactChangeSetTransaction(w, self._facts.scope, self._facts.block, actor, count)
+            held = graphs.read()
+            wished = wish(held, facts.read())
+            # An empty plan makes no change set: there would be nothing to undo.
+            if wished.plan:
+                graphs.store(held, wished.plan, wished.action)
+            if wished.kept:
+                facts.put(wished.kept)
+            return wished.result

@@ -6,7 +6,7 @@ from threading import Lock
 from memory_core.engine.session import Session
 from memory_core.history.by_turn import Folding, History, StaleLogError
 from memory_core.process import collector_paused
-from memory_core.store import log_rows, past
+from memory_core.store import log_rows
 from memory_core.store.database import Database
 
 
@@ -61,4 +61,4 @@ def last_position(database: Database, session_id: str) -> int:
 def fact_words_at(database: Database, ids: Collection[int], at: float) -> dict[int, str]:
     """Return the content hash of each fact at a time in seconds since the epoch; unknown facts are omitted."""
     with database.read() as connection:
-        return past.fact_words_at(connection, ids, at)
+        return log_rows.fact_words_at(connection, ids, at)

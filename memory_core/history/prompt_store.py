@@ -1,21 +1,25 @@
 """Past prompts of one session, read from its log and the content store."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from threading import Lock
+from typing import Any
 
+from memory_core.blocks.base import Item
+from memory_core.blocks.markup import fact_parts, relation_parts, static_parts
 from memory_core.engine.session import Session
-from memory_core.events import ContextBuilt, EventRecord, numbers
-from memory_core.history.altered import AlteredReader, altered_messages
+from memory_core.events import ContextBuilt, EventRecord, Ref, numbers, spread
 from memory_core.history.by_turn import History
-from memory_core.history.pieces import Pieces
+from memory_core.history.pieces import PieceReader, Pieces, lay_out
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.fact_slice import FactWords
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.rendering import InsertMethod
-from memory_core.store.past import fact_words_at
+from memory_core.store.log_rows import fact_words_at
 
 MAX_REMEMBERED = 256
 """Maximum number of cached prompt comparisons; each is a few numbers."""
@@ -118,3 +122,62 @@ def _facts_of_the_user(session: Session, history: History, record: EventRecord) 
 
 def _cut_parts(event: ContextBuilt) -> Iterable[Mapping[str, object]]:
     return ({"name": cut["part"], "refs": cut["refs"]} for cut in event.cuts)
+
+
+# -- edit a past prompt ---------------------------------------------------------------------------
+
+
+EDITABLE = ("fact", "relation", "text", "message")
+"""Kinds of items whose words can be replaced; a stored turn consists of messages and has no words of its own."""
+
+
+@dataclass(slots=True)
+class AlteredReader(PieceReader):
+    """Reader of the pieces of one context, without the refs in `without`, and with the texts in `edited` (by ref)."""
+
+    without: Collection[str] = ()
+    edited: Mapping[str, str] = field(default_factory=dict)
+
+    def item(self, ref: Ref, part: Mapping[str, Any]) -> Item | None:
+        if ref in self.without:
+            return None
+        item = PieceReader.item(self, ref, part)
+        words = self.edited.get(ref)
+        if item is None or words is None or ref.kind not in EDITABLE:
+            return item
+        parts_of = {"fact": fact_parts, "relation": relation_parts}.get(ref.kind, static_parts)
+        # Other words have another size, so they are counted again.
+        return replace(item, words=words, parts=parts_of(words, self._safe), tokens=None)
+
+    def messages(self, seqs: Sequence[int]) -> list[ChatMessage]:  # type: ignore[override]
+        found_messages = []
+        for seq in seqs:
+            message, ref = self.message(seq), Ref.of("message", seq)
+            if message is not None and ref not in self.without:
+                words = self.edited.get(ref)
+                found_messages.append(message if words is None else _reworded(message, words))
+        return _answering(found_messages)
+
+
+def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMessage, ...]:
+    """Return the messages of a recorded context as the reader reads it, without date lines that nothing follows."""
+    event = context_of(record)
+    parts = [{**part, "refs": _dated(spread(part["refs"]), reader.without)} for part in event.parts]
+    return lay_out(replace(event, parts=tuple(parts)), reader).messages(InsertMethod(event.insert_method))
+
+
+def _dated(refs: Sequence[Ref], without: Collection[str]) -> tuple[str, ...]:
+    remaining = [ref for ref in refs if ref not in without]
+    # A date line stays only if a stored turn follows; a dummy date after the last ref ends the comparison.
+    return tuple(ref for ref, after in pairwise([*remaining, Ref("d0")]) if ref.kind != "day" or after.kind != "day")
+
+
+def _reworded(message: ChatMessage, words: str) -> ChatMessage:
+    # The new words replace attachments and tool calls too; results of such calls are dropped below.
+    return ChatMessage(role=message.role, content=words, additional_kwargs=message.additional_kwargs)
+
+
+def _answering(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Drop tool results whose call was removed, as endpoints reject them."""
+    calls = {call.tool_call_id for message in messages for call in message.tool_calls}
+    return [m for m in messages if m.role is not MessageRole.TOOL or m.tool_call_id in calls]

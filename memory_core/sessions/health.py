@@ -10,7 +10,8 @@ No check raises for a part that is down, waits indefinitely, changes memory or e
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -23,11 +24,14 @@ from memory_core.models.protocols import ChatModel, Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.totals import (
+    count_new_events,
     count_sessions,
     database_bytes,
     emptied_collections,
     free_bytes,
     newest_collection,
+    newest_position,
+    read_backlog,
     read_collections,
 )
 from memory_core.store.vector_rows import DatabaseVectors
@@ -335,3 +339,52 @@ def _list_models(endpoint: Endpoint) -> frozenset[str]:
         raise _Failed(endpoint.host, text) from error
     except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
         raise _Failed(endpoint.host, str(model_error(error, endpoint, model=endpoint.host))) from error
+
+
+# -- figures of a database in use, for monitoring -------------------------------------------------
+
+
+RECENT_SECONDS = 900.0
+"""Seconds before a measurement whose deliveries count for the time that learning takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Figures of one tenant at one time."""
+
+    sessions: int
+    waiting: int
+    """Deliveries that wait for their next attempt."""
+    parked: int
+    """Deliveries that are tried again only when a person asks for it."""
+    oldest_seconds: float
+    """Seconds that the oldest waiting delivery has waited; 0 without any."""
+    learned_after: tuple[float, ...]
+    """Seconds from due to learned of each delivery done in the last `RECENT_SECONDS`, ascending."""
+    events: Mapping[str, int]
+    """Number of events since the first measurement, by kind: `message_added`, `context_built`, ..."""
+
+
+class LoadMeter:
+    """Measures one tenant's database again and again. Events stored before the first measurement do not count."""
+
+    def __init__(self) -> None:
+        self._position: int | None = None
+        self._events: Counter[str] = Counter()
+
+    def measure(self, database: Database) -> Load:
+        """Return the present figures.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        now = time.time()
+        with database.read() as connection:
+            newest = newest_position(connection)
+            if self._position is not None:
+                self._events.update(count_new_events(connection, self._position, newest))
+            backlog = read_backlog(connection, done_since=now - RECENT_SECONDS)
+            sessions = count_sessions(connection)
+        self._position = newest
+        oldest = max(0.0, now - backlog.oldest) if backlog.oldest is not None else 0.0
+        return Load(sessions, backlog.waiting, backlog.parked, oldest, backlog.learned_after, dict(self._events))

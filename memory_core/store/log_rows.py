@@ -1,12 +1,13 @@
 """Read the event log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
 from memory_core.events import EventRecord, decode_all
-from memory_core.store.tables import event_table
+from memory_core.store.database import chunks
+from memory_core.store.tables import event_table, fact_revision_table
 
 AT_ONCE = 5_000
 """Number of events decoded at a time, which takes some megabytes."""
@@ -81,3 +82,16 @@ def section_went_out(connection: Connection, session_id: str, section: str) -> b
         event_table.c.session_id == session_id, event_table.c.kind == "context_built", event_table.c.data.like(mark)
     )
     return connection.execute(query.limit(1)).first() is not None
+
+
+# -- former texts of facts that were learned in another session, whose log is not read ------------
+
+
+def fact_words_at(connection: Connection, ids: Collection[int], at: float) -> dict[int, str]:
+    """Return the hash of each fact's text at a time (seconds since the epoch), by id; unknown facts are missing."""
+    table = fact_revision_table.c
+    result: dict[int, str] = {}
+    for chunk in chunks(sorted(ids)):
+        query = select(table.fact_id, table.content).where(table.fact_id.in_(chunk), table.at <= at)
+        result.update((id, content) for id, content in connection.execute(query.order_by(table.fact_id, table.version)))
+    return result

@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_core.blocks import FactExtractionMemoryBlock
 from memory_core.curation.fact_change_sets import Known
-from memory_core.curation.graph_and_facts import RequestedChange
+from memory_core.curation.graph_desk import RequestedChange
 from memory_core.curation.known_facts import FactsAsked
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.memory import Memory

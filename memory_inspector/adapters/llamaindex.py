@@ -6,22 +6,44 @@ loop ends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pydantic import PrivateAttr
 
 from memory_core.config import Settings
+from memory_core.engine.context import Context
 from memory_core.errors import ConfigError
 from memory_core.formats.llamaindex_message import message_from_llamaindex, message_to_llamaindex
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage as OurMessage
+from memory_core.messages import MessageRole
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_inspector.adapters import framework
-from memory_inspector.adapters.prompt_detector import PromptDetector
 from memory_inspector.adapters.prompts import keep, reading
 from memory_inspector.files.json_values import storable_value
+
+
+class PromptDetector:
+    """Detects which contexts of one memory are prompts. Frameworks also read memory to inspect it, or after storing the
+    answer; recording those would show prompts that no model received."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._recorded: Hashable = None
+
+    def context(self, input: str | None = None, **arguments: Any) -> Context:
+        """Return the context; record it only the first time for a message that awaits an answer, or for an `input`."""
+        newest = self._memory.session.messages("active", last=1)
+        answered = not newest or newest[0].message.role not in (MessageRole.USER, MessageRole.TOOL)
+        # A stored message without an answer is the question itself; `input` can only repeat it.
+        key = (newest[0].seq if newest else 0, input if answered else None)
+        record = key != self._recorded and not (answered and not input)
+        if record:
+            self._recorded = key
+        return self._memory.build_context(input or None, record=record, **arguments)
+
 
 with framework("LlamaIndex", "llamaindex"):
     from llama_index.core.base.llms.types import ChatMessage

@@ -14,7 +14,7 @@ from typing import Any
 
 from memory_core import Database, Services, Settings
 from memory_core.bundles.backup import restore_backup, write_backup
-from memory_core.bundles.session_archive import archive_session
+from memory_core.bundles.bundle import archive_session
 from memory_core.errors import ConfigError
 from memory_core.sessions.damage import find_damage, repair_damage
 from memory_core.sessions.health import size_of

@@ -16,13 +16,12 @@ from memory_inspector.files.large_exports import LargeExport, Step, read_large, 
 from memory_inspector.files.notes import is_notes_archive, read_archive, read_folder
 from memory_inspector.files.openai_format import Conversation, Listed, list_conversations, read_conversation
 from memory_inspector.files.stored import StoredConversation, read_stored
-from memory_inspector.files.stores.agent_stores import conversations_of
+from memory_inspector.files.stores.agent_stores import conversations_of, sessions_of_strands
 from memory_inspector.files.stores.framework_states import conversations_in
 from memory_inspector.files.stores.langgraph_checkpoints import threads_of
 from memory_inspector.files.stores.letta import is_agent_file, read_agent_file
 from memory_inspector.files.stores.llamaindex_stores import is_chat_store, read_chat_store, read_table
 from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC, StoreConnection
-from memory_inspector.files.stores.strands_sessions import sessions_of_strands
 
 Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]
 

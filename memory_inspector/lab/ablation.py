@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from memory_core.agent.tools import MemoryTools, definition_tokens
 from memory_core.errors import ConfigError
 from memory_core.events import EventRecord, Ref
-from memory_core.history.altered import EDITABLE
+from memory_core.history.prompt_store import EDITABLE
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ToolCallPart
 from memory_core.models.protocols import ChatModel, ToolSpec

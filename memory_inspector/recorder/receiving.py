@@ -32,8 +32,7 @@ from memory_core.store.span_rows import add_spans, move_spans, recorded_spans, s
 from memory_core.store.writing import Writing, read_session
 from memory_inspector.recorder.otlp import LogRecord, Span, SpanExport
 from memory_inspector.recorder.recording import RecordedPast, attach, check_free, recording
-from memory_inspector.recorder.same_calls import Adds, CallAddition, SameCalls, joined
-from memory_inspector.recorder.span_tree import SpanTree
+from memory_inspector.recorder.same_calls import Adds, CallAddition, SameCalls, SpanTree, joined
 from memory_inspector.recorder.spans import Compaction, MemoryOperation, Report, conversation_of, read_span
 from memory_inspector.recorder.wire import Exchange
 

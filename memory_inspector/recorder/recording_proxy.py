@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from memory_core.engine.session import Session
-    from memory_inspector.recorder.caller_headers import Caller
-    from memory_inspector.recorder.callers import Conversations
+    from memory_inspector.recorder.callers import Caller, Conversations
     from memory_inspector.recorder.wire import Answered
 
 UPSTREAM = "MEMORY_INSPECTOR_UPSTREAM"
@@ -269,8 +268,7 @@ class RecordingProxy:
     def _record_kept(
         self, opened: "Callable[[str], Session]", session_id: str, path: str, call: "_ProxiedCall"
     ) -> None:
-        from memory_inspector.recorder.caller_headers import caller_of
-        from memory_inspector.recorder.callers import Conversations
+        from memory_inspector.recorder.callers import Conversations, caller_of
 
         try:
             if (request := call.request) is None:
@@ -460,7 +458,7 @@ def _upstream(path: str, headers: "Iterable[tuple[bytes, bytes]]") -> tuple[str,
 
 def _headers(headers: "Iterable[tuple[bytes, bytes]]") -> dict[str, str]:
     """Return the headers that may name a conversation, by their lower-case names."""
-    from memory_inspector.recorder.caller_headers import NAMES
+    from memory_inspector.recorder.callers import NAMES
 
     pairs = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
     return {name: value for name, value in pairs if name in NAMES}

@@ -15,8 +15,7 @@ from memory_inspector.lab.questions import read_questions
 from memory_inspector.lab.replanning import Replanner
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.sizes import sizes_of
-from memory_inspector.lab.sweep_plays import play_cells
-from memory_inspector.lab.sweeping import Axis, Range, sweep, values_around
+from memory_inspector.lab.sweeping import Axis, Range, play_cells, sweep, values_around
 from memory_inspector.lab.variants import variant_of
 
 PHRASE = "I am allergic to nuts."

@@ -8,7 +8,7 @@ from memory_core import FactExtractionMemoryBlock, Memory
 from memory_core.events import Ref
 from memory_core.planning import curation as plans
 from memory_core.tracing.watched import MAX_WATCHED
-from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
+from memory_inspector.reading.event_rows import MAX_FOLLOWED, followable, label
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from ui.context.pointing import followed

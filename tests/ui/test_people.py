@@ -12,8 +12,7 @@ from starlette.applications import Starlette
 
 from memory_core import AccessError, ConfigError
 from memory_core.access import Person, person_name
-from memory_inspector.server.people import SignIn, person_of, read_sign_in
-from memory_inspector.server.present_claims import present_claims
+from memory_inspector.server.people import SignIn, person_of, present_claims, read_sign_in
 from ui.server.security import ALLOW_NO_SIGN_IN, NO_SIGN_IN, ThisMachineOnly
 
 loopback = pytest.mark.filterwarnings("ignore:.*(deprecated|JWT|jwt):DeprecationWarning")  # of the server's packages

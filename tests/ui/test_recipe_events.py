@@ -1,7 +1,7 @@
 """The event of a switch to a recipe can be opened: it names blocks, where other events count."""
 
 from memory_core.events import EventRecord, RecipeChosen
-from memory_inspector.reading.event_references import followable
+from memory_inspector.reading.event_rows import followable
 from memory_inspector.wording.event_details import number_rows
 
 SWITCH = RecipeChosen(

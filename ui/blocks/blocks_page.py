@@ -38,7 +38,7 @@ from ui.parts.components import choose_view, empty, error_noticed, heading
 from ui.parts.facts_limit import draw_limit
 from ui.parts.struck import draw_without, reason, struck
 from ui.recipes import section as recipes
-from ui.recipes.picked import write_link
+from ui.recipes.section import write_link
 from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.tab import nav
 from ui.tab.appearance import mode

@@ -11,7 +11,7 @@ from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import kept_words
 from memory_inspector.wording.formatting import count, tokens
 from ui.coding import keeping, phrase_view
-from ui.coding.quoting import quoted
+from ui.coding.keeping import quoted
 from ui.parts.components import empty, heading
 
 MAX_ROWS = 60

@@ -8,9 +8,9 @@ import streamlit as st
 from memory_core.tokens import default_counter
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.coding.coding_session import Branch
+from memory_inspector.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, tokens
-from ui.coding.quoting import quoted
 from ui.parts.components import error_inside
 from ui.tab import appearance
 
@@ -63,3 +63,11 @@ def _cost(line: "Suggestion") -> str:
     # The tokenizer is not the program's own: a sum over many calls is rounded to what it can tell.
     about = tokens(round(total, 2 - len(str(total)))) if total >= 100 else tokens(total)
     return f"{size} a call: about {about} in the {count(line.calls, 'call')} since{plain(dollars)}."
+
+
+# -- texts of a session as they are drawn ---------------------------------------------------------
+
+
+def quoted(text: str, most: int = 200) -> str:
+    """Return markdown that shows a text literally, at most so many characters of it."""
+    return plain(quotable(text, most))

@@ -9,8 +9,8 @@ import streamlit as st
 
 from memory_core import ConfigError, MemoryInspectorError
 from memory_core.events import Ref
-from memory_core.history.altered import EDITABLE
 from memory_core.history.prompt import Entry, Prompt
+from memory_core.history.prompt_store import EDITABLE
 from memory_core.models.protocols import ChatModel
 from memory_inspector.lab.ablation import AblationQuestion, ask_both, question_without
 from memory_inspector.server.jobs import Job

@@ -1,5 +1,6 @@
 """The parts of a prompt, each in an expander whose contents are drawn only while it is open."""
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,11 +16,10 @@ from memory_core.tracing.effects import Effects
 from memory_inspector.palette import Mode
 from memory_inspector.wording import prompt_text
 from memory_inspector.wording.block_kinds import kind_of
-from memory_inspector.wording.formatting import count, plain, tokens
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.prompt_text import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.context import pointing
 from ui.parts import probing
-from ui.parts.expandable_text import draw_json, draw_text, indented
 from ui.parts.struck import WordsOf, draw_without, reason
 from ui.tab import nav
 
@@ -221,3 +221,50 @@ def _difference(difference: Difference) -> str:
     ]
     note = f":small[:gray[{' · '.join(notes)}]] " if notes else ""
     return f"{note}{shown}{' :small[:red[cut]]' * difference.cut}"
+
+
+# -- expandable texts on screen -------------------------------------------------------------------
+
+
+NAME_CHARACTERS = 60
+
+
+def draw_text(text: str, *, most: int, key: str) -> None:
+    """Draw a text literally; of one longer than `most` characters the beginning, with the rest in an expander."""
+    st.text(text[:most])
+    if len(text) > most:
+        # The rest is sent to the browser only once it is opened: such texts can be very long.
+        rest = st.expander(
+            f"Show all ({count(len(text) - most, 'more character')})", key=key, on_change="rerun", type="compact"
+        )
+        if rest.open:
+            rest.text(text[most:])
+
+
+def draw_json(title: str, text: str, *, key: str) -> None:
+    """Draw JSON indented in an expander with a title; it can be copied. `title` is plain text."""
+    folded = st.expander(
+        f":material/data_object: {plain(short(title, NAME_CHARACTERS))} :small[:gray[{count(len(text), 'character')}]]",
+        key=key,
+        on_change="rerun",
+        type="compact",
+    )
+    if folded.open:
+        folded.code(indented(text) or text, language="json", wrap_lines=True)
+
+
+def indented(text: str) -> str | None:
+    """JSON with its lines indented; None if the text is not a JSON object or list.
+
+    >>> print(indented('{"seats": 2}'))
+    {
+      "seats": 2
+    }
+    """
+    try:
+        decoded = json.loads(text)
+    # Nested deep enough, JSON exhausts the parser; such text is shown as it came.
+    except (ValueError, RecursionError):
+        return None
+    # A number or a string is valid JSON too, and gains nothing from indenting.
+    return json.dumps(decoded, ensure_ascii=False, indent=2) if isinstance(decoded, dict | list) else None

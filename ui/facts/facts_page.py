@@ -3,9 +3,11 @@
 import time
 from collections.abc import Sequence
 from functools import partial
+from zlib import crc32
 
 import streamlit as st
 
+from memory_core import MemoryInspectorError
 from memory_core.events import ContextBuilt
 from memory_core.history.change_log import next_undo
 from memory_core.planning.former_values import stored_marks
@@ -14,6 +16,7 @@ from memory_inspector.reading.fact_rows import (
     Picked,
     ShownFact,
     View,
+    WantedFacts,
     in_view,
     opening,
     to_check,
@@ -25,7 +28,6 @@ from ui.facts.decision_list import draw_decisions
 from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
 from ui.facts.fact_snapshot import FactSnapshot, read_desk, read_past
-from ui.facts.meaning import draw_meanings
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
 from ui.facts.still_true import chosen_age, draw_check
@@ -304,3 +306,47 @@ def _flush_button(view: Shown) -> None:
         on_click=lambda: start_flush(memory, position, chosen_model()),
         help="Move one batch out of the queue by the usual rules",
     )
+
+
+# -- facts similar in meaning to the search, with their scores ------------------------------------
+
+
+HITS = 8
+
+SHOWN_CHARACTERS = 120
+
+
+def draw_meanings(desk: FactSnapshot, words: str) -> None:
+    """Draw the results under the list; searches only when expanded."""
+    if not words:
+        return
+    offline = desk.memory.session.services.embedder.offline
+    says = "Nearest in meaning" if offline else "Nearest in meaning (one embedding call)"
+    # The search is part of the key: another one starts folded, and costs no embedding call unasked.
+    opened = st.expander(says, key=f"facts__meaning_{crc32(words.encode())}", on_change="rerun", type="compact")
+    if not opened.open:
+        return
+    with opened:
+        try:
+            hits = desk.memory.facts.search(words, block=desk.block, top_k=HITS)
+        except MemoryInspectorError as error:
+            st.error(plain(str(error)))
+            return
+        if not hits:
+            st.markdown(":small[:gray[No active fact matches.]]")
+        for hit in hits:
+            st.button(
+                f"{hit.score:.2f}\N{EN SPACE}{plain(short(hit.fact.text, SHOWN_CHARACTERS))}",
+                key=f"facts__hit_{hit.fact.id}",
+                type="tertiary",
+                on_click=_open,
+                args=(desk.place, hit.fact.id),
+            )
+
+
+def _open(place: fact_tab.ListPosition, fact: int) -> None:
+    """Open a fact, and clear the search that may hide it."""
+    fact_tab.change(place, wanted=WantedFacts())
+    fact_tab.change(place, view="active")
+    fact_tab.change(place, picked=Picked(fact))
+    fact_tab.redraw(place)

@@ -17,7 +17,6 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, tokens
 from ui.chat import guide
 from ui.frame import opening
-from ui.frame.plain_header import draw_notice, draw_toast
 from ui.frame.scrubber import draw_scrubber
 from ui.parts import facts_limit, flushing, forgetting, toasts, watching
 from ui.parts.components import empty, error_noticed
@@ -31,6 +30,7 @@ from ui.tab.view import View, memory_of, news, opened
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
+
 
 WITHOUT_CLOCK = (nav.title("sessions"),)
 """Titles of pages below this header that do not show a single session at a single turn."""
@@ -279,3 +279,27 @@ def _check_turn(latest: int) -> None:
         shown = tokens(latest)
         # The number comes from the address, so only its beginning is repeated.
         state.say("warning", f"Turn {missing[:12]} is not in this session. Showing the latest, turn {shown}.")
+
+
+# -- the header of a page that shows no session of the database -----------------------------------
+
+
+def draw_plain_header(title: str) -> None:
+    """Draw the title of a page, and what is to be said above it."""
+    with st.container(horizontal=True, vertical_alignment="center", key="frame__header"):
+        st.title(title, width="content")
+    draw_notice()
+    draw_toast()
+
+
+def draw_notice() -> None:
+    """Draw the message that is to be shown once, in a container that is always there: what follows keeps its place."""
+    with st.container():
+        if notice := state.take_notice():
+            {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
+
+
+def draw_toast() -> None:
+    """Draw the newest toast, in a container that is always there."""
+    with st.container(key="toasts"):
+        toasts.draw()

@@ -11,22 +11,29 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryInspectorError
+from memory_core.events import BlockEdited, ConfigurationChanged
 from memory_core.history.prompt_diff import diff_prompts
 from memory_core.recipes import RECIPES
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.comparing import divergence, verdict
 from memory_inspector.lab.probes import Probe, kept_probes
-from memory_inspector.lab.variants import Variant, VariantChange
+from memory_inspector.lab.variants import (
+    Variant,
+    VariantChange,
+    variant_json,
+    variant_llamaindex_python,
+    variant_python,
+)
 from memory_inspector.wording.formatting import count, plain, tokens
 from ui.context.parts import draw_changes
 from ui.lab import checks, knobs, planned, playing, progress, sweeping, tried_variants, value_view, with_model
-from ui.lab.export_variant import draw_taking
 from ui.lab.playing import PlayRequest, Result
 from ui.lab.tried_variants import OWN, Desk
 from ui.parts import toasts
 from ui.parts.components import choose_view, conclusion, empty, error_noticed, heading
-from ui.tab import state
+from ui.tab import nav, state
 from ui.tab.appearance import mode
+from ui.tab.people import allowed
 from ui.tab.view import View, memory_of, turn_at
 
 VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep", "value": "Value"}
@@ -390,3 +397,45 @@ def _set(session_id: str, changes: tuple[VariantChange, ...]) -> Any:
     # Undo is the same change the other way round, with the same check.
     back = tuple(VariantChange(change.setting, change.after, change.before) for change in changes)
     return partial(_set, session_id, back)
+
+
+# -- use a tried configuration in the session, or export it as a file or as Python for this engine or LlamaIndex
+
+
+_PYTHON = "text/x-python"
+
+
+def draw_taking(
+    view: View, variant: Variant, changes: tuple[VariantChange, ...], *, recipe: str | None, apply: Callable[[], None]
+) -> None:
+    """Draw the buttons that use or export a tried configuration. `recipe`: the one that it begins with."""
+    memory, read_only = view.memory, view.read_only
+    # Whole blocks come or go with a recipe: only the switch on Blocks plans what becomes of what they hold.
+    blocks = any(isinstance(value, StoredBlock) for change in changes for value in (change.before, change.after))
+    if blocks:
+        query = {"view": "recipes"} | ({"recipe": recipe} if recipe else {})
+        nav.link("blocks", "Switch the recipe on Blocks", icon=":material/arrow_forward:", turn=..., **query)
+    else:
+        st.button(
+            f"Use {plain(variant.name)} from the next turn",
+            key="lab__use",
+            type="primary",
+            on_click=apply,
+            **allowed(
+                ConfigurationChanged,
+                BlockEdited,
+                disabled=not changes or read_only is not None,
+                help=read_only.sentence if read_only else None if changes else "Nothing is changed yet.",
+            ),
+        )
+    with st.popover("Export", icon=":material/download:", type="tertiary", key="lab__export"):
+        files: tuple[tuple[str, Callable[[], str], str, str], ...] = (
+            ("Configuration as JSON", lambda: variant_json(variant), "config.json", "application/json"),
+            ("As Python", lambda: variant_python(variant, user_id=memory.session.user_id), "memory.py", _PYTHON),
+            ("As Python for LlamaIndex", lambda: variant_llamaindex_python(variant), "memory.llamaindex.py", _PYTHON),
+        )
+        for label, text, name, mime in files:
+            st.download_button(
+                label, text, file_name=name, mime=mime, icon=":material/download:", type="tertiary",
+                on_click="ignore", key=f"lab__{name}",
+            )  # fmt: skip

@@ -26,8 +26,7 @@ from memory_inspector.figures.sweep_figure import OWN_MARK, front_figure, sweep_
 from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
 from memory_inspector.lab.questions import Question, read_questions
 from memory_inspector.lab.script import script_of
-from memory_inspector.lab.sweep_plays import play_cells
-from memory_inspector.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
+from memory_inspector.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, play_cells, sweep, values_around
 from memory_inspector.lab.variants import Variant, VariantChange, block_values
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job

@@ -31,8 +31,7 @@ from ui.parts.components import (
     heading,
     unseen_heading,
 )
-from ui.recipes.picked import generation, pick, picked, take_link, write_link
-from ui.tab import nav
+from ui.tab import nav, state
 from ui.tab.model import chosen_model, services_for
 from ui.tab.people import allowed
 from ui.tab.services import engine
@@ -244,3 +243,44 @@ def _do(session_id: str, key: str, parameters: dict[str, Any]) -> None:
     # Without waiting: filling the new blocks can take a model minutes, and goes on in the background.
     plan = engine().open(session_id, services_for(chosen)).session.switch(key, wait=False, **parameters)
     toasts.done(switched(plan))
+
+
+# -- the recipe selected in this tab, by a click or by a URL --------------------------------------
+
+
+RECIPE = "recipe"
+"""URL parameter that names a recipe."""
+
+_PICKED: state.ByPlace[str | None] = state.ByPlace("recipes_picked", None)
+_WRITTEN = "recipes_written"
+_DRAWN = "recipes_generation"
+
+
+def picked(session_id: str) -> str | None:
+    """Key of the selected recipe."""
+    return _PICKED.at(session_id)
+
+
+def pick(session_id: str, key: str | None) -> None:
+    _PICKED.put(session_id, key)
+
+
+def generation() -> int:
+    """Counter that increases when the table must be redrawn with a selection made by a link."""
+    return int(st.session_state.get(_DRAWN, 0))
+
+
+def take_link(session_id: str) -> None:
+    """Select the recipe that the URL requests, unless this page wrote it there itself."""
+    asked = st.query_params.get(RECIPE)
+    # A selection that is passed in counts for a new table only, so that the table gets another key.
+    if asked in RECIPES and asked != st.session_state.get(_WRITTEN):
+        pick(session_id, asked)
+        st.session_state[_WRITTEN] = asked
+        st.session_state[_DRAWN] = generation() + 1
+
+
+def write_link(key: str | None) -> None:
+    """Put the selected recipe in the URL, so that the page can be reloaded and linked to."""
+    st.session_state[_WRITTEN] = key
+    state.write_address(RECIPE, key)

@@ -11,8 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import AccessError, ConfigError
 from memory_core.access import Person, acting_person, least_role, look_up_people
-from memory_inspector.server.people import person_of, read_sign_in
-from memory_inspector.server.present_claims import present_claims
+from memory_inspector.server.people import person_of, present_claims, read_sign_in
 
 _looked_up: ContextVar[tuple[object, bool] | None] = ContextVar("sign_in", default=None)
 """The tab's script thread, and whether people have to sign in: each button of a page asks."""

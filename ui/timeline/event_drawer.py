@@ -23,8 +23,7 @@ from memory_core.events import (
 from memory_core.messages import message_text
 from memory_inspector.lab.striking import SET_BY_PEOPLE, changes_without, may_be_struck
 from memory_inspector.lab.variants import VariantChange
-from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
-from memory_inspector.reading.event_rows import GROUPS, by_whom
+from memory_inspector.reading.event_rows import GROUPS, MAX_FOLLOWED, by_whom, followable, label
 from memory_inspector.reading.outcomes import FlushOutcome, Given, flush_outcome
 from memory_inspector.wording.event_details import number_rows
 from memory_inspector.wording.event_sentences import (

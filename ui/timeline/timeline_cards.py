@@ -5,10 +5,9 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
-from memory_inspector.figures.calls_figure import calls_figure, drawn
 from memory_inspector.figures.chart_style import BETWEEN, legend_entry
 from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
-from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
+from memory_inspector.figures.timeline_figures import SCISSORS, calls_figure, drawn, tokens_figure
 from memory_inspector.palette import Mode, block_colour, colour
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.reading.token_series import Course, course, course_rows, describe
