@@ -26,7 +26,7 @@ CAPABILITIES = {
     "Queue, flush, deliveries": (
         2_110,
         "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
-        "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speech.py "
+        "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speakers.py "
         "memory_core/store/message_rows.py memory_core/store/delivery_rows.py memory_core/store/split_writes.py "
         "memory_core/sessions/recorded_conversation.py",
     ),
@@ -34,7 +34,7 @@ CAPABILITIES = {
         2_370,
         "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
         "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
-        "memory_core/history/pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
+        "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
         4_240,
@@ -85,13 +85,13 @@ CAPABILITIES = {
         1_470,
         "memory_core/blocks/__init__.py memory_core/blocks/base.py memory_core/blocks/event_loop.py "
         "memory_core/blocks/markup.py memory_core/blocks/nothing_learned.py memory_core/blocks/plugins.py "
-        "memory_core/blocks/static.py memory_core/planning/reasons.py",
+        "memory_core/blocks/static.py memory_core/planning/learning_outcomes.py",
     ),
     "Facts: learning, comparing, searching": (
         3_400,
         "memory_core/blocks/facts.py memory_core/blocks/fact_search.py memory_core/blocks/learned_facts.py "
         "memory_core/planning/consolidation.py memory_core/planning/fact_age.py memory_core/planning/fact_merging.py "
-        "memory_core/planning/slots.py memory_core/planning/statements.py memory_core/store/fact_rows.py",
+        "memory_core/planning/slots.py memory_core/planning/statement_relation.py memory_core/store/fact_rows.py",
     ),
     "Facts: curation and its undo": (
         2_500,
@@ -168,9 +168,9 @@ CAPABILITIES = {
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/sizes.py memory_inspector/lab/script.py memory_inspector/lab/striking.py "
         "memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py memory_inspector/lab/variants.py "
-        "memory_inspector/lab/linting.py memory_inspector/lab/curating.py memory_inspector/figures/sweep_figure.py "
-        "ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py ui/lab/planned.py "
-        "ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
+        "memory_inspector/lab/linting.py memory_inspector/lab/curation_steps.py "
+        "memory_inspector/figures/sweep_figure.py ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py "
+        "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
         3_690,

@@ -7,7 +7,7 @@ from engine_fakes import assistant, open_memory, user
 from fakes import FakeEmbedder
 
 from memory_core import EmbedderError, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from memory_core.blocks.vector_parts import following
+from memory_core.blocks.vector_parts import background_embedding
 from memory_core.store.vector_rows import sessions_without_vectors
 
 LONG = 1_200
@@ -63,7 +63,7 @@ def stored(memory):
 
 @pytest.fixture
 def held(monkeypatch):
-    monkeypatch.setattr(following, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(background_embedding, "QUIET_SECONDS", 0.0)
     embedder = HeldEmbedder()
     yield embedder
     embedder.may.set()
@@ -109,7 +109,7 @@ def test_what_is_short_is_embedded_before_it_is_stored(held):
 def test_what_a_dead_process_left_is_taken_up_by_the_next(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/m.db"
     with monkeypatch.context() as dies:
-        dies.setattr(following.Following, "start", lambda *_: None)
+        dies.setattr(background_embedding.Following, "start", lambda *_: None)
         memory = a_memory(FakeEmbedder(), uri)
     without = memory.retrieval.under_other_embedders("turns")
     database = memory.session.database
@@ -131,7 +131,7 @@ def test_what_is_of_another_programs_model_waits_for_that(tmp_path, monkeypatch)
     theirs = a_memory(FakeEmbedder(), uri)
     theirs.deliver()
     with monkeypatch.context() as dies:
-        dies.setattr(following.Following, "start", lambda *_: None)
+        dies.setattr(background_embedding.Following, "start", lambda *_: None)
         for _ in range(2):
             theirs.put(user(long("later")))
     mine = Memory.open("s", theirs.session.database, services=Services(embedder=Other()), tokenizer_fn=str.split)

@@ -69,10 +69,10 @@ from memory_core.planning.fact_merging import (
     relevance,
 )
 from memory_core.planning.former_values import FormerMark, Statement
+from memory_core.planning.learning_outcomes import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.planning.pasted import said_by_others
-from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.planning.slots import excludes, single_slot
-from memory_core.planning.statements import DUPLICATE, repeats
+from memory_core.planning.statement_relation import DUPLICATE, repeats
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
 from memory_core.store.database import Database

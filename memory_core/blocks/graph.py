@@ -32,8 +32,8 @@ from memory_core.planning.former_values import FormerMark, Statement
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood, slot_of
+from memory_core.planning.learning_outcomes import Reason, plan_reasons
 from memory_core.planning.pasted import said_by_others
-from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.graph_rows import Revision, graph_revision, last_number, read_graph, store_plan

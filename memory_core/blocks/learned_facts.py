@@ -26,7 +26,7 @@ from memory_core.planning.curation import New
 from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
 from memory_core.planning.former_values import ENDED, Statement
-from memory_core.planning.reasons import Reason
+from memory_core.planning.learning_outcomes import Reason
 from memory_core.planning.slots import single_slot
 from memory_core.store.fact_rows import (
     add_fact,

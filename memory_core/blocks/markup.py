@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
-from memory_core.planning.speech import date_line, parse_message
+from memory_core.planning.speakers import date_line, parse_message
 
 Layout = Literal["lines", "messages"]
 """Layout of stored units in a prompt: a date line and `Ana: words`, or LlamaIndex's `<message>` elements."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from memory_core.blocks.base import Batch, PendingWrite
 from memory_core.events import NothingLearned
 from memory_core.models.protocols import FactExtractor, NothingFound, RelationExtractor, Summariser
-from memory_core.planning.reasons import Reason, grouped, unread
+from memory_core.planning.learning_outcomes import Reason, grouped, unread
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 

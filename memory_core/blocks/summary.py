@@ -24,7 +24,7 @@ from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory
 from memory_core.models.protocols import ChatModel, ModelCall, Summariser, model_name
 from memory_core.planning.former_values import FormerMark
-from memory_core.planning.reasons import Outcome, Reason, plan_reasons
+from memory_core.planning.learning_outcomes import Outcome, Reason, plan_reasons
 from memory_core.planning.running_summary import cut_order, fit, losses, sentences
 from memory_core.services import Services
 from memory_core.store.message_rows import StoredMessage

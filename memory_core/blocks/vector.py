@@ -33,7 +33,7 @@ from memory_core.messages import ChatMessage, MessageRole, content_hash, message
 from memory_core.models.protocols import Embedder, LimitedEmbedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
 from memory_core.planning.retrieval_plan import Repeats, RetrievalPlan, Signals, plan_retrieval, postprocessed
-from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
+from memory_core.planning.speakers import ParsedQuestion, parse_message, parse_question
 from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database

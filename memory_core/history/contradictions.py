@@ -10,7 +10,7 @@ from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.slices.fact_slice import WORDING, FactSlice
 from memory_core.models.offline.fact_extraction import slot_in
 from memory_core.planning.fact_merging import Fact
-from memory_core.planning.statements import contradicts
+from memory_core.planning.statement_relation import contradicts
 
 KINDS = WORDING
 """Events that record contradictions and later rewordings."""

@@ -21,7 +21,7 @@ from memory_core.planning.fact_merging import Fact
 from memory_core.planning.pasted import own_words
 from memory_core.planning.phrase_matching import word_matches
 from memory_core.planning.slots import excludes
-from memory_core.planning.statements import REPEATED, repeats
+from memory_core.planning.statement_relation import REPEATED, repeats
 from memory_core.text import agreement_key, in_one_notation, similarity, stems, words
 
 FlagKind = Literal[

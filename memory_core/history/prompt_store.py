@@ -11,7 +11,7 @@ from memory_core.blocks.markup import fact_parts, relation_parts, static_parts
 from memory_core.engine.session import Session
 from memory_core.events import ContextBuilt, EventRecord, Ref, numbers, spread
 from memory_core.history.by_turn import History
-from memory_core.history.pieces import PieceReader, Pieces, lay_out
+from memory_core.history.context_pieces import PieceReader, Pieces, lay_out
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of

@@ -15,7 +15,7 @@ from memory_core.events import (
     MessageAdded,
     expand,
 )
-from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
+from memory_core.history.context_pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.delivery_slice import State
 from memory_core.history.slices.fact_slice import FactState

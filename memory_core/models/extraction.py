@@ -31,7 +31,7 @@ from memory_core.models.structured import as_data, without_thinking
 from memory_core.planning.consolidation import FACT_CHARACTERS
 from memory_core.planning.running_summary import sentences
 from memory_core.planning.slots import Slot, comes_back
-from memory_core.planning.speech import ParsedMessage, date_line, parse_message
+from memory_core.planning.speakers import ParsedMessage, date_line, parse_message
 
 _TAGS = "transcript|known|facts?"
 MAX_TOPICS = 5

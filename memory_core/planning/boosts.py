@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from memory_core.errors import ConfigError
-from memory_core.planning.speech import ParsedQuestion, agreement
+from memory_core.planning.speakers import ParsedQuestion, agreement
 
 EPISODE_GAP_HOURS = 3.0
 """Pause after which a conversation counts as resumed in a new episode."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 from memory_core.planning.fact_merging import Confirmation, FoundFact, KnownFact, same_words
 from memory_core.planning.slots import excludes
-from memory_core.planning.statements import CONTRADICTING, DUPLICATE, Bearing, bearing, says_more
+from memory_core.planning.statement_relation import CONTRADICTING, DUPLICATE, Bearing, bearing, says_more
 from memory_core.text import similarity
 
 Act = Literal["add", "update", "delete", "none"]

@@ -15,7 +15,7 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.messages import storable
 from memory_core.planning.slots import excludes
-from memory_core.planning.statements import DUPLICATE, DUPLICATE_IN_SLOT, Contradictions
+from memory_core.planning.statement_relation import DUPLICATE, DUPLICATE_IN_SLOT, Contradictions
 from memory_core.text import similarity, stems
 
 CONDENSED_SHARE = 0.8

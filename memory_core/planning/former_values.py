@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from memory_core.events import Ref
 from memory_core.planning.slots import Slot
-from memory_core.planning.statements import contradicts
+from memory_core.planning.statement_relation import contradicts
 from memory_core.text import stems
 
 MarkKind = Literal["changed", "ended", "later"]

@@ -26,7 +26,7 @@ from memory_core.planning.graph_rules import (
     normal_name,
     normal_predicate,
 )
-from memory_core.planning.reasons import Outcome, Reason
+from memory_core.planning.learning_outcomes import Outcome, Reason
 
 WITHOUT_NAMES = "a relation without both names and what joins them"
 TOO_LONG = f"a name or predicate of more than {LONGEST} characters"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.blocks.vector_parts.following import PATIENCE_SECONDS
+from memory_core.blocks.vector_parts.background_embedding import PATIENCE_SECONDS
 from memory_core.blocks.vector_parts.units import messages_of, searchable
 from memory_core.engine.context import reading_of
 from memory_core.engine.session import Session

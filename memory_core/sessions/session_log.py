@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Event, EventRecord
 from memory_core.history.by_turn import History
+from memory_core.history.context_pieces import Pieces
 from memory_core.history.log import history_of_session, session_log
-from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_store import Prompts
 from memory_core.history.usage import Usage, UsageCount, usage_of

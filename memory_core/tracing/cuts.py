@@ -7,11 +7,11 @@ from typing import Any
 from memory_core.errors import NotFoundError
 from memory_core.events import EventRecord, Ref, spread
 from memory_core.history.by_turn import History
-from memory_core.history.pieces import Pieces
+from memory_core.history.context_pieces import Pieces
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.planning.context_plan import QUEUE
-from memory_core.tracing.moment import Cutting
 from memory_core.tracing.stages import QUEUE_CUT, count, cut_text, stage
+from memory_core.tracing.trace_time import Cutting
 from memory_core.tracing.values import CutEntry, CutTrace, Stage
 
 

@@ -18,9 +18,9 @@ from memory_core.tracing.final_stages import (
     text_shown,
     unit_shown,
 )
-from memory_core.tracing.life import Life, Records
-from memory_core.tracing.moment import Moment
+from memory_core.tracing.item_events import Life, Records
 from memory_core.tracing.stages import CUT_RULES, granted, stage
+from memory_core.tracing.trace_time import Moment
 from memory_core.tracing.values import Stage
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.fact_slice import rewords_fact
-from memory_core.tracing.life import Life
-from memory_core.tracing.moment import Moment
+from memory_core.tracing.item_events import Life
 from memory_core.tracing.stages import author, granted, in_quarantine, in_turn, search_stage, stage
+from memory_core.tracing.trace_time import Moment
 from memory_core.tracing.values import Stage
 
 AWAY = frozenset({"block_off", "block_removed", "block_failed"})

@@ -10,8 +10,8 @@ from memory_core.history.slices.contexts import context_of
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.quarantine import QuarantinedSet
 from memory_core.text import told_apart
-from memory_core.tracing.life import Life
-from memory_core.tracing.moment import Cutting, Moment
+from memory_core.tracing.item_events import Life
+from memory_core.tracing.trace_time import Cutting, Moment
 from memory_core.tracing.values import SPEAKERS, Knowledge, Stage, StageName, Verdict
 
 CUT_RULES = {

@@ -14,7 +14,7 @@ from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
 from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand, spread
 from memory_core.history.by_turn import History, history_of
-from memory_core.history.pieces import Pieces
+from memory_core.history.context_pieces import Pieces
 from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.slices.fact_slice import HANDLED as FACT_EVENTS
 from memory_core.history.slices.fact_slice import adds_fact, rewords_fact
@@ -33,14 +33,13 @@ from memory_core.tracing import watched
 from memory_core.tracing.cuts import FoundCut, find_cut
 from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
-from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
-from memory_core.tracing.moment import Moment, moment_at
+from memory_core.tracing.item_events import GrowingLife, Life, read_life, with_others
 from memory_core.tracing.omitted_results import OmittedResults, omitted_results
 from memory_core.tracing.overlooked import Overlooked, overlooked
+from memory_core.tracing.page_turns import shown_page
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
 from memory_core.tracing.records import Records
 from memory_core.tracing.showing.page import Page
-from memory_core.tracing.shown import shown_page
 from memory_core.tracing.texts import (
     Version,
     content_text,
@@ -52,6 +51,7 @@ from memory_core.tracing.texts import (
     versions,
     with_words,
 )
+from memory_core.tracing.trace_time import Moment, moment_at
 from memory_core.tracing.tracks import Followed, Tracing
 from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
 

@@ -7,7 +7,7 @@ from typing import Any
 from memory_core.blocks.base import origin_of
 from memory_core.events import EventRecord, Ref, expand
 from memory_core.history.by_turn import History
-from memory_core.history.pieces import Words
+from memory_core.history.context_pieces import Words
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.states import state_at
 from memory_core.messages import content_hash
@@ -23,8 +23,7 @@ from memory_core.tracing.final_stages import (
     text_shown,
     unit_shown,
 )
-from memory_core.tracing.life import Life
-from memory_core.tracing.moment import Moment
+from memory_core.tracing.item_events import Life
 from memory_core.tracing.stages import (
     NOTHING,
     author,
@@ -46,6 +45,7 @@ from memory_core.tracing.texts import (
     read_into,
     written_into,
 )
+from memory_core.tracing.trace_time import Moment
 from memory_core.tracing.values import Carrier, Matched, Stage, Track
 
 MAX_SUCCESSORS = 20

@@ -14,7 +14,7 @@ from memory_core.text import printable
 from memory_inspector.lab.checking import read_recorded, read_variant
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.questions import read_questions
-from memory_inspector.lab.valuing import value_of
+from memory_inspector.lab.value import value_of
 
 
 def add_commands(commands: Any) -> None:

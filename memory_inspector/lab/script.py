@@ -10,7 +10,7 @@ from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.quarantine import changes_quarantine
-from memory_inspector.lab.curating import CuratedFacts, curated_facts
+from memory_inspector.lab.curation_steps import CuratedFacts, curated_facts
 
 Held = Literal["flush", "condensing"]
 """Actions that may be suppressed at a step."""

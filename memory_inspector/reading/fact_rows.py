@@ -13,7 +13,7 @@ from typing import Literal
 from memory_core.history.fact_evidence import NEAR_DUPLICATE
 from memory_core.planning.fact_age import DAY
 from memory_core.planning.former_values import FALSE_REASONS
-from memory_core.planning.statements import DUPLICATE
+from memory_core.planning.statement_relation import DUPLICATE
 from memory_core.text import similarity
 from memory_inspector.wording.formatting import ago, count, tokens
 

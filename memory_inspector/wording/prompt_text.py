@@ -9,7 +9,7 @@ from typing import Any
 from memory_core.history.prompt import MARKUP, PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
 from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
-from memory_core.planning.speech import parse_message
+from memory_core.planning.speakers import parse_message
 from memory_core.text import listed
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of

@@ -10,7 +10,7 @@ from shared_data import shared
 
 from memory_core import Database, FormatError
 from memory_core.limits import MAX_VALUES
-from memory_core.planning.speech import parse_message
+from memory_core.planning.speakers import parse_message
 from memory_core.services import Services
 from memory_inspector.files.files import read_file
 from memory_inspector.files.import_state import import_with_state

@@ -7,7 +7,7 @@ from graph_fakes import graph_at
 from session_script import NoteRelations
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.history.pieces import Pieces, RelationWords
+from memory_core.history.context_pieces import Pieces, RelationWords
 from memory_core.history.usage import Use, usage_of
 from memory_core.messages import content_hash
 from memory_core.models.protocols import FoundRelation, RelationsFound

@@ -14,7 +14,7 @@ from memory_inspector.lab.playing import Player
 from memory_inspector.lab.probes import BlockTokens, InPrompt, evaluate
 from memory_inspector.lab.questions import Question
 from memory_inspector.lab.script import script_of
-from memory_inspector.lab.valuing import value_of
+from memory_inspector.lab.value import value_of
 from memory_inspector.lab.variants import variant_of
 
 CHATTER = "We talked about the weather of the coming week and about nothing else at all."

@@ -16,7 +16,7 @@ from memory_inspector.lab.comparing import stable_share
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.questions import Question
 from memory_inspector.lab.script import script_of
-from memory_inspector.lab.valuing import WITH, WITHOUT, Arm, Value, _difference, value_of
+from memory_inspector.lab.value import WITH, WITHOUT, Arm, Value, _difference, value_of
 from memory_inspector.lab.variants import variant_of
 
 CHATTER = "We talked about the weather of the coming week and about nothing else at all."

@@ -21,7 +21,7 @@ from memory_core.planning.boosts import (
     informativeness,
 )
 from memory_core.planning.retrieval_plan import Signals, plan_retrieval
-from memory_core.planning.speech import Day, ParsedQuestion
+from memory_core.planning.speakers import Day, ParsedQuestion
 
 MAY_8 = 1683504000.0
 GAP = EPISODE_GAP_HOURS * 3600

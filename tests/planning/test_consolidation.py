@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_core.planning import statements
+from memory_core.planning import statement_relation
 from memory_core.planning.consolidation import (
     DOUBLED,
     MISSING,
@@ -24,7 +24,7 @@ from memory_core.planning.consolidation import (
     settle,
 )
 from memory_core.planning.fact_merging import Addition, FoundFact, KnownFact, plan_additions, same_words
-from memory_core.planning.statements import Contradictions, bearing, contradicts, repeats, says_more
+from memory_core.planning.statement_relation import Contradictions, bearing, contradicts, repeats, says_more
 
 # -- what one statement says of another ------------------------------------------------------------
 
@@ -212,7 +212,7 @@ def test_two_things_that_changed_places_are_neither_the_same_nor_lost():
 
 def test_opposites_among_many_statements_are_found_without_comparing_all(monkeypatch):
     compared = []
-    monkeypatch.setattr(statements, "contradicts", lambda *pair: compared.append(pair) or contradicts(*pair))
+    monkeypatch.setattr(statement_relation, "contradicts", lambda *pair: compared.append(pair) or contradicts(*pair))
     texts = [f"Guest {n} {'eats' if n % 2 else 'does not eat'} dish {n} on Monday" for n in range(400)]
     texts += [f"Guest {n} does not eat dish {n}" for n in (7, 9)]
     contradictions = Contradictions(texts)

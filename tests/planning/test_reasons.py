@@ -9,7 +9,7 @@ from memory_core.messages import ChatMessage
 from memory_core.planning.consolidation import Decision, Settled, by_rule, prepare, settle
 from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
 from memory_core.planning.graph_changes import plan_relations, plan_same, relation_outcomes, retire
-from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, grouped, plan_reasons, unread
+from memory_core.planning.learning_outcomes import Outcome, Reason, fact_outcomes, grouped, plan_reasons, unread
 
 OTHERWISE = Reason("no_rule")
 

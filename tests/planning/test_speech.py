@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from memory_core.messages import ChatMessage, message_text
-from memory_core.planning.speech import (
+from memory_core.planning.speakers import (
     LONGEST_NAME,
     Day,
     ParsedMessage,

@@ -13,7 +13,7 @@ from ui.parts.components import empty, heading
 from ui.parts.struck import greyed
 from ui.tab import nav
 from ui.tab.view import View
-from ui.timeline.opened import EVENT
+from ui.timeline.opened_event import EVENT
 
 WRITES = 12
 """Maximum number of writes of a record that are drawn, the newest first."""

@@ -15,7 +15,7 @@ from memory_inspector.server.coding_sessions import OpenSession, coding_sessions
 from memory_inspector.wording.coding_text import COST
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.coding import phrase_view, session_list
-from ui.coding.keeping import quoted
+from ui.coding.keep_dialog import quoted
 from ui.parts.components import choose_view, empty, heading
 from ui.tab import appearance, live, nav, state
 

@@ -10,8 +10,8 @@ from memory_inspector.coding.statement_fates import Fate, UserStatement, has_sum
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import kept_words
 from memory_inspector.wording.formatting import count, tokens
-from ui.coding import keeping, phrase_view
-from ui.coding.keeping import quoted
+from ui.coding import keep_dialog, phrase_view
+from ui.coding.keep_dialog import quoted
 from ui.parts.components import empty, heading
 
 MAX_ROWS = 60
@@ -140,7 +140,7 @@ def _statements(statements: Sequence[UserStatement], opened: OpenSession, branch
                 phrase_view.follow_button(statement.text, f"{number}")
                 # A statement that is in the prompt needs no line in a memory file, and the agent's talk deserves none.
                 if statement.item.instructs and statement.fate not in ("kept", "reworded"):
-                    keeping.draw_button(statement.text, f"{number}", opened, branch)
+                    keep_dialog.draw_button(statement.text, f"{number}", opened, branch)
     if len(statements) > MAX_ROWS:
         st.markdown(f":gray[{count(len(statements) - MAX_ROWS, 'further statement')} not drawn.]")
 

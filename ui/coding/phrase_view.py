@@ -10,7 +10,7 @@ from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.coding_text import OBSERVED, conclusion, stage_name, stage_text
 from memory_inspector.wording.formatting import count, plain, short
 from memory_inspector.wording.trace_text import ICONS
-from ui.coding import keeping
+from ui.coding import keep_dialog
 from ui.parts.components import chart, empty, heading, open_view
 from ui.tab import appearance, state
 
@@ -62,7 +62,7 @@ def draw(opened: OpenSession, session: CodingSession, branch: Branch) -> None:
             st.markdown(plain(stage_text(stage)), width="stretch")
     st.markdown(f":small[:gray[{OBSERVED}]]")
     if lost:
-        keeping.draw_button(phrase, "followed", opened, branch)
+        keep_dialog.draw_button(phrase, "followed", opened, branch)
 
 
 def follow_button(text: str, key: str) -> None:

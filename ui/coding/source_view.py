@@ -11,7 +11,7 @@ from memory_inspector.coding.coding_session import Branch, CodingSession, Lane
 from memory_inspector.coding.memory_files import CLAUDE_NAMES, NAMES, MemoryFile, contradictions
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, short, size, tokens
-from ui.coding.keeping import files_of, quoted
+from ui.coding.keep_dialog import files_of, quoted
 from ui.parts.components import empty, heading
 from ui.tab import appearance
 

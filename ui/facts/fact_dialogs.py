@@ -10,8 +10,8 @@ from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_elements import foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.facts.pieces import foreseen_line
 from ui.parts.components import closing_button, error_inside
 
 FIELD_PIXELS = 110

@@ -33,9 +33,9 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.marked_text import markdown
 from ui.facts import fact_changes, fact_dialogs, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
+from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.facts.fact_tab import FactDraft
-from ui.facts.pieces import draw_source, foreseen_line
 from ui.parts import probing
 from ui.parts.components import heading
 from ui.parts.struck import reason, struck

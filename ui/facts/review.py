@@ -14,8 +14,8 @@ from memory_inspector.reading.fact_rows import REASONS, SIMILAR_AS_SAME
 from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
+from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
-from ui.facts.pieces import draw_source, foreseen_line
 from ui.parts.components import empty, heading
 
 LONGEST = 300

@@ -9,8 +9,8 @@ from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_rows import CHECK_AFTER, CHECK_FIRST, ShownFact, to_check, unconfirmed, used
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
-from ui.facts.pieces import draw_source, foreseen_line
 from ui.parts.components import empty
 
 LONGEST = 300

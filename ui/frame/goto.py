@@ -12,7 +12,7 @@ from memory_inspector.wording.formatting import plain, session_name, tokens
 from ui.parts.components import error_inside
 from ui.tab import nav, state
 from ui.tab.services import engine
-from ui.timeline.opened import EVENT
+from ui.timeline.opened_event import EVENT
 
 MIN_LETTERS = 3
 """Minimum number of characters for which messages and events are searched."""

@@ -11,7 +11,7 @@ from memory_core import Memory, MemoryInspectorError
 from memory_core.planning.context_plan import QUEUE
 from memory_inspector.lab.questions import Question
 from memory_inspector.lab.script import script_of
-from memory_inspector.lab.valuing import Arm, Value, percent, value_of
+from memory_inspector.lab.value import Arm, Value, percent, value_of
 from memory_inspector.lab.variants import Variant
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job

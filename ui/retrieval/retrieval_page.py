@@ -25,10 +25,10 @@ from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stor
 from ui.parts.components import empty, filled_rows, unseen_heading
 from ui.parts.overlooked import draw_overlooked
 from ui.parts.struck import greyed
-from ui.retrieval import reported, search_state, tuning
+from ui.retrieval import agent_searches, search_state, tuning
 from ui.retrieval.detail import draw_detail
-from ui.retrieval.elsewhere import also, draw_elsewhere
-from ui.retrieval.others import draw_others
+from ui.retrieval.other_models import draw_others
+from ui.retrieval.other_sessions import also, draw_elsewhere
 from ui.tab import nav
 from ui.tab.view import View
 
@@ -75,7 +75,7 @@ def draw(view: View) -> None:
     names = view.blocks_of("vector")
     # An attached agent searches a memory of its own, of which only its reports are known.
     if view.attached and not names:
-        reported.draw(view)
+        agent_searches.draw(view)
         return
     if not names:
         empty(

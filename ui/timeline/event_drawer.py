@@ -45,7 +45,7 @@ from ui.lab import tried_variants
 from ui.parts.components import error_inside, heading
 from ui.tab import appearance, nav, state
 from ui.tab.view import View
-from ui.timeline.opened import close
+from ui.timeline.opened_event import close
 
 MAX_SHOWN = 12
 """Maximum number of messages, facts or stored turns listed in words; the rest are counted."""

@@ -17,7 +17,7 @@ from ui.parts.components import filled, filled_rows, unseen_heading
 from ui.parts.struck import crossed_out, greyed
 from ui.tab import appearance
 from ui.tab.view import View
-from ui.timeline.opened import LIST, take_row
+from ui.timeline.opened_event import LIST, take_row
 
 PAGE_ROWS = 100
 BESIDE_PIXELS, MIN_PIXELS = 300, 430

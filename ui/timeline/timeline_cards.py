@@ -16,7 +16,7 @@ from memory_inspector.wording.formatting import plain, short, tokens
 from ui.parts.components import chart, heading, numbers_table
 from ui.tab.appearance import mode
 from ui.tab.view import View
-from ui.timeline.opened import figure_key, take_mark
+from ui.timeline.opened_event import figure_key, take_mark
 
 ABOUT = (
     "What the last prompt of each turn held, part by part. Limit: all of it must fit in. "

@@ -16,7 +16,7 @@ from ui.tab import nav
 from ui.tab.view import View
 from ui.timeline.event_drawer import event_drawer
 from ui.timeline.event_list import draw_events
-from ui.timeline.opened import opened, take_link
+from ui.timeline.opened_event import opened, take_link
 from ui.timeline.timeline_cards import draw_calls, draw_outcomes, draw_tokens
 
 LIVED: tuple[Family, ...] = ("messages", "facts", "relations")

@@ -22,7 +22,7 @@ from ui.parts.saved_page import page_dialog
 from ui.tab import nav
 from ui.tab.people import allowed
 from ui.tab.view import View, memory_of
-from ui.trace import followed as asking
+from ui.trace import followed_phrase as asking
 from ui.trace.track import draw_details, draw_others, draw_track
 
 SUGGESTED, NEWEST = 5, 3

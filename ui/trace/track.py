@@ -8,7 +8,7 @@ from memory_core.tracing.words import KNOWLEDGE, KNOWLEDGE_HELP, STAGES, brief, 
 from memory_inspector.wording.formatting import plain
 from memory_inspector.wording.trace_text import ICONS, rows, title
 from ui.tab import nav
-from ui.timeline.opened import EVENT
+from ui.timeline.opened_event import EVENT
 
 
 def draw_track(track: Track, place: int, *, without: int = 0) -> None:

@@ -11,7 +11,7 @@ from memory_core.blocks.vector_parts.units import Unit, search_words
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.fact_merging import same_words
 from memory_core.planning.retrieval_plan import Repeats
-from memory_core.planning.speech import parse_message
+from memory_core.planning.speakers import parse_message
 from memory_core.store.message_rows import StoredMessage
 
 STEPS = 8

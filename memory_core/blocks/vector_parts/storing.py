@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from memory_core.blocks.base import Batch, PendingWrite
-from memory_core.blocks.vector_parts.following import AT_ONCE_TOKENS, Following
+from memory_core.blocks.vector_parts.background_embedding import AT_ONCE_TOKENS, Following
 from memory_core.blocks.vector_parts.units import node_words, parse_unit, search_words, words_of
 from memory_core.errors import EmbedderError, user_message
 from memory_core.events import VectorsReplaced, VectorsStored, ranges

@@ -14,7 +14,7 @@ from memory_core.events import expand
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.planning.boosts import informativeness
 from memory_core.planning.former_values import FormerMark, Source
-from memory_core.planning.speech import date_line, parse_message, speaker_of
+from memory_core.planning.speakers import date_line, parse_message, speaker_of
 from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.vector_rows import Node
 from memory_core.text import stems

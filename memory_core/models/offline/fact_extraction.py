@@ -54,9 +54,9 @@ from memory_core.models.offline.sentences import (
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person, stands_alone
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction, NothingFound
 from memory_core.planning.fact_merging import Fact, relevance
-from memory_core.planning.reasons import unread
+from memory_core.planning.learning_outcomes import unread
 from memory_core.planning.slots import STATUS, Slot, comes_back, single_slot
-from memory_core.planning.speech import parse_message
+from memory_core.planning.speakers import parse_message
 from memory_core.text import agreement_key, similarity, stems
 
 # -- doubts ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from itertools import pairwise
 from memory_core.messages import ChatMessage
 from memory_core.models.offline.grammar import BASE, MONTH, PAST, TASTES, WEEKDAY, pattern, word_set
 from memory_core.models.protocols import ExtractedFact
-from memory_core.planning.speech import date_line, parse_message
+from memory_core.planning.speakers import date_line, parse_message
 from memory_core.text import MONTHS
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

@@ -14,7 +14,7 @@ from memory_core.history.advice import remarks
 from memory_core.history.by_turn import TurnRecord
 from memory_core.history.prompt import PART_NAMES, Entry, Prompt, PromptPart
 from memory_core.messages import MessageRole, message_text
-from memory_core.planning.speech import parse_message
+from memory_core.planning.speakers import parse_message
 from memory_core.tracing.presence import presence_in
 from memory_core.tracing.values import Stage, Trace, Track
 from memory_core.tracing.words import KNOWLEDGE, STAGES, VERDICTS, brief, carrier_name, matched, prompt_of

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from memory_core import ChatMessage, Memory
 from memory_core.events import ContextBuilt, Event, EventRecord, MessageAdded, Retrieved, expand, numbers
 from memory_core.history.by_turn import History
+from memory_core.history.context_pieces import Pieces
 from memory_core.history.log import fact_words_at
-from memory_core.history.pieces import Pieces
 from memory_core.messages import MEMORY_TOOLS, message_text
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.graph_rules import Graph
