@@ -384,6 +384,11 @@ def listed(words: Iterable[str]) -> str:
     return " and ".join([", ".join(result[:-1]), result[-1]] if len(result) > 1 else result)
 
 
+def count(number: float, noun: str = "token") -> str:
+    """Return a number with its noun: `1 token`, `1,405 tokens`."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
 def printable(text: str) -> str:
     """Return a text on one line, without what acts on a terminal or cannot be seen, and without a CI server's commands.
 
@@ -401,5 +406,5 @@ def shortened(text: str, most: int) -> str:
 
 def told_apart(one: float, other: float) -> tuple[str, str]:
     """Format two numbers with the decimals that distinguish them, at least two: `0.28`, `0.31`; `0.309`, `0.310`."""
-    places = next(n for n in (2, 3, 4, 9) if n == 9 or f"{one:.{n}f}" != f"{other:.{n}f}")
+    places = next(n for n in range(2, 10) if n == 9 or f"{one:.{n}f}" != f"{other:.{n}f}")
     return f"{one:.{places}f}", f"{other:.{places}f}"

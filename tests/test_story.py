@@ -228,7 +228,7 @@ def test_recalled_turns_are_counted_and_listed_with_their_scores():
 
 def test_nothing_recalled_says_how_near_the_best_was():
     assert told(retrieved((8, 0.28, None, 0.28, "below_threshold")), built()) == [
-        Line("search_off", "Recalled nothing: best 0.28 is below the threshold 0.31")
+        Line("search_off", "Recalled nothing: what fits best (0.28) is below the threshold 0.31")
     ]
 
 

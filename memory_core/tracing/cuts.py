@@ -10,7 +10,9 @@ from memory_core.history.by_turn import History
 from memory_core.history.context_pieces import Pieces
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.planning.context_plan import QUEUE
-from memory_core.tracing.stages import QUEUE_CUT, count, cut_text, stage
+from memory_core.text import count
+from memory_core.tracing.rule_words import CUTS
+from memory_core.tracing.stages import cut_text, stage
 from memory_core.tracing.trace_time import Cutting
 from memory_core.tracing.values import CutEntry, CutTrace, Stage
 
@@ -55,7 +57,7 @@ def find_cut(history: History, pieces: Pieces, ref: Ref) -> FoundCut:
 def _decided(record: EventRecord, cut: Mapping[str, Any]) -> Stage:
     over = int(cut["over_before"])
     if cut["part"] == QUEUE:
-        text = QUEUE_CUT.format(turn=record.turn, over=count(over))
+        text = CUTS["oldest_turns"].sentence.format(turn=record.turn, over=count(over))
         return stage("prompt", "lost", text, record, rule=cut["rule"], over_before=over, tokens=int(cut["tokens"]))
     priority = next((int(part["priority"]) for part in context_of(record).parts if part["name"] == cut["part"]), 0)
     later = cut["part"] != context_of(record).cuts[0]["part"]

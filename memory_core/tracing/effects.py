@@ -19,7 +19,8 @@ from memory_core.tracing.final_stages import (
     unit_shown,
 )
 from memory_core.tracing.item_events import Life, Records
-from memory_core.tracing.stages import CUT_RULES, granted, stage
+from memory_core.tracing.rule_words import CUTS
+from memory_core.tracing.stages import granted, stage
 from memory_core.tracing.trace_time import Moment
 from memory_core.tracing.values import Stage
 
@@ -41,7 +42,7 @@ class Effect:
     def overruled(self) -> bool:
         """Return whether the item was set aside (superseded, retired, erased) or cut, rather than not retrieved."""
         put_aside = self.stage.name == "kept" and self.stage.verdict == "lost"
-        return put_aside or self.stage.rule in CUT_RULES
+        return put_aside or self.stage.rule in CUTS
 
 
 class Effects:
@@ -95,7 +96,7 @@ class Effects:
         refs = dict.fromkeys((*block_refs, *reversed(facts), *reversed(relations)))
         effects = [effect for ref in refs if (effect := self.of(ref)) is not None]
         left_out = [effect for effect in effects if not effect.shown and effect.stage.rule != "erased"]
-        return sorted(left_out, key=lambda effect: (effect.stage.rule not in CUT_RULES, effect.overruled))
+        return sorted(left_out, key=lambda effect: (effect.stage.rule not in CUTS, effect.overruled))
 
     def _of_block(self, records_of: Mapping[int, Records], block: str) -> list[int]:
         """Return the ids of a block's facts or relations at the position, in order of creation."""

@@ -25,6 +25,7 @@ from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.sessions.handle import SessionHandle
 from memory_core.sessions.preview import SessionPreview
 from memory_core.text import listed
+from memory_core.tracing.rule_words import REMEDIES
 from memory_core.tracing.values import Stage, Trace, Track
 
 FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "accept", "retry", "priority", "limit",
@@ -262,13 +263,14 @@ class _Trying:
 
     def _by_rule(self, track: Track, stage: Stage) -> Iterator[Fix]:
         name, rule = track.carrier.block, stage.rule
-        if rule == "quarantined":
+        remedy = REMEDIES.get(rule)
+        if remedy == "release":
             yield from self._by_release(track)
             return
         if name is None or name not in self._here:
             return
         ref = track.carrier.ref
-        if rule in ("below_threshold", "beyond_top_k", "not_proposed") and ref is not None and ref.kind == "unit":
+        if remedy == "search" and ref is not None and ref.kind == "unit":
             yield from self._by_search(name, ref.number)
         elif rule == "no_vector":
             yield Fix("embed", f"Embed the stored turns of {name} again", name)
@@ -339,7 +341,7 @@ class _Trying:
             yield Fix("pin", f"Pin {words}", name, change=plans.pin([fact]), fact=number)
 
     def _by_room(self, track: Track, stage: Stage) -> Iterator[Fix]:
-        if stage.rule not in ("over_share", "trimmed", "dropped", "own_truncation", "no_room", "oldest_turns"):
+        if REMEDIES.get(stage.rule) != "room":
             return
         name = track.carrier.block
         if name is not None and name in self._here and self._here[name].priority:

@@ -3,42 +3,17 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from memory_core.events import EventRecord, NothingReason, Ref, Retrieved, expand
+from memory_core.events import EventRecord, Ref, Retrieved, expand
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.quarantine import QuarantinedSet
-from memory_core.text import told_apart
+from memory_core.text import count
 from memory_core.tracing.item_events import Life
+from memory_core.tracing.rule_words import CUTS, SEARCH, SearchNumbers
 from memory_core.tracing.trace_time import Cutting, Moment
 from memory_core.tracing.values import SPEAKERS, Knowledge, Stage, StageName, Verdict
-
-CUT_RULES = {
-    "over_share": "Cut in turn {turn:,}: the prompt was {over} over, and {part} asked for more than its share.",
-    "trimmed": "Cut in turn {turn:,}: the prompt was {over} over, and {part} is cut {order}.",
-    "dropped": "Cut in turn {turn:,}: the prompt was {over} over, and {part} is cut {order}, as a whole.",
-    "own_truncation": "Cut in turn {turn:,} by {part} itself: the prompt was {over} over, and it is cut {order}.",
-}
-
-QUEUE_CUT = "Cut in turn {turn:,}: the prompt was {over} over, so the queue's oldest turns were left out."
-
-NOTHING: dict[NothingReason, tuple[str, str]] = {
-    "question": ("question", "the message is a question"),
-    "assistant": ("assistant", "the assistant said it"),
-    "not_read": ("not_read", "messages of this role are not read"),
-    "repeats_memory": ("repeats_memory", "it repeats what memory itself had put into the prompt"),
-    "known": ("known", "it was known already as fact {fact}"),
-    "repeated": ("repeated", "another message of the delivery says the same"),
-    "no_rule": ("no_rule", "no rule matched"),
-    "model_found_none": ("model_found_none", "the model found nothing in it"),
-    "suppressed": ("suppressed", "it is like fact {fact}, which was rejected or is in quarantine"),
-    "refused": ("refused", "what was found in it was invalid and was refused"),
-    "quarantined": ("quarantined", "the message was in quarantine"),
-    "undated": ("undated", "it depends on a day that cannot be told exactly from the message and its time"),
-    "language": ("language", "the message is in {said}, which only a model reads"),
-}
-"""Rule of the stage, and reason why nothing was learned, by recorded code."""
 
 SEES_IT = {"flush": "at the next flush", "turn": "once its turn is over", "session_end": "when the session is closed"}
 """Time at which a block receives a queued message, by its setting `deliver_on`."""
@@ -57,11 +32,6 @@ def stage(
     """Build a stage decided by a record."""
     position, turn = (record.position, record.turn) if record is not None else (None, None)
     return Stage(name, verdict, text, position, turn, rule, numbers, knowledge)
-
-
-def count(number: float, noun: str = "token") -> str:
-    """Return a number with its noun: `1 token`, `1,405 tokens`."""
-    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
 
 
 def author(record: EventRecord) -> str:
@@ -153,7 +123,7 @@ def in_prompt(moment: Moment, seq: int, removal: EventRecord | None) -> Stage:
         return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)
     if (withheld := in_quarantine(moment, lambda one: seq in one.seqs)) is not None:
         return withheld
-    text = QUEUE_CUT.format(turn=moment.record.turn, over=count(moment.queue_over))
+    text = CUTS["oldest_turns"].sentence.format(turn=moment.record.turn, over=count(moment.queue_over))
     return stage("prompt", "lost", text, moment.record, rule="oldest_turns", over_before=moment.queue_over)
 
 
@@ -236,7 +206,7 @@ def _clause(error: str) -> str:
 
 def cut_text(turn: int, cut: Cutting) -> str:
     """Describe a cut of a block's part in one sentence."""
-    return CUT_RULES.get(cut.rule, CUT_RULES["trimmed"]).format(
+    return CUTS[cut.rule].sentence.format(
         turn=turn, part=cut.part, over=count(cut.over_before), order="next" if cut.later else "first"
     )
 
@@ -320,34 +290,6 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
     if outcome == "granted" or asked_for:
         text = f"Found by {event.block} with a score of {score:.2f}, number {rank} of its candidates."
         return stage("found", "passed", text, record, score=score, rank=rank)
-    if outcome == "below_threshold" and event.threshold is not None:
-        # Rounded alike, a score just below the threshold would look equal to it.
-        below, threshold = told_apart(score, event.threshold)
-        text = f"Below the threshold of {event.block}: {below} < {threshold}."
-        return stage("found", "lost", text, record, rule=outcome, score=score, threshold=event.threshold)
-    if outcome == "in_queue":
-        text = f"Found by {event.block}, which leaves out what is still in the queue."
-        return stage("found", "not_reached", text, record, rule=outcome, score=score)
-    if outcome == "repeated":
-        text = f"Found by {event.block}, which leaves out what repeats the question or another candidate."
-        return stage("found", "not_reached", text, record, rule=outcome, score=score)
-    if outcome == "quarantined":
-        text = f"Found by {event.block} with a score of {score:.2f}, and left out: it is in quarantine."
-        return stage("found", "lost", text, record, rule=outcome, score=score)
-    if outcome == "replaced":
-        text = f"Found by {event.block} with a score of {score:.2f}, and left out: another value has replaced it."
-        return stage("found", "lost", text, record, rule=outcome, score=score)
-    if outcome == "beyond_top_k" and event.top_k is not None:
-        results = "result" if event.top_k == 1 else "results"
-        text = f"Beyond the {event.top_k} {results} of {event.block}: it was number {rank}, with score {score:.2f}."
-        return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, top_k=event.top_k)
-    if outcome == "postprocessed":
-        names = ", ".join(event.postprocessors)
-        text = f"Found by {event.block} with a score of {score:.2f}, and left out by {names}."
-        return stage("found", "lost", text, record, rule=outcome, score=score)
-    # `no_room` is the only outcome left.
-    budget = event.token_budget or 0
-    text = (
-        f"No room: better results took the {budget:,} tokens of {event.block}. It was number {rank}, score {score:.2f}."
-    )
-    return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, token_budget=budget)
+    rule, numbers = SEARCH[outcome], SearchNumbers.recorded(event, score, rank)
+    text = numbers.filled(rule.sentence)
+    return stage("found", rule.verdict, text, record, rule=outcome, knowledge="decided", **rule.decisive(numbers))

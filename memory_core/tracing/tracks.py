@@ -24,8 +24,8 @@ from memory_core.tracing.final_stages import (
     unit_shown,
 )
 from memory_core.tracing.item_events import Life
+from memory_core.tracing.rule_words import NOTHING
 from memory_core.tracing.stages import (
-    NOTHING,
     author,
     delivery,
     granted,
@@ -219,7 +219,7 @@ class Tracing:
             event: Any = record.event
             if event.block == block.name and record.position <= self.moment.position:
                 code, fact, text_hash = event.reason_for(seq)
-                rule, reason = NOTHING[code]
+                reason, _ = NOTHING[code]
                 quoted = self.words(text_hash) if text_hash else None
                 number = None if fact is None else self.life.number("fact", fact)
                 text = f"Never {verb}: {reason.format(fact=number, said=quoted or 'another language')}."
@@ -230,7 +230,7 @@ class Tracing:
                     "lost",
                     text,
                     record,
-                    rule=rule,
+                    rule=code,
                     **({} if fact is None else {"fact": fact, "number": number or fact}),
                 )
         for record in reversed(self.life.suppressed[seq]):

@@ -4,23 +4,25 @@ Sentences are markdown; quoted words are escaped.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from memory_core import Context
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
 from memory_core.events import Ref
+from memory_core.planning.retrieval_plan import GateOutcome
 from memory_core.retrieval.explain import ASKED, Search, compared
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn
+from memory_core.tracing.rule_words import SEARCH, SearchNumbers
 from memory_inspector.reading.excerpt import excerpt, matches
 from memory_inspector.reading.search_scores import boosts_shown, term_columns
 from memory_inspector.wording.formatting import count, plain, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored
 
-Stage = Literal[
-    "stored", "candidates", "quarantined", "below", "queued", "replaced", "repeated", "beyond", "postprocessed",
-    "no_room", "asked", "granted",
-]  # fmt: skip
+_GATES: tuple[CandidateOutcome, ...] = get_args(GateOutcome)[1:]
+
+Stage = CandidateOutcome | Literal["stored", "candidates", "asked"]
 """Stage that the table can be filtered by."""
 
 CELL_CHARACTERS = 300
@@ -32,21 +34,6 @@ ROWS = 200
 NAMED = 3
 """Maximum number of turns named in one sentence; the rest are counted."""
 
-_STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
-    "stored": None,
-    "candidates": tuple(outcome for outcome in get_args(CandidateOutcome) if outcome != "not_proposed"),
-    "quarantined": ("quarantined",),
-    "below": ("below_threshold",),
-    "queued": ("in_queue",),
-    "replaced": ("replaced",),
-    "repeated": ("repeated",),
-    "beyond": ("beyond_top_k",),
-    "postprocessed": ("postprocessed",),
-    "no_room": ("no_room",),
-    "asked": ASKED,
-    "granted": ("granted",),
-}
-
 
 def stages(search: Search) -> dict[Stage, str]:
     """Labels of the search's stages, each with its number of turns. Recorded searches lack the stage `stored`."""
@@ -55,32 +42,14 @@ def stages(search: Search) -> dict[Stage, str]:
     if search.stored is not None:
         numbers["stored"] = f"Stored {tokens(search.stored)}"
     numbers["candidates"] = f"Candidates {tokens(search.candidates)}"
-    if counts["quarantined"]:
-        numbers["quarantined"] = f"In quarantine: {tokens(counts['quarantined'])}"
-    threshold = search.settings.similarity_threshold
-    if threshold is not None:
-        numbers["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
-    numbers["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
-    # Rare stages are listed only if they occurred, so that the funnel stays short.
-    if counts["replaced"]:
-        numbers["replaced"] = f"Former values: {tokens(counts['replaced'])}"
-    if counts["repeated"]:
-        numbers["repeated"] = f"Repeated: {tokens(counts['repeated'])}"
-    if counts["beyond_top_k"]:
-        numbers["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
-    if counts["postprocessed"]:
-        numbers["postprocessed"] = f"Left out by postprocessors: {tokens(counts['postprocessed'])}"
-    if counts["no_room"]:
-        room = f"No room in {count(search.token_budget, 'token')}" if search.token_budget is not None else "No room"
-        numbers["no_room"] = f"{room}: {tokens(counts['no_room'])}"
+    for code in _GATES:
+        # Rare outcomes are listed only if they occurred, so that the funnel stays short.
+        always = code == "in_queue" or (code == "below_threshold" and search.settings.similarity_threshold is not None)
+        if counts[code] or always:
+            numbers[code] = f"{SEARCH[code].label(_numbers(search))}: {tokens(counts[code])}"
     numbers["asked"] = f"Recalled {tokens(search.asked)}"
     numbers["granted"] = f"Fit {tokens(fitted)}"
     return numbers
-
-
-def _beyond(search: Search) -> str:
-    top_k = search.settings.similarity_top_k
-    return "Beyond the results" if top_k is None else f"Beyond {count(top_k, 'result')}"
 
 
 def unused_tokens(search: Search) -> int | None:
@@ -89,17 +58,29 @@ def unused_tokens(search: Search) -> int | None:
     return None if search.token_budget is None or part is None else max(0, search.token_budget - part.asked)
 
 
-def _no_room(turn: RankedTurn, search: Search) -> str:
-    """Format a turn's size and, if fewer, the free tokens: `41 tokens, 12 left`. (Free tokens do not count markup.)"""
-    free = unused_tokens(search)
-    more = f", {tokens(free)} left" if free is not None and free < turn.tokens else ""
-    return f"{count(turn.tokens, 'token')}{more}"
+def _numbers(search: Search, turn: RankedTurn | None = None) -> SearchNumbers:
+    """Return the numbers of a search and of a turn in it, with the block's name as markdown."""
+    settings, free = search.settings, unused_tokens(search)
+    numbers = SearchNumbers(
+        plain(search.block),
+        settings.similarity_threshold,
+        settings.similarity_top_k,
+        search.token_budget,
+        proposed=search.proposed or None,
+    )
+    if turn is None:
+        return numbers
+    # Free tokens do not count markup, so there may be enough of them for a turn that does not fit.
+    less = free if turn.outcome == "no_room" and free is not None and free < turn.tokens else None
+    return replace(numbers, score=turn.score, rank=turn.rank, tokens=turn.tokens, free=less)
 
 
 def within(search: Search, stage: Stage) -> Ranked:
     """The turns of a stage, best first."""
-    outcomes = _STAGES[stage]
-    return search.found if outcomes is None else search.found.only(*outcomes)
+    if stage == "stored":
+        return search.found
+    groups = {"candidates": ("granted", "cut", "no_prompt", *_GATES), "asked": ASKED}
+    return search.found.only(*groups.get(stage, (stage,)))
 
 
 def holding(search: Search, words: str) -> Ranked:
@@ -112,80 +93,21 @@ def score(value: float) -> str:
     return f"{value:.2f}"
 
 
-def apart(value: float, threshold: float) -> tuple[str, str]:
-    """A score and the threshold above it, with as many decimal places as needed to tell them apart."""
-    # Six places at most: beyond that, two different numbers may look equal.
-    for places in range(2, 7):
-        one, other = f"{value:.{places}f}", f"{threshold:.{places}f}"
-        if one != other:
-            break
-    return one, other
-
-
 def outcome(turn: RankedTurn, search: Search) -> str:
     """The outcome of a turn, in a few words."""
-    settings = search.settings
-    words = {
-        "granted": f"In the prompt, {count(turn.tokens, 'token')}",
-        "cut": f"Cut, {count(turn.tokens, 'token')}",
-        "no_prompt": "Recalled, in no prompt",
-        "no_room": f"No room: {_no_room(turn, search)}",
-        "postprocessed": "Left out by a postprocessor",
-        "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
-        "replaced": "Left out as a former value",
-        "repeated": "Repeats another text",
-        "in_queue": "In the queue",
-        "quarantined": "In quarantine",
-        "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
-        # Nothing is proposed until a question is asked.
-        "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
-    }
-    return words[turn.outcome]
-
-
-def _results(search: Search) -> str:
-    """Number of results requested; empty if the block fills its budget and the budget is unknown."""
-    top_k = search.settings.similarity_top_k
-    return "" if top_k is None else tokens(top_k)
+    if turn.outcome == "not_proposed" and not search.proposed:
+        return "Stored"  # Nothing is proposed until a question is asked.
+    # The budget is the same for all turns.
+    return SEARCH[turn.outcome].label(replace(_numbers(search, turn), token_budget=None))
 
 
 def why(turn: RankedTurn, search: Search) -> str:
     """Explanation of a turn's outcome, with the rule and the numbers."""
-    settings = search.settings
-    if turn.outcome == "granted":
-        return f"It is in the prompt, with {count(turn.tokens, 'token')}."
-    if turn.outcome == "cut":
-        return (
-            f"Recalled, then cut: its {count(turn.tokens, 'token')} did not fit under the token limit, "
-            "and the lowest score is cut first."
-        )
-    if turn.outcome == "no_prompt":
-        return f"It was requested. {plain(search.no_prompt)}" if search.no_prompt else "Requested, in no prompt."
-    if turn.outcome == "no_room":
-        room = f" the {tokens(search.token_budget)} available tokens" if search.token_budget is not None else ""
-        return (
-            f"It was found, but better ones filled{room or ' the available room'}: "
-            f"**no room for its {_no_room(turn, search)}**."
-        )
-    if turn.outcome == "postprocessed":
-        return "It was found, and left out by a postprocessor of the agent's program."
-    if turn.outcome == "quarantined":
-        return "It was found and left out: it is in quarantine until you release it."
-    if turn.outcome == "replaced":
-        return "It was found and left out: it states a former value, which another one has replaced."
-    if turn.outcome == "repeated":
-        return "It was found and left out: it repeats the question or another result, and each text takes one place."
-    if turn.outcome == "beyond_top_k":
-        best = " ".join(["the best", _results(search)]).strip()
-        return f"It passed the threshold, but only {best} are requested, and it is {place(turn)}."
-    if turn.outcome == "in_queue":
-        return "It was found and left out: its messages are still in the queue, so the prompt has them already."
-    if turn.outcome == "below_threshold":
-        low, threshold = apart(turn.score, settings.similarity_threshold or 0)
-        return f"It was found, but **{low} is below the threshold {threshold}**."
-    if search.proposed:
-        return f"It is not among the {tokens(search.proposed)} nearest of either search, so it was never a candidate."
-    return "It is stored. Ask a question to see how near it is."
+    if turn.outcome == "not_proposed" and not search.proposed:
+        return "It is stored. Ask a question to see how near it is."
+    sentence = _numbers(search, turn).filled(SEARCH[turn.outcome].sentence)
+    cause = search.no_prompt if turn.outcome == "no_prompt" else None
+    return f"{sentence} {plain(cause)}" if cause else sentence
 
 
 def place(turn: RankedTurn) -> str:
@@ -272,22 +194,8 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
     # If all failed for this one reason, the sentence names the score they missed.
     if counts["below_threshold"] and counts["below_threshold"] == search.candidates:
         return f"None scored {score(search.settings.similarity_threshold or 0)} or more, {so}"
-    reasons = []
-    if counts["below_threshold"]:
-        reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
-    if counts["in_queue"]:
-        reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
-    if counts["quarantined"]:
-        reasons.append(f"{tokens(counts['quarantined'])} in quarantine")
-    if counts["replaced"]:
-        reasons.append(f"{tokens(counts['replaced'])} left out as former values")
-    if counts["repeated"]:
-        reasons.append(f"{tokens(counts['repeated'])} left out as repeated")
-    if counts["postprocessed"]:
-        reasons.append(f"{tokens(counts['postprocessed'])} left out by a postprocessor")
-    if counts["no_room"]:
-        room = f" of {count(search.token_budget, 'token')}" if search.token_budget is not None else ""
-        reasons.append(f"{tokens(counts['no_room'])} too long for the token budget{room}")
+    numbers = _numbers(search)
+    reasons = [SEARCH[code].counted(counts[code], numbers) for code in _GATES if counts[code]]
     if not reasons:
         return f"No stored {unit} has a word or a meaning in common with it, {so}"
     return f"None {'was' if past else 'would be'} recalled: {' and '.join(reasons)}"
@@ -339,29 +247,11 @@ def missed(turns: Sequence[RankedTurn], words: str, search: Search, *, unit: str
     # Without weights nothing was ranked, so none is the nearest.
     if search.weights is None:
         return many
+    result = f"{{score}}: **{SEARCH[best.outcome].phrase}**"
     which = f"The nearest, {from_turn(unit, best.turn, 'a')},"
     if len(turns) == 1:
         which = beginning(from_turn(unit, best.turn, "the"))
-    return f"{many} {which} is {place(best)} with {score(best.score)}: {_gate(best, search)}"
-
-
-def _gate(turn: RankedTurn, search: Search) -> str:
-    settings = search.settings
-    if turn.outcome == "below_threshold":
-        return "**{} < {}**, below the threshold.".format(*apart(turn.score, settings.similarity_threshold or 0))
-    return {
-        "granted": "it is in the prompt.",
-        "cut": "requested, and cut by the token limit.",
-        "no_prompt": "requested, but in no prompt.",
-        "no_room": f"no room for its {_no_room(turn, search)}.",
-        "postprocessed": "left out by a postprocessor.",
-        "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
-        "replaced": "left out as a former value.",
-        "repeated": "left out, because it repeats the question or another result.",
-        "quarantined": "left out, because it is in quarantine.",
-        "in_queue": "left out, because it is still in the queue.",
-        "not_proposed": f"not among the {tokens(search.proposed)} nearest of either search.",
-    }[turn.outcome]
+    return f"{many} {which} is {place(best)} with {_numbers(search, best).filled(result)}."
 
 
 def changed_sentence(before: Search, after: Search, *, first: int | None = None, unit: str = TURN) -> str:
@@ -380,20 +270,7 @@ def changed_sentence(before: Search, after: Search, *, first: int | None = None,
 
 
 def _becomes(turn: RankedTurn, search: Search) -> str:
-    return {
-        "granted": "in the prompt",
-        "cut": "cut",
-        "no_prompt": "recalled, in no prompt",
-        "no_room": "left out for lack of room",
-        "postprocessed": "left out by a postprocessor",
-        "beyond_top_k": "beyond the results",
-        "replaced": "left out as a former value",
-        "repeated": "left out as repeated",
-        "quarantined": "in quarantine",
-        "in_queue": "in the queue",
-        "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
-        "not_proposed": "no longer a candidate",
-    }[turn.outcome]
+    return _numbers(search, turn).filled(SEARCH[turn.outcome].phrase)
 
 
 def change_label(changes: dict[str, Any]) -> str:
@@ -424,21 +301,6 @@ def in_prompt(context: Context, number: int) -> bool:
     return any(piece.ref == Ref.of("unit", number) for part in context.plan.granted for piece in part.pieces)
 
 
-THEN: dict[CandidateOutcome, str] = {
-    "granted": "In the prompt",
-    "cut": "Cut",
-    "no_prompt": "Recalled, in no prompt",
-    "no_room": "No room",
-    "postprocessed": "Left out by a postprocessor",
-    "beyond_top_k": "Beyond the results",
-    "replaced": "Left out as a former value",
-    "repeated": "Repeats another text",
-    "quarantined": "In quarantine",
-    "in_queue": "In the queue",
-    "below_threshold": "Below the threshold",
-}
-
-
 def question_rows(questions: Sequence[FoundBy], words: Mapping[str, str]) -> list[dict[str, Any]]:
     """The questions that found a stored turn, as table rows; `words` by the questions' hashes."""
     return [
@@ -447,7 +309,7 @@ def question_rows(questions: Sequence[FoundBy], words: Mapping[str, str]) -> lis
             "Question": _cell(words.get(one.query, "")),
             "Place": place_of(one.rank) if one.rank is not None else "",
             "Score": one.score,
-            "Outcome": THEN.get(one.outcome, one.outcome),
+            "Outcome": SEARCH[one.outcome].label(),
         }
         for one in questions
     ]

@@ -16,6 +16,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.planning.context_plan import RESERVED_LABEL
+from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.wording.decision_text import DECISIONS, rule_words
 from memory_inspector.wording.event_sentences import seconds
 from memory_inspector.wording.formatting import count, short, tokens
@@ -33,19 +34,6 @@ RULES = {
     "everything": "everything leaves",
 }
 """Flush rules in words."""
-
-OUTCOMES = {
-    "granted": "Recalled",
-    "quarantined": "In quarantine",
-    "below_threshold": "Below the threshold",
-    "in_queue": "Still in the queue",
-    "replaced": "Left out as a former value",
-    "repeated": "Repeats another text",
-    "beyond_top_k": "Beyond the number of results",
-    "postprocessed": "Left out by a postprocessor",
-    "no_room": "No room left",
-}
-"""Outcomes of search candidates in words."""
 
 
 def number_rows(event: Event, unit: str = TURN) -> list[Row]:
@@ -126,7 +114,11 @@ def _granted(asked: int, granted: int) -> str:
 
 def _search(event: Retrieved) -> list[Row]:
     # Gates count every candidate, not only those recorded with their scores.
-    rows = [(OUTCOMES.get(outcome, outcome), tokens(number)) for outcome, number in event.gates.items()]
+    # A turn that passed is only recalled: a later event says whether the prompt has it.
+    rows = [
+        ("Recalled" if outcome == "granted" else SEARCH[outcome].label(), tokens(number))
+        for outcome, number in event.gates.items()
+    ]
     if event.elsewhere:
         rows.append(("From other sessions", tokens(len(event.elsewhere))))
     rows.append(("Results requested", "as many as fit" if event.top_k is None else tokens(event.top_k)))

@@ -11,6 +11,7 @@ from memory_core.messages import ChatMessage
 from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
 from memory_core.planning.speakers import parse_message
 from memory_core.text import listed
+from memory_core.tracing.rule_words import CUTS
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.event_sentences import KNOWN
@@ -123,11 +124,9 @@ def _what_went(cut: PromptCut) -> str:
     if cut.rule == "oldest_turns":
         # Entries of the queue are messages; turns are counted by their numbers.
         turns = len({entry.turn for entry in cut.entries})
-        return f"oldest turns first: {count(turns, 'turn')}, {count(len(cut.entries), 'message')}"
-    if cut.rule == "own_truncation":
-        return "the block shortened itself"
-    if cut.rule == "dropped":
-        return "the whole block"
+        return f"{CUTS[cut.rule].removed}: {count(turns, 'turn')}, {count(len(cut.entries), 'message')}"
+    if cut.rule in ("own_truncation", "dropped"):
+        return CUTS[cut.rule].removed
     kind = kind_of(cut.part.kind)
     if cut.part.kind == "vector":
         pieces = _turns(cut.entries)
@@ -136,7 +135,7 @@ def _what_went(cut: PromptCut) -> str:
     else:
         pieces = count(len(cut.entries), kind.noun)
     if cut.rule == "over_share":
-        pieces = f"above the block's share, {pieces}"
+        pieces = f"{CUTS[cut.rule].removed}, {pieces}"
     return f"{kind.cut}: {pieces}" if kind.cut else pieces
 
 
@@ -178,13 +177,8 @@ def _proportion(cut: PromptCut) -> str:
         return f"{needed}: the rest had to come from elsewhere."
     if cut.tokens == cut.over_before:
         return f"{needed}."
-    rules = {
-        "oldest_turns": "turns are cut whole",
-        "dropped": "this block is cut whole",
-        "own_truncation": "the block shortens itself",
-    }
     # All other rules cut whole pieces, whose name depends on the block.
-    because = rules.get(cut.rule) or f"{plural(_noun(cut.part.kind, cut.entries))} are cut whole"
+    because = CUTS[cut.rule].whole or f"{plural(_noun(cut.part.kind, cut.entries))} are cut whole"
     return f"{needed}, because {because}."
 
 

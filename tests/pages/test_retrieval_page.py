@@ -102,7 +102,7 @@ def test_looking_records_nothing(memory):
     before = memory.session.status().position
     app = page()
     pick(app, number_of(memory, 4))
-    stage(app).set_value("below").run()
+    stage(app).set_value("below_threshold").run()
     knob(app, "Threshold").set_value(0.1).run()
     assert not app.exception
     assert memory.session.status().position == before
@@ -126,9 +126,9 @@ def test_a_stage_of_the_funnel_narrows_the_list(memory):
     app = page(query=QUESTION)
     below = [one.turn for one in memory.retrieval.search(QUESTION).found if one.outcome == "below_threshold"]
     assert f"Below 0.31: {len(below)}" in stage(app).options
-    stage(app).set_value("below").run()
+    stage(app).set_value("below_threshold").run()
     assert [row["Turn"] for row in listed(app)] == below
-    stage(app).set_value("queued").run()
+    stage(app).set_value("in_queue").run()
     assert not app.exception
     assert "at this stage." in joined(app)
 
@@ -138,7 +138,7 @@ def test_what_the_search_missed_is_found_by_its_words_with_the_gate_where_it_fel
     app.text_input(key="retrieval__missed").set_value("meat").run()
     (row,) = listed(app)
     assert (row["Turn"], row["Outcome"]) == (4, "Below 0.31")
-    assert "< 0.31**, below the threshold." in joined(app)
+    assert "**below the threshold 0.31**." in joined(app)
     text = joined(app)
     assert "below the threshold 0.31" in text
     assert "0.85 ×" in text
@@ -155,7 +155,7 @@ def test_a_link_lands_on_the_words_that_were_forgotten(memory):
     assert app.text_input(key="retrieval__missed").value == FORGOTTEN_WORDS
     text = joined(app)
     assert f":blue-background[{FORGOTTEN_WORDS}]" in text
-    assert "0.23 is below the threshold 0.31" in text
+    assert "Below the threshold of Earlier turns: 0.23 < 0.31." in text
     assert button(app, "Lower the threshold to 0.23")
     order = [each.value.replace("\\", "") for each in app.markdown]
     shown = next(place for place, value in enumerate(order) if FORGOTTEN_WORDS in value and "lue-back" in value)
@@ -230,7 +230,7 @@ def test_the_knobs_try_and_go_back(memory):
     settings = {"similarity_top_k": 1, "similarity_threshold": None, "keyword_weight": 0.0}
     search = memory.retrieval.search(QUESTION, settings=settings)
     assert [row["Turn"] for row in listed(app)] == [one.turn for one in search.found]
-    assert [row["Outcome"] for row in listed(app)].count("Beyond the best 1") == search.counts["beyond_top_k"]
+    assert [row["Outcome"] for row in listed(app)].count("Beyond the 1 result") == search.counts["beyond_top_k"]
     assert not any("Below" in label for label in stage(app).options)
     press(app, "Discard changes")
     assert knob(app, "Threshold").value == 0.31
@@ -286,7 +286,7 @@ def test_a_past_turn_shows_what_was_searched_then_and_offers_no_change(memory):
     assert "Questions can be tried on the latest turn." in joined(app)
     pick(app, number_of(memory, 4))
     text = joined(app)
-    assert "below the threshold" in text
+    assert "Below the threshold" in text
     for word in ("Search", "Apply", "Delete stored turn", "Lower the threshold"):
         assert not any(word in each.label for each in app.button)
 

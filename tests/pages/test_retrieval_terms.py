@@ -177,8 +177,8 @@ def test_results_are_a_number_or_as_many_as_fit(memory):
     field = next(each for each in app.number_input if each.label == "Results")
     assert (field.value, field.placeholder) == (None, "as many as fit")
     field.set_value(2).run()
-    outcomes = [row["Outcome"] for row in listed(app) if row["Outcome"] != "Repeats another text"]
-    assert outcomes.count("Beyond the best 2") == len(outcomes) - 2
+    outcomes = [row["Outcome"] for row in listed(app) if row["Outcome"] != "Left out as repeated"]
+    assert outcomes.count("Beyond the 2 results") == len(outcomes) - 2
     assert not any("No room" in label for label in app.segmented_control(key="retrieval__stage").options)
     next(each for each in app.number_input if each.label == "Results").set_value(None).run()
     assert "are the stored settings." in joined(app)

@@ -8,7 +8,6 @@ from memory_core.retrieval.explain import Search, SearchSettings
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import Ranked, RankedTurn
 from memory_inspector.reading.search_rows import (
-    apart,
     change_label,
     changed_sentence,
     degraded,
@@ -76,7 +75,7 @@ def test_the_funnel_has_its_counts_and_they_add_up():
         "Stored 9",
         "Candidates 9",
         "Below 0.31: 4",
-        "In the queue: 0",
+        "Still in the queue: 0",
         "Recalled 5",
         "Fit 4",
     ]
@@ -84,8 +83,8 @@ def test_the_funnel_has_its_counts_and_they_add_up():
     assert list(stages(crowded).values()) == [
         "Stored 3",
         "Candidates 2",
-        "In the queue: 0",
-        "Beyond 1 result: 1",
+        "Still in the queue: 0",
+        "Beyond the 1 result: 1",
         "Recalled 1",
         "Fit 1",
     ]
@@ -95,7 +94,7 @@ def test_a_record_does_not_say_how_many_were_stored():
     assert "stored" not in stages(search(found(1), stored=None))
 
 
-@pytest.mark.parametrize("stage", ["stored", "candidates", "below", "queued", "asked", "granted"])
+@pytest.mark.parametrize("stage", ["stored", "candidates", "below_threshold", "in_queue", "asked", "granted"])
 def test_a_stage_holds_as_many_turns_as_it_says(stage):
     said = int(stages(NINE)[stage].replace(":", "").split()[-1])
     assert len(within(NINE, stage)) == said
@@ -111,7 +110,9 @@ def test_what_is_stored_as_one_is_what_the_sentences_count():
     two = [found(1), found(2)]
     assert " The nearest, a batch of turn 1, is 1st" in missed(two, "fish", search(*two), unit="batch")
     later = search(found(1, "below_threshold"))
-    assert changed_sentence(search(found(1)), later, unit="message") == "a message of turn 1 is below 0.31"
+    assert (
+        changed_sentence(search(found(1)), later, unit="message") == "a message of turn 1 is below the threshold 0.31"
+    )
 
 
 def test_the_page_s_question_is_answered_in_numbers():
@@ -124,7 +125,7 @@ def test_the_page_s_question_is_answered_in_numbers():
     low = search(found(1, "below_threshold"))
     assert headline(low) == "Searched **1 stored turn**. None scored 0.31 or more, so nothing would be recalled."
     nothing = search(found(1, "below_threshold"), found(2, "in_queue"))
-    assert headline(nothing).endswith("None would be recalled: 1 below the threshold and 1 still in the queue.")
+    assert headline(nothing).endswith("None would be recalled: 1 below the threshold 0.31 and 1 still in the queue.")
     assert "1 left out by a postprocessor" in headline(search(found(1, "postprocessed")))
     assert headline(search(found(1, "not_proposed"))).endswith(
         "No stored turn has a word or a meaning in common with it, so nothing would be recalled."
@@ -140,25 +141,26 @@ def test_each_outcome_has_its_words_and_its_rule():
         "no_prompt": "Recalled, in no prompt",
         "no_room": "No room: 67 tokens",
         "postprocessed": "Left out by a postprocessor",
-        "beyond_top_k": "Beyond the best 5",
+        "beyond_top_k": "Beyond the 5 results",
         "replaced": "Left out as a former value",
         "quarantined": "In quarantine",
-        "in_queue": "In the queue",
+        "in_queue": "Still in the queue",
         "below_threshold": "Below 0.31",
-        "not_proposed": "Not among the nearest 50",
-        "repeated": "Repeats another text",
+        "not_proposed": "Not among the 50 nearest",
+        "repeated": "Left out as repeated",
     }
     reasons = {why(found(1, each, 0.28), NINE) for each in ZERO}
     assert len(reasons) == len(ZERO)
-    assert why(found(1, "below_threshold", 0.28), NINE) == "It was found, but **0.28 is below the threshold 0.31**."
+    assert why(found(1, "below_threshold", 0.28), NINE) == "Below the threshold of Earlier turns: 0.28 < 0.31."
     assert "67 tokens" in why(found(1, "cut"), NINE)
     assert "**bold**" not in why(found(1, "no_prompt"), search(found(1, "no_prompt"), no_prompt="Over **bold**."))
 
 
 def test_a_score_just_below_the_threshold_is_told_apart_from_it():
-    assert apart(0.28, 0.31) == ("0.28", "0.31")
-    assert apart(0.3091, 0.31) == ("0.309", "0.310")
-    assert apart(0.30999, 0.31) == ("0.30999", "0.31000")
+    close = found(1, "below_threshold", 0.30999)
+    assert outcome(close, NINE) == "Below 0.31000"
+    assert why(close, NINE).endswith(": 0.30999 < 0.31000.")
+    assert missed([close], "wine", search(close)).endswith(" with 0.30999: **below the threshold 0.31000**.")
 
 
 @pytest.mark.parametrize(
@@ -247,10 +249,10 @@ def test_what_does_not_fit_is_told_with_its_size_and_the_room():
     assert list(within(found, "no_room")) == [one]
     assert outcome(one, found) == "No room: 41 tokens"
     assert why(one, found) == (
-        "It was found, but better ones filled the 300 available tokens: **no room for its 41 tokens**."
+        "No room for its 41 tokens: better results took the 300 tokens of Earlier turns. It was number 1, score 0.66."
     )
-    assert headline(found).endswith("None would be recalled: 1 too long for the token budget of 300 tokens.")
-    assert changed_sentence(filled(with_terms()), found) == "turn 4 is left out for lack of room"
+    assert headline(found).endswith("None would be recalled: 1 left out for lack of room in 300 tokens.")
+    assert changed_sentence(filled(with_terms()), found) == "turn 4 is left out for lack of room in 300 tokens"
     recorded = filled(one, token_budget=None)
     assert stages(recorded)["no_room"] == "No room: 1"
 
@@ -274,7 +276,7 @@ def test_what_was_missed_is_found_by_its_words_and_the_gate_is_named():
     both = search(found(1), low)
     assert list(holding(both, "meat off")) == [low]
     assert missed([low], "meat", both) == (
-        "1 of 2 stored turns says “meat”. Turn 4 is 2nd with 0.28: **0.28 < 0.31**, below the threshold."
+        "1 of 2 stored turns says “meat”. Turn 4 is 2nd with 0.28: **below the threshold 0.31**."
     )
     assert missed([], "fish", both) == "No stored turn says “fish”."
     assert "**bold**" not in missed([], "**bold**", both)
@@ -309,8 +311,8 @@ def test_what_could_not_be_searched_is_said_with_its_cause(said, kind, sentence)
 def test_a_change_of_settings_is_told_by_what_it_does_to_turns():
     before = search(found(9), found(4, "below_threshold"), found(5, "below_threshold"))
     after = search(found(9, "cut"), found(4), found(5, "beyond_top_k"))
-    assert changed_sentence(before, after) == "turn 9 is cut, turn 4 is in the prompt"
-    assert changed_sentence(before, after, first=4) == "turn 4 is in the prompt, turn 9 is cut"
+    assert changed_sentence(before, after) == "turn 9 is cut by the token limit, turn 4 is in the prompt"
+    assert changed_sentence(before, after, first=4) == "turn 4 is in the prompt, turn 9 is cut by the token limit"
     assert changed_sentence(before, before) == "nothing changes for this question"
     many = search(*(found(number, "below_threshold") for number in range(1, 7)))
     all_in = search(*(found(number) for number in range(1, 7)))

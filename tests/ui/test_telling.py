@@ -387,16 +387,16 @@ SENTENCES = [
     (retrieved((7, 0.5, 0.4, 0.62, "granted")), "Recalled 1 earlier turn, best 0.62"),
     (
         retrieved((7, 0.3, None, 0.28, "below_threshold")),
-        "Recalled nothing: best 0.28 is below the threshold 0.31",
+        "Recalled nothing: what fits best (0.28) is below the threshold 0.31",
     ),
     (
         retrieved((7, 0.3, None, 0.3099, "below_threshold")),
-        "Recalled nothing: best 0.3099 is below the threshold 0.31",
+        "Recalled nothing: what fits best (0.3099) is below the threshold 0.3100",
     ),
     (retrieved((7, 0.9, None, 0.9, "in_queue")), "Recalled nothing: what fits best (0.90) is still in the queue"),
     (
         replace(retrieved((7, 0.9, None, 0.9, "no_room")), top_k=None, token_budget=12),
-        "Recalled nothing: what fits best (0.90) is too long for the token budget of 12 tokens",
+        "Recalled nothing: what fits best (0.90) is left out for lack of room in 12 tokens",
     ),
     (
         replace(retrieved((7, 0.5, 0.4, 0.62, "granted")), top_k=None, gates={"granted": 60}),

@@ -393,7 +393,7 @@ def test_a_search_gives_its_gates():
         event, top_k=None, token_budget=300, boost_weights={"speaker": 0.25, "date": 0.0}, gates={"no_room": 4}
     )
     assert number_rows(filled) == [
-        ("No room left", "4"),
+        ("No room", "4"),
         ("Results requested", "as many as fit"),
         ("Token budget", "300 tokens"),
         ("Threshold", "none"),

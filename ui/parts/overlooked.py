@@ -8,6 +8,7 @@ from memory_core.errors import NotFoundError
 from memory_core.events import Ref, RefKind
 from memory_core.text import told_apart
 from memory_core.tracing.overlooked import EmptySearch, Overlooked
+from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
 from memory_inspector.wording.unit_names import stored, unit_of
 from ui.tab import nav
@@ -17,18 +18,6 @@ SHOWN = 5
 """Maximum number of rows drawn of each kind; counts include all."""
 
 LONGEST = 90
-
-GATES = {
-    "quarantined": "in quarantine",
-    "below_threshold": "below the threshold",
-    "in_queue": "in the queue already",
-    "replaced": "former values",
-    "repeated": "repeated",
-    "beyond_top_k": "beyond the number of results",
-    "postprocessed": "left out by a postprocessor",
-    "no_room": "without room",
-}
-"""Wordings of the outcomes of candidates that were not granted."""
 
 
 def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
@@ -90,7 +79,7 @@ def _why_nothing(search: EmptySearch) -> str:
     """Return in words what became of a search's candidates."""
     if search.score is None:
         return f"{search.block} had nothing stored for it."
-    fates = ", ".join(f"{tokens(number)} {GATES[outcome]}" for outcome, number in search.outcomes.items())
+    fates = ", ".join(SEARCH[outcome].counted(number) for outcome, number in search.outcomes.items())
     # The best was found and lost for another reason: the threshold does not explain it.
     if search.threshold is None or search.score >= search.threshold:
         return f"{fates}."

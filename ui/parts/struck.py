@@ -7,6 +7,7 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.tracing.effects import Effect
+from memory_core.tracing.rule_words import CUTS, SEARCH
 from memory_core.tracing.values import Stage
 from memory_inspector.palette import colour
 from memory_inspector.wording.formatting import plain, short, tokens
@@ -28,12 +29,9 @@ DONE = {
 """Labels of the rules that put a fact or a relation aside."""
 
 BRIEF = {
-    "over_share": "Above the block's share",
-    "trimmed": "Cut, priority {priority}",
-    "dropped": "Cut, priority {priority}",
-    "own_truncation": "Cut, priority {priority}",
     "proposed": "Waits for approval",
-    "quarantined": "In quarantine",
+    **{code: rule.label() for code, rule in SEARCH.items()},
+    **{code: rule.label for code, rule in CUTS.items()},
     "learned_later": "Learned later, {turn}",
     "not_relevant": "Beyond the {top_k} best",
     "show_none": "Searched with a tool",

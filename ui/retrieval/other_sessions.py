@@ -4,7 +4,7 @@ import streamlit as st
 
 from memory_core import list_sessions
 from memory_core.retrieval.explain import Elsewhere, Search
-from memory_inspector.reading.search_rows import THEN
+from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.wording.formatting import plain, session_name, short, tokens
 from memory_inspector.wording.unit_names import stored
 from ui.parts.components import heading
@@ -46,4 +46,4 @@ def _draw(unit: Elsewhere, titles: dict[str, str]) -> None:
             nav.link("chat", label, icon="", turn=unit.turn, **{state.SESSION: unit.session_id})
         else:
             st.markdown(f":small[:gray[{turn} of a session that has been deleted since]]", width="content")
-        st.markdown(f":small[:gray[score {unit.score:.2f} · {THEN[unit.outcome]}]]", width="content")
+        st.markdown(f":small[:gray[score {unit.score:.2f} · {plain(SEARCH[unit.outcome].label())}]]", width="content")

@@ -10,6 +10,7 @@ from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import BlockEdited, ConfigurationChanged, Ref, Retrieved
 from memory_core.messages import MessageRole, content_hash, message_text
 from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
+from memory_core.tracing.rule_words import REMEDIES, SEARCH, UNKNOWN
 from memory_core.tracing.values import CutTrace, Trace, said_by
 from memory_core.tracing.words import matched, prompt_of, target_name
 from memory_inspector.lab.probes import Probe
@@ -335,20 +336,12 @@ def _lost(view: View) -> list[tuple[Ref, str, str]]:
         links += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
     searches = [record.event for record in view.history.recorded_with(prompt.record)[0].values()]
     left_out = [
-        (Ref.of("unit", number), f"{why} of {event.block}, {score:.2f}")
+        (Ref.of("unit", number), f"{UNKNOWN.filled(SEARCH[outcome].phrase)} in {event.block}, {score:.2f}")
         for event in searches
         if isinstance(event, Retrieved)
         for number, _, _, score, outcome in event.candidates
-        if (why := _LEFT_OUT.get(outcome)) is not None
+        if REMEDIES.get(outcome) in ("search", "room")
     ]
     # Read together: one query for all that the searches left out.
     words = view.memory.trace.words((ref for ref, _ in left_out), upto=view.position)
     return links + [(ref, why, words[ref]) for ref, why in left_out if ref in words]
-
-
-_LEFT_OUT = {
-    "below_threshold": "below the threshold",
-    "beyond_top_k": "beyond the results",
-    "no_room": "too long for the token budget",
-}
-"""Wordings of the search outcomes by which a found turn is lost."""

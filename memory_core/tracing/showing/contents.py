@@ -16,6 +16,7 @@ from memory_core.history.prompt import PART_NAMES, Entry, Prompt, PromptPart
 from memory_core.messages import MessageRole, message_text
 from memory_core.planning.speakers import parse_message
 from memory_core.tracing.presence import presence_in
+from memory_core.tracing.rule_words import CUTS
 from memory_core.tracing.values import Stage, Trace, Track
 from memory_core.tracing.words import KNOWLEDGE, STAGES, VERDICTS, brief, carrier_name, matched, prompt_of
 
@@ -52,7 +53,12 @@ def contents(title: str, turns: Sequence[ShownTurn], *, start: int | None = None
     return {
         "title": writing.text(title),
         "asked": None if asked is None else writing.text(asked),
-        "words": {"stages": dict(STAGES), "verdicts": dict(VERDICTS), "knowledge": dict(KNOWLEDGE)},
+        "words": {
+            "stages": dict(STAGES),
+            "verdicts": dict(VERDICTS),
+            "knowledge": dict(KNOWLEDGE),
+            "cuts": {code: rule.removed for code, rule in CUTS.items()},
+        },
         "start": places[0] if places else len(turns) - 1,
         "turns": shown,
         "entries": writing.entries.values,

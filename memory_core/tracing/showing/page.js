@@ -6,11 +6,7 @@
   const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
   const byId = (id) => document.getElementById(id);
 
-  const { stages: STAGES, verdicts: VERDICTS, knowledge: KNOWLEDGE } = data.words;
-  const CUTS = {
-    trimmed: "piece by piece", dropped: "the whole block", own_truncation: "the block shortened itself",
-    oldest_turns: "oldest turns first",
-  };
+  const { stages: STAGES, verdicts: VERDICTS, knowledge: KNOWLEDGE, cuts: CUTS } = data.words;
   const NOUNS = { queue: "message", pinned: "message", facts: "fact", vector: "piece", graph: "relation" };
   const STATES = [
     ["prompt", "in the prompt"], ["memory", "in memory only"], ["lost", "lost"], ["before", "not said yet"],

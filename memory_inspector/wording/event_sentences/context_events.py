@@ -18,6 +18,7 @@ from memory_core.events import (
 )
 from memory_core.planning.context_plan import QUEUE
 from memory_core.text import listed
+from memory_core.tracing.rule_words import SEARCH, SearchNumbers
 from memory_inspector.wording.event_sentences.line import (
     ERASED,
     ERASED_RELATION,
@@ -114,23 +115,8 @@ def _(event: Retrieved, words: Words) -> Line:
 def _why_nothing(event: Retrieved) -> str:
     # Candidates are recorded best first.
     _, _, _, best, outcome = event.candidates[0]
-    if outcome == "in_queue":
-        return f"what fits best ({best:.2f}) is still in the queue"
-    if outcome == "quarantined":
-        return f"what fits best ({best:.2f}) is in quarantine"
-    if outcome == "replaced":
-        return f"what fits best ({best:.2f}) states a former value"
-    if outcome == "repeated":
-        return f"what fits best ({best:.2f}) repeats the question"
-    if outcome == "postprocessed":
-        return f"what fits best ({best:.2f}) was left out by {', '.join(event.postprocessors)}"
-    if outcome == "no_room":
-        room = f" of {count(event.token_budget, 'token')}" if event.token_budget is not None else ""
-        return f"what fits best ({best:.2f}) is too long for the token budget{room}"
-    if event.threshold is None:
-        return f"none of {count(len(event.candidates), 'candidate')} was granted"
-    places = 2 if f"{best:.2f}" != f"{event.threshold:.2f}" else 4  # more places if both would look equal
-    return f"best {best:.{places}f} is below the threshold {event.threshold:.2f}"
+    numbers = SearchNumbers.recorded(event, best, 1)
+    return numbers.filled(f"what fits best ({{score}}) is {SEARCH[outcome].phrase}")
 
 
 # -- contexts and model calls --------------------------------------------------------------------

@@ -30,6 +30,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.text import listed
+from memory_core.tracing.rule_words import NOTHING
 from memory_inspector.wording.event_sentences.line import (
     QUOTED,
     SAID,
@@ -273,23 +274,8 @@ def _(event: NothingLearned, words: Words) -> Line:
 
 def _nothing(code: NothingReason, number: int) -> str:
     """Format the number of messages from which nothing was learned for one reason: `2 questions`, `1 known already`."""
-    if code == "question":
-        return count(number, "question")
-    why = {
-        "assistant": "by the assistant",
-        "not_read": "of a tool or the system",
-        "repeats_memory": "only repeating memory",
-        "known": "known already",
-        "repeated": "repeating another one",
-        "no_rule": "that no rule matched",
-        "model_found_none": "in which the model found nothing",
-        "suppressed": "like a rejected fact",
-        "refused": "refused as invalid",
-        "quarantined": "in quarantine",
-        "undated": "about a day that cannot be told exactly",
-        "language": "in a language that only a model reads",
-    }
-    return f"{tokens(number)} {why.get(code, code)}"
+    _, phrase = NOTHING[code]
+    return f"{tokens(number)} {phrase.format(s='' if number == 1 else 's')}"
 
 
 # -- replies -------------------------------------------------------------------------------------
