@@ -272,8 +272,8 @@ def test_what_is_cut_is_struck_through_and_what_is_granted_is_not():
     assert "Ana is allergic to nuts" not in page.of("s")
     assert "Ana is allergic to nuts" in page.of("span", "mi-words")
     assert page.of("li", "mi-loss") == [
-        "Cut 7 tokens (trimmed): the prompt was 1 over",
-        "Cut 6 tokens (trimmed): the prompt was 7 over",
+        "Cut 7 tokens (piece by piece): the prompt was 1 over",
+        "Cut 6 tokens (piece by piece): the prompt was 7 over",
     ]
 
 
@@ -312,7 +312,7 @@ def test_a_flush_plan_lists_what_leaves_or_says_that_nothing_does():
     memory = dinner()
     page = checked(render(memory.preview.flush()))
     assert page.of("td") == ["5", "user", "11", "6", "assistant", "11"]
-    assert "Rule: whole turns." in page.text
+    assert "Rule: oldest first, whole turns; the newest turn stays." in page.text
     memory.flush(all=True)
     assert checked(render(memory.preview.flush())).text == "Nothing leaves the queue, which has 0 tokens."
 

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from memory_core.events import NothingReason, Retrieved
 from memory_core.planning.context_plan import CutRule
+from memory_core.planning.flush import Rule as FlushRule
 from memory_core.planning.retrieval_plan import GateOutcome
 from memory_core.retrieval.ranked import CandidateOutcome
-from memory_core.tracing.rule_words import CUTS, NOTHING, REMEDIES, SEARCH, SearchNumbers
+from memory_core.tracing.rule_words import CUTS, FLUSHES, NOTHING, REMEDIES, SEARCH, SearchNumbers
 from memory_inspector.wording.event_details import number_rows
 from memory_inspector.wording.event_sentences import Words, describe
 
@@ -19,19 +20,12 @@ KNOWN = SearchNumbers("Earlier {turns} [2]", 0.31, 5, 300, ("reranker",), 0.28, 
 
 @pytest.mark.parametrize(
     ("table", "codes"),
-    [(SEARCH, CandidateOutcome), (SEARCH, GateOutcome), (CUTS, CutRule), (NOTHING, NothingReason)],
-    ids=["stored turns", "candidates", "cuts", "nothing learned"],
+    [(SEARCH, CandidateOutcome), (CUTS, CutRule), (NOTHING, NothingReason), (FLUSHES, FlushRule)],
+    ids=["searches", "cuts", "nothing learned", "flushes"],
 )
-def test_every_code_that_can_be_stored_has_its_row(table, codes):
-    assert set(get_args(codes)) <= table.keys()
-    rows = [table[code] for code in get_args(codes)]
-    assert table.other not in rows or table is CUTS
-
-
-def test_no_row_is_left_of_a_code_that_is_gone():
-    assert SEARCH.keys() == set(get_args(CandidateOutcome))
-    assert CUTS.keys() == set(get_args(CutRule))
-    assert NOTHING.keys() == set(get_args(NothingReason))
+def test_every_code_that_can_be_stored_has_its_row_and_no_other(table, codes):
+    assert table.keys() == set(get_args(codes))
+    assert set(get_args(GateOutcome)) < SEARCH.keys(), "what events record of a search's candidates"
 
 
 @pytest.mark.parametrize("code", SEARCH)

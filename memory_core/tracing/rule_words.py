@@ -217,3 +217,14 @@ NOTHING = _Rows({
     "language": ("the message is in {said}, which only a model reads", "in a language that only a model reads"),
 }, ("the reason is not known here", "for an unknown reason"))  # fmt: skip
 """Reasons why nothing was learned, by `events.NothingReason`: of one message, and behind a number of messages."""
+
+# -- flushes -------------------------------------------------------------------------------------
+
+FLUSHES = _Rows({
+    "window": "turns beyond the queue's window leave, whatever their size",
+    "whole_turns": "oldest first, whole turns; the newest turn stays",
+    "long_turn": "the newest turn alone is too long: its oldest steps leave",
+    "no_user_message": "no user message in the queue: the oldest steps leave",
+    "everything": "everything leaves",
+}, "a rule that is not known here")  # fmt: skip
+"""Words by `planning.flush.Rule`."""

@@ -13,6 +13,7 @@ from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL, ContextPlan
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
 from memory_core.text import listed
+from memory_core.tracing.rule_words import CUTS, FLUSHES
 from memory_core.tracing.values import CutEntry, Stage, Trace, Track, Verdict
 from memory_core.tracing.words import VERDICTS, brief, carrier_name, prompt_of, stage_name
 from memory_inspector.figures import budget_lanes
@@ -150,7 +151,7 @@ def _plan(plan: ContextPlan, kinds: Mapping[str, str] = NOTHING, texts: Mapping[
 
 def _cut(cut: Cut, texts: Mapping[str, str]) -> Html:
     gone = [texts[ref] for ref in cut.refs if texts.get(ref)]
-    why = f"({cut.rule.replace('_', ' ')}): the prompt was {tokens(cut.over_before)} over"
+    why = f"({CUTS[cut.rule].removed}): the prompt was {tokens(cut.over_before)} over"
     return joined(items(gone, _struck), tag("li", f"Cut {count(cut.tokens, 'token')} {why}", kind="loss"))
 
 
@@ -163,10 +164,11 @@ def _(plan: FlushPlan) -> Html:
     if not plan:
         return tag("p", f"Nothing leaves the queue, which has {count(plan.tokens_left, 'token')}.")
     moved = f"{count(len(plan.leave), 'message')} with {count(plan.tokens, 'token')}"
+    rules = " ".join(f"Rule: {FLUSHES[rule]}." for rule in plan.rules)
     over = f" It is still {tokens(plan.over_by)} above the history budget." if plan.over_by else ""
     return joined(
         _title(f"{moved} leave the queue, {tokens(plan.tokens_left)} stay"),
-        tag("p", f"Rule: {listed(plan.rules).replace('_', ' ')}.{over}", kind="quiet"),
+        tag("p", f"{rules}{over}", kind="quiet"),
         table(("Message", "Role", "Tokens"), plan.leave, lambda m: (tokens(m.seq), m.role, tokens(m.tokens))),
     )
 

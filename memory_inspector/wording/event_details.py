@@ -16,7 +16,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.planning.context_plan import RESERVED_LABEL
-from memory_core.tracing.rule_words import SEARCH
+from memory_core.tracing.rule_words import FLUSHES, SEARCH
 from memory_inspector.wording.decision_text import DECISIONS, rule_words
 from memory_inspector.wording.event_sentences import seconds
 from memory_inspector.wording.formatting import count, short, tokens
@@ -25,15 +25,6 @@ from memory_inspector.wording.unit_names import TURN, beginning, stored_plural
 
 Row = tuple[str, str]
 """Label and value, plain text."""
-
-RULES = {
-    "window": "turns beyond the queue's window leave, whatever their size",
-    "whole_turns": "oldest first, whole turns; the newest turn stays",
-    "long_turn": "the newest turn alone is too long: its oldest steps leave",
-    "no_user_message": "no user message in the queue: the oldest steps leave",
-    "everything": "everything leaves",
-}
-"""Flush rules in words."""
 
 
 def number_rows(event: Event, unit: str = TURN) -> list[Row]:
@@ -79,7 +70,7 @@ def _flush(event: FlushPlanned) -> list[Row]:
         ("Flush above", tokens(int(event.history_budget))),
         ("Flush size", f"at least {tokens(event.flush_size)}"),
         *([("Still above by", tokens(event.over_by))] if event.over_by else []),
-        *[("Rule", RULES.get(rule, rule)) for rule in event.rules],
+        *[("Rule", FLUSHES[rule]) for rule in event.rules],
     ]
 
 

@@ -10,6 +10,7 @@ from memory_core.tracing.effects import Effect
 from memory_core.tracing.rule_words import CUTS, SEARCH
 from memory_core.tracing.values import Stage
 from memory_inspector.palette import colour
+from memory_inspector.reading.fact_rows import PUT_AWAY, STATES
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.tab import nav
 from ui.tab.appearance import mode
@@ -18,11 +19,9 @@ WordsOf = Callable[[Sequence[Ref]], Mapping[Ref, str]]
 """Function that returns the text of each reference; erased ones are missing."""
 
 DONE = {
-    "superseded": "Superseded",
+    **{state: STATES[state] for state in PUT_AWAY},
     "merged": "Merged",
     "condensed": "Condensed",
-    "retired": "Retired",
-    "rejected": "Rejected",
     "ended": "Ended",
     "erased": "Deleted",
 }
