@@ -12,7 +12,7 @@ from tests.house import PRODUCT, files, uncommented
 
 CAPABILITIES = {
     "Values of messages, tokens, errors and limits": (
-        1_550,
+        1_560,
         "memory_core/__init__.py memory_core/messages.py memory_core/tokens.py memory_core/errors.py "
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
@@ -136,17 +136,17 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_660, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_220,
+        5_370,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
     "Saved page and notebooks": (
-        1_310,
+        1_320,
         "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py "
         "memory_inspector/reading/prompt_export.py",
     ),
     "Retrieval: search explained, and its page": (
-        3_150,
+        3_020,
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/figures/outcome_bar.py memory_inspector/wording/unit_names.py",
     ),
@@ -187,12 +187,12 @@ CAPABILITIES = {
         "memory_inspector/wording/tool_call_text.py",
     ),
     "Page Context": (
-        1_860,
+        1_850,
         "ui/context/*.py memory_inspector/figures/prompt_figure.py memory_inspector/wording/prompt_text.py "
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),
     "Page Timeline and the sentences of events": (
-        3_750,
+        3_700,
         "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
         "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
         "memory_inspector/reading/token_series.py memory_inspector/reading/turn_calls.py "
