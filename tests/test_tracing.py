@@ -186,13 +186,13 @@ def test_what_no_learner_found_ends_in_the_recorded_reason():
     memory = said_and_flushed(memory_of(facts(), extractor=None), "Are you allergic to nuts?")
     lost = asked(memory).trace("allergic to nuts").decisive
     assert (lost.name, lost.rule, lost.knowledge) == ("learned", "no_rule", "decided")
-    assert lost.text == "Never extracted: no rule matched."
+    assert lost.text == "Not learned as a fact: no rule matched."
 
 
 def test_the_offline_rules_say_that_it_is_a_question():
     memory = Memory.from_defaults("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")])
     said_and_flushed(memory, "Are you allergic to nuts?")
-    assert asked(memory).trace("allergic to nuts").sentence == "Never extracted: the message is a question."
+    assert asked(memory).trace("allergic to nuts").sentence == "Not learned as a fact: the message is a question."
 
 
 @pytest.mark.parametrize(

@@ -208,12 +208,13 @@ class Tracing:
     def _others_learned(self, block: PastBlock, seq: int, facts: list[int]) -> Stage:
         record = self.life.learned[seq][facts[-1]]
         others = "another fact" if len(facts) == 1 else f"{len(facts)} other facts"
-        text = f"Never extracted: {block.name} learned {others} from the message, none with these words."
+        text = f"Not learned as a fact: {block.name} learned {others} from the message, none with these words."
         return stage("learned", "lost", text, record, rule="other_words", knowledge="observed", facts=len(facts))
 
     def _nothing(self, block: PastBlock, seq: int, delivered: Stage) -> Stage:
         """Explain why a block derived nothing from a message it received."""
-        verb = "stored" if block.kind == "vector" else "extracted" if block.kind == "facts" else "taken"
+        kinds = {"vector": "Not stored", "facts": "Not learned as a fact", "graph": "Not learned as a relation"}
+        lost = kinds.get(block.kind, "Not taken")
         # The newest reason first: a repeated delivery may have found another one.
         for record in reversed(self.life.nothing[seq]):
             event: Any = record.event
@@ -222,7 +223,7 @@ class Tracing:
                 reason, _ = NOTHING[code]
                 quoted = self.words(text_hash) if text_hash else None
                 number = None if fact is None else self.life.number("fact", fact)
-                text = f"Never {verb}: {reason.format(fact=number, said=quoted or 'another language')}."
+                text = f"{lost}: {reason.format(fact=number, said=quoted or 'another language')}."
                 if quoted and code != "language":
                     text = f'{text[:-1]}; it said: "{quoted}".'
                 return stage(
@@ -238,10 +239,10 @@ class Tracing:
             if held.block == block.name and record.position <= self.moment.position:
                 number = self.life.number("fact", held.near)
                 alike = f"it is like fact {number:,}, which was rejected"
-                text = f"Never extracted: {alike} (similarity {held.similarity:.2f})."
+                text = f"Not learned as a fact: {alike} (similarity {held.similarity:.2f})."
                 return stage("learned", "lost", text, record, rule="suppressed", fact=held.near, number=number,
                              similarity=held.similarity)  # fmt: skip
-        text = f"Never {verb}: {block.name} received the message and learned nothing; no reason is recorded."
+        text = f"{lost}: {block.name} received the message and learned nothing; no reason is recorded."
         return replace(
             delivered, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
         )

@@ -70,7 +70,7 @@ def carrier_name(carrier: Carrier) -> str:
     """Name a track's carrier: `Fact 7 of Facts`."""
     block = _short(carrier.block or "")
     if carrier.kind == "message":
-        return f"Message {carrier.seq:,} itself" if carrier.seq is not None else "The message itself"
+        return f"The message ({carrier.seq:,})" if carrier.seq is not None else "The message"
     if carrier.ref is not None and carrier.kind in ("fact", "relation"):
         return f"{carrier.kind.capitalize()} {carrier.number or carrier.ref.number:,} of {block}"
     if carrier.kind == "record":
