@@ -66,6 +66,7 @@ def test_a_code_of_a_later_version_is_said_without_its_words():
     """A log of a later version is still read: its code is untrusted, and never part of a template."""
     code = "{block.__class__}"
     later = Retrieved("Turns", "q", None, "exact", 5, 0.31, ((1, 0.3, None, 0.28, code),), {code: 1})
-    assert describe(later, Words()).text == "Recalled nothing: what fits best (0.28) is left out by an unknown rule"
+    line = describe(later, Words({}, {}, {}))
+    assert line.text == "Recalled nothing: what fits best (0.28) is left out by an unknown rule"
     assert ("Left out by an unknown rule", "1") in number_rows(later)
     assert CUTS["later"] is CUTS["trimmed"]
