@@ -183,7 +183,7 @@ def test_a_role_that_changes_while_a_page_is_open_applies_to_the_next_click(team
     ben.goto(f"{team.server.url}/chat?session=shared")
     write(ben, "As a curator.")
     eventually(lambda: "As a curator." in messages(team, "acme", "shared"))
-    expect(ben.get_by_text("Noted: As a curator.")).to_be_visible()
+    expect(ben.get_by_text("I only answer questions, from memory.")).to_be_visible()
     idle(ben)
     field = ben.get_by_test_id("stChatInputTextArea")
     field.fill("As a viewer.")

@@ -549,7 +549,7 @@ def test_value_shows_each_block_alone_and_what_facts_cost(demo_home):
     verdict = f"Memory helped in 11 questions ({scores[0]} against {scores[1]} %) and cost {price} tokens a turn."
     assert f"### **{verdict}**" in joined(app)
     blocks = next(each.value for each in app.dataframe if "Score alone" in each.value).set_index("")
-    assert blocks["Read again"]["Earlier turns"] > blocks["Read again"]["Facts"] == 0
+    assert blocks["Cache lost"]["Earlier turns"] > blocks["Cache lost"]["Facts"] == 0
     facts = next(each.value for each in app.dataframe if "Tokens sent" in each.value)
     assert "Ana is allergic to nuts" in list(facts["Fact"])
     assert list(facts["Tokens sent"]) == sorted(facts["Tokens sent"], reverse=True)

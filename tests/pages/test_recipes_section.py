@@ -74,13 +74,13 @@ def fact_id():
 
 def test_the_recipes_are_a_view_of_the_blocks_page_with_an_address(demo_home):
     app = opened(page="blocks")
-    assert "cut first" in joined(app)
+    assert "Cut in this order" in joined(app)
     app.segmented_control(key="blocks__view").set_value("recipes").run()
     assert app.query_params["view"] in ("recipes", ["recipes"])
     assert list(table(app)["Recipe"].str.removeprefix("✓ ")) == [recipe.title for recipe in RECIPES.values()]
     app.segmented_control(key="blocks__view").set_value("blocks").run()
     assert "view" not in app.query_params
-    assert "cut first" in joined(app)
+    assert "Cut in this order" in joined(app)
 
 
 def test_the_section_says_what_the_session_runs_on_and_changes_nothing_by_looking(demo_home):

@@ -18,7 +18,7 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.formatting import plain, short
 from ui.tab import services
-from ui.timeline import opened as drawer_state
+from ui.timeline import opened_event as drawer_state
 
 pytestmark = pytest.mark.slow
 
