@@ -220,18 +220,18 @@ CAPABILITIES = {
 
 
 def matches(file, patterns):
-    """Whether a path matches one of the patterns, in which a star stands for a part of one name."""
+    """Tell whether a path matches one of the patterns, in which a star stands for a part of one name."""
     path = file.as_posix()
     return any(fnmatch(path, pattern) and path.count("/") == pattern.count("/") for pattern in patterns.split())
 
 
 def capability_of(file):
-    """The capability that a module belongs to; None if nobody planned it."""
+    """Return the capability that a module belongs to; None if it belongs to none."""
     return next((name for name, (_, patterns) in CAPABILITIES.items() if matches(file, patterns)), None)
 
 
 def lines_by_capability():
-    """Lines of every capability without those of comments; under None those of modules that belong to none."""
+    """Count the lines of every capability without comments; under None those of modules that belong to none."""
     lines = Counter()
     for file in files(*PRODUCT):
         lines[capability_of(file)] += uncommented(file)
@@ -239,7 +239,7 @@ def lines_by_capability():
 
 
 def budgets():
-    """Lines and budget of every capability, and of the modules that belong to none, which have no budget."""
+    """Return lines and budget of every capability, and of the modules that belong to none, which have no budget."""
     lines = lines_by_capability()
     budget_of = {name: budget for name, (budget, _) in CAPABILITIES.items()} | {None: 0}
     return {f"lines of: {name or 'no capability'}": (lines[name], budget) for name, budget in budget_of.items()}

@@ -176,7 +176,7 @@ def lines_of(document):
 
 
 def uncommented(file):
-    """How many lines of a file are no comments."""
+    """Count the lines of a file that are no comments."""
     return sum(not line.lstrip().startswith("#") for line in lines_of(file))
 
 
@@ -187,7 +187,7 @@ def shared_class_names():
 
 
 def numbers():
-    """What is measured, and the most it may be."""
+    """Return every measure of the house with the most it may be."""
     from tests.capabilities import budgets  # which asks this module for the files
 
     pairs = events_and_modules()

@@ -147,7 +147,7 @@ def test_a_model_that_fails_in_a_later_round_leaves_what_was_done(memory):
 
 def test_stopped_between_rounds_nothing_more_is_asked(memory):
     model = FakeChat([append("Sam lives in Porto")], "never said")
-    reply = ask(memory, model, watch=loop.LoopWatch(stopped=lambda: bool(memory.events(kinds=("tool_called",)))))
+    reply = ask(memory, model, watch=loop.ReplyCallbacks(stopped=lambda: bool(memory.events(kinds=("tool_called",)))))
     assert reply.stopped
     assert len(model.asked) == 1
     assert text(memory) == "Sam lives in Porto"
@@ -156,7 +156,7 @@ def test_stopped_between_rounds_nothing_more_is_asked(memory):
 def test_stopped_while_it_speaks_no_call_is_made_and_the_words_are_kept(memory):
     pieces = []
     model = FakeChat(["Let me note", append("x")])
-    reply = ask(memory, model, watch=loop.LoopWatch(text=pieces.append, stopped=lambda: bool(pieces)))
+    reply = ask(memory, model, watch=loop.ReplyCallbacks(text=pieces.append, stopped=lambda: bool(pieces)))
     assert reply.stopped
     assert said(memory)[1:] == [("assistant", "Let me note")]
     assert text(memory) == ""

@@ -30,7 +30,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_inspector.wording.event_sentences import Line, Words
-from memory_inspector.wording.story import StorySummary, happened, passages, story, summaries
+from memory_inspector.wording.story import TurnLine, happened, passages, story, summaries
 
 WORDS = Words(
     facts={1: "Ana is allergic to nuts", 2: "Sam lives in Porto", 3: "Sam lives in Lisbon"},
@@ -144,7 +144,7 @@ def test_only_what_was_found_in_messages_and_is_in_use_counts_as_learned():
         Line("inbox", "Proposed 1 fact, to be reviewed", "waiting", ("Sam lives in Porto",)),
         Line("edit", "Added 1 fact by hand", details=("Ana is allergic to nuts",)),
     ]
-    assert summaries(records(written, proposed, rewritten)) == {12: StorySummary()}
+    assert summaries(records(written, proposed, rewritten)) == {12: TurnLine()}
 
 
 def test_condensing_counts_what_was_dropped_in_one_line():
@@ -355,16 +355,16 @@ def test_a_turn_is_summed_up_in_one_line():
     ]
     told = summaries(events)
     assert told == {
-        12: StorySummary(flushed=4, learned=2, cut=56, sent=1178, limit=1200),
-        11: StorySummary(sent=1106, limit=1200),
+        12: TurnLine(flushed=4, learned=2, cut=56, sent=1178, limit=1200),
+        11: TurnLine(sent=1106, limit=1200),
     }
     assert told[12].in_short(12) == (
         "Turn 12 · 1,178 of 1,200 tokens · flushed 4 messages · learned 2 facts · cut 56 tokens"
     )
     assert told[11].in_short(11) == "Turn 11 · 1,106 of 1,200 tokens"
-    assert StorySummary().in_short(3) == "Turn 3"
-    assert StorySummary(learned=3, relations=1).in_short(3) == "Turn 3 · learned 2 facts and 1 relation"
-    assert StorySummary(learned=1, relations=1).in_short(3) == "Turn 3 · learned 1 relation"
+    assert TurnLine().in_short(3) == "Turn 3"
+    assert TurnLine(learned=3, relations=1).in_short(3) == "Turn 3 · learned 2 facts and 1 relation"
+    assert TurnLine(learned=1, relations=1).in_short(3) == "Turn 3 · learned 1 relation"
 
 
 def test_relations_are_summed_up_by_what_became_of_them():

@@ -33,7 +33,7 @@ def nothing(what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopWatch:
+class ReplyCallbacks:
     """Callbacks of a reply in progress: for its text, for its steps, and to stop it."""
 
     text: Callable[[str], None] = nothing
@@ -54,7 +54,7 @@ class AgentReply:
     """Results of all calls, in order."""
 
 
-def reply(memory: Memory, model: ChatModel, reply_id: str, watch: LoopWatch | None = None) -> AgentReply:
+def reply(memory: Memory, model: ChatModel, reply_id: str, watch: ReplyCallbacks | None = None) -> AgentReply:
     """Answer the newest message, with tool calls; store all messages under ids that begin with `reply_id`.
 
     Without a block that an agent may edit, no tools are offered and the model answers in one round.
@@ -62,7 +62,7 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: LoopWatch | No
     Raises:
         ModelError: the model failed; what was stored before stays.
     """
-    watch = watch or LoopWatch()
+    watch = watch or ReplyCallbacks()
     tools = MemoryTools(memory)
     made = _Made(tools, reply_id)
     # One round more than the limit: in the last one no tools are offered, so that the model must answer.
@@ -104,7 +104,7 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
     # Searching would call an embedder for a prompt that only has to show the editable blocks.
     searched = [attached.name for attached in memory.blocks if attached.kind != "static"]
     context = memory.preview.context(without=searched)
-    reply = _stream(memory, model, context.messages, tools.specs(), LoopWatch(), recorded=not model.offline)
+    reply = _stream(memory, model, context.messages, tools.specs(), ReplyCallbacks(), recorded=not model.offline)
     if reply.calls:
         messages = made.round(0, "", reply.calls, model)
         put(memory, messages, [f"{reply_id}{STEP}0-{place}" for place in range(len(messages))])
@@ -127,7 +127,7 @@ def _stream(
     model: ChatModel,
     messages: Sequence[ChatMessage],
     tools: Sequence[ToolSpec],
-    watch: LoopWatch,
+    watch: ReplyCallbacks,
     *,
     recorded: bool = True,
 ) -> _ModelAnswer:

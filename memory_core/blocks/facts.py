@@ -30,7 +30,7 @@ from memory_core.blocks.base import (
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.former_marks import FormerMarks
-from memory_core.blocks.learned_facts import FactFinding, LearnedFacts, WriteTarget, sources_of
+from memory_core.blocks.learned_facts import FoundFactDecisions, LearnedFacts, WriteTarget, sources_of
 from memory_core.blocks.markup import fact_parts, marked_text
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import ConfigError, EmbedderError
@@ -494,7 +494,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         scope: str,
         protected: Collection[int],
         later: Mapping[int, Collection[int]] | None = None,
-    ) -> FactFinding:
+    ) -> FoundFactDecisions:
         """Compare the found facts with the known ones, or decide on each. Stores nothing.
 
         No decision changes a `protected` fact: instead, the found fact is added, and marked as contradicting it. Nor
@@ -525,7 +525,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         ]
         # An offline decider is the rules. With a model, rules are the fallback, and the log names which decided.
         rules = decider.name if decider.offline else BY_RULES
-        return FactFinding(
+        return FoundFactDecisions(
             steps=(
                 *(replace(step, replaces=prepared.replaced.get(step.index, ())) for step in done.settled),
                 *repeated,
@@ -644,7 +644,7 @@ def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPl
     )
 
 
-def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> FactFinding:
+def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> FoundFactDecisions:
     """Return the finding by comparison alone: known facts are confirmed, all others added."""
     confirm = [
         Settled(same.index, "none", same.fact, None, "same", (), ((same.fact, same.similarity),))
@@ -654,7 +654,7 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> FactFinding
         Settled(a.index, "add", None, found[a.index].text, "new", a.conflicts_with, (), found_before=a.found_before)
         for a in plan.add
     ]
-    return FactFinding((*confirm, *add), plan.held_back)
+    return FoundFactDecisions((*confirm, *add), plan.held_back)
 
 
 def _to_known_facts(

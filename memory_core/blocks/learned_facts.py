@@ -50,7 +50,7 @@ MAX_TOPICS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class FactFinding:
+class FoundFactDecisions:
     """Decision for each found fact, by index."""
 
     steps: tuple[Settled, ...]
@@ -91,7 +91,7 @@ class LearnedFacts(PendingWrite):
     seqs: tuple[int, ...]
     """Sequence numbers of the messages that were read."""
     found: tuple[ExtractedFact, ...]
-    finding: FactFinding
+    finding: FoundFactDecisions
     recalled: int
     reasons: Mapping[int, Reason]
     """Reason why nothing was learned from a message of the batch, by sequence number."""

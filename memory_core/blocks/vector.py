@@ -14,7 +14,7 @@ from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, P
 from memory_core.blocks.former_marks import FormerMarks, Marks
 from memory_core.blocks.markup import SPACED, Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
-from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, GrantedNode, check, postprocess
+from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, PostprocessedUnit, check, postprocess
 from memory_core.blocks.vector_parts.repeats import RepeatedTexts, queued_texts
 from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_of_user, vectors_that_follow
 from memory_core.blocks.vector_parts.unit_cache import PendingUnits, PendingVectors, StoredUnits, UnitCache
@@ -592,7 +592,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             return plan, None
         granted = {c.number: c.score for c in plan.candidates if c.outcome == "granted"}
         words = laid_out.words(list(granted))
-        nodes = [GrantedNode(number, words[number], score) for number, score in granted.items() if number in words]
+        nodes = [
+            PostprocessedUnit(number, words[number], score) for number, score in granted.items() if number in words
+        ]
         done = postprocess(self.node_postprocessors, question, nodes)
         # Units without words are shown to no postprocessor, and stay behind the others.
         unseen = [number for number in granted if number not in words]

@@ -58,7 +58,7 @@ from memory_core.store.copying.session_copying import insert_rows, store_session
 from memory_core.store.copying.staging import NotUniqueError, Staging
 from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
-from memory_core.store.split_writes import OnePiece, Step, WritePieces
+from memory_core.store.split_writes import OnePiece, PieceWriter, Step
 from memory_core.store.writing import read_existing, read_session
 
 FORMAT = "memory-inspector-session"
@@ -302,7 +302,7 @@ def import_bundle(
         session_id, at = str(uuid.uuid4()), time.time() if now is None else now
         imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
         copy = event_copy(imported, bundle.turns, at, "user")
-        pieces = WritePieces(database, step)
+        pieces = PieceWriter(database, step)
         store_session(
             pieces,
             replace(rows, events=Stream(lambda: chain(rows.events, [copy]))),
@@ -318,7 +318,7 @@ def import_bundle(
     return session_id
 
 
-def _heard(staged: Staging, vectors: Sequence[VectorCopy], pieces: WritePieces) -> dict[int, str]:
+def _heard(staged: Staging, vectors: Sequence[VectorCopy], pieces: PieceWriter) -> dict[int, str]:
     """Return the JSON of stored units by number, built from their messages."""
     pieces.count(0)  # a chance for `step` to abort
     messages = staged.messages({seq for vector in vectors for seq in expand(vector.seqs)})

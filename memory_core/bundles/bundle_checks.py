@@ -301,8 +301,8 @@ class RowChecks:
     def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:
         """Check a context; return the number of items it held or cut."""
         try:
-            _MemberLayout.model_validate_json(
-                json.dumps({name: copy.data[name] for name in _MemberLayout.model_fields})
+            _StoredLayout.model_validate_json(
+                json.dumps({name: copy.data[name] for name in _StoredLayout.model_fields})
             )
         except ValidationError as error:
             raise WrongRowError(f"data.{first_problem(error)}") from error
@@ -393,7 +393,7 @@ _Present = Annotated[str, Field(pattern="^[fr][0-9]{1,18}$")]
 """Ref of the fact or relation with the present value."""
 
 
-class _BundlePart(_Strict):
+class _LayoutPart(_Strict):
     name: str
     priority: int
     asked: int
@@ -428,8 +428,8 @@ class _RelationValues(_Strict, extra="forbid"):
     sources: tuple[Span, ...] = ()
 
 
-class _MemberLayout(BaseModel):
-    parts: tuple[_BundlePart, ...]
+class _StoredLayout(BaseModel):
+    parts: tuple[_LayoutPart, ...]
     cuts: tuple[_Cut, ...]
     insert_method: InsertMethod
 

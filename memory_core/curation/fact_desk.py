@@ -21,7 +21,7 @@ from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBa
 from memory_core.formats.message_times import timed
 from memory_core.history import contradictions
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.history.fact_evidence import Flag, SaidEvidence, find_flags, nearest, source_spans
+from memory_core.history.fact_evidence import Flag, SupportingText, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.fact_slice import CONDENSING, rewords_fact, wordings
@@ -58,7 +58,7 @@ _OUTCOMES: dict[str, TrialOutcome] = {"none": "confirmed", "update": "updated", 
 
 
 @dataclass(frozen=True, slots=True)
-class TriedChange:
+class TriedFact:
     """A fact found in a trial extraction, with its prospective outcome."""
 
     text: str
@@ -225,7 +225,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def try_extraction(self, text: str, *, services: Services | None = None) -> tuple[TriedChange, ...]:
+    def try_extraction(self, text: str, *, services: Services | None = None) -> tuple[TriedFact, ...]:
         """Preview learning from a text: return the facts found, with their outcomes. Stores nothing; may call a model.
 
         Raises:
@@ -249,7 +249,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in compared}
         # Found facts that no step below names repeat another one.
-        tried = {index: TriedChange(fact.text, fact.category, "repeated") for index, fact in enumerate(facts)}
+        tried = {index: TriedFact(fact.text, fact.category, "repeated") for index, fact in enumerate(facts)}
         for held in finding.held_back:
             fact = by_id[held.fact]
             tried[held.index] = replace(tried[held.index], outcome="held_back", fact=fact, similarity=held.similarity)
@@ -368,9 +368,9 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         assert isinstance(block, FactExtractionMemoryBlock)
         return block
 
-    def _source_texts(self, facts: Sequence[Fact]) -> dict[tuple[str, int], SaidEvidence]:
+    def _source_texts(self, facts: Sequence[Fact]) -> dict[tuple[str, int], SupportingText]:
         return {
-            (session, m.seq): SaidEvidence(str(m.message.role), message_text(m.message))
+            (session, m.seq): SupportingText(str(m.message.role), message_text(m.message))
             for session, m in self._messages(facts)
         }
 

@@ -18,7 +18,7 @@ from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged
 from memory_core.history.change_log import changed_since
 from memory_core.planning.core_memory import check
-from memory_core.store.block_rows import WrittenText, read_revisions, update_block, write_text
+from memory_core.store.block_rows import TextOrigin, read_revisions, update_block, write_text
 from memory_core.store.block_rows import remove_block as delete_block
 from memory_core.store.delivery_rows import forget_deliveries
 from memory_core.store.vector_rows import remove_nodes
@@ -54,7 +54,7 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
 
 
 def add_block(
-    session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor, written: WrittenText | None = None
+    session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor, written: TextOrigin | None = None
 ) -> None:
     """Add a block after the others, in an open transaction; `written`: origin of a text from elsewhere."""
     if any(attached.name == block.name for attached in session.blocks):
@@ -119,7 +119,7 @@ def write_block_text(
     text: str,
     actor: Actor,
     restored: int | None = None,
-    written: WrittenText | None = None,
+    written: TextOrigin | None = None,
 ) -> int:
     # Limits for agents alone: a person may write what an agent may not.
     if actor == "agent":

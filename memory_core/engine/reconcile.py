@@ -30,7 +30,7 @@ from memory_core.messages import content_hash, unstorable
 from memory_core.planning.curation import New
 from memory_core.store.block_rows import (
     BlockRecord,
-    WrittenText,
+    TextOrigin,
     add_block,
     read_blocks,
     remove_block,
@@ -101,7 +101,7 @@ def create_or_join(
 
 
 def attach(
-    session: Session, w: Writing, block: Block, *, position: int, actor: Actor, written: WrittenText | None = None
+    session: Session, w: Writing, block: Block, *, position: int, actor: Actor, written: TextOrigin | None = None
 ) -> None:
     """Add a block to an existing session."""
     _check_user(session, block)
@@ -228,7 +228,7 @@ def _add(
     *,
     position: int,
     actor: Actor | None = None,
-    written: WrittenText | None = None,
+    written: TextOrigin | None = None,
 ) -> None:
     """Store a new block; without an actor, it came from a constructor."""
     # Empty for a block added in the app, so that a program that does not know it will not remove it.

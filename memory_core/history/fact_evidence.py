@@ -64,7 +64,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class SaidEvidence:
+class SupportingText:
     """The part of a message that can support a fact: role and text."""
 
     role: str
@@ -79,7 +79,7 @@ def find_flags(
     facts: Sequence[Fact],
     *,
     conflicts: Mapping[int, Iterable[int]],
-    messages: Mapping[Place, SaidEvidence],
+    messages: Mapping[Place, SupportingText],
     looked_at: Collection[int] = (),
     unwanted: Sequence[Fact] = (),
 ) -> dict[int, tuple[Flag, ...]]:
@@ -123,7 +123,7 @@ def find_flags(
     return {id: tuple(found_flags) for id, found_flags in sorted(flags.items()) if found_flags}
 
 
-def _source_flags(fact: Fact, facts: Sequence[Fact], messages: Mapping[Place, SaidEvidence]) -> list[Flag]:
+def _source_flags(fact: Fact, facts: Sequence[Fact], messages: Mapping[Place, SupportingText]) -> list[Flag]:
     sources = [messages[place] for place in fact.sources if place in messages]
     # The date that "tomorrow" became is in no message.
     text = without_dates(fact.text) if any(relative_words(source.text) for source in sources) else fact.text

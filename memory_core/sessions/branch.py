@@ -44,7 +44,7 @@ from memory_core.store.copying.copies import (
 from memory_core.store.copying.references import hashes_in
 from memory_core.store.copying.session_copying import read_rows, store_session
 from memory_core.store.log_rows import read_events
-from memory_core.store.split_writes import Step, WritePieces
+from memory_core.store.split_writes import PieceWriter, Step
 from memory_core.store.vector_rows import read_all_heard
 from memory_core.store.writing import read_existing
 
@@ -63,7 +63,7 @@ class AsOf:
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
     """Create a session in the state that another one had at the end of a turn. See `Memory.branch`."""
     database = session.database
-    pieces = WritePieces(database, step)
+    pieces = PieceWriter(database, step)
     with collector_paused():
         # Held in memory, as the rows of that turn are found among all; the transaction ends before the slow part.
         with database.read() as connection:

@@ -28,7 +28,7 @@ from memory_core.store.erasing.session_erasing import (
     recompute_totals,
 )
 from memory_core.store.fact_rows import scope_sessions
-from memory_core.store.split_writes import WritePieces
+from memory_core.store.split_writes import PieceWriter
 from memory_core.store.tables import (
     TABLES,
     USERS,
@@ -148,7 +148,7 @@ def _checks(database: Database, index: VectorIndex) -> list[_Check]:
         _Check(
             "deleted or unfinished sessions that still have rows",
             lambda: _count(database, session_table, is_unfinished() & (session_table.c.deleted_at < before)),
-            lambda: erase_what_was_left(WritePieces(database), before=before),
+            lambda: erase_what_was_left(PieceWriter(database), before=before),
         ),
         _Check(
             "sessions whose totals differ from their messages",
@@ -198,7 +198,7 @@ def _row_check(database: Database, table: Table, what: str, where: ColumnElement
     """Yield the check for rows of a table, and one more for those that a person wrote, which are not deleted."""
     if table not in WRITTEN:
         loose = and_(where, table.c.actor.not_in(USERS)) if "actor" in table.c else where
-        mend = partial(erase_all, WritePieces(database), table, loose)
+        mend = partial(erase_all, PieceWriter(database), table, loose)
         yield _Check(f"{table.name}: {what}", partial(_count, database, table, loose), mend)
     if table in WRITTEN or "actor" in table.c:
         written = where if table in WRITTEN else and_(where, table.c.actor.in_(USERS))

@@ -17,7 +17,7 @@ from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import ERASING, bury, erase_remains, has_remains, move_tombstone
 from memory_core.store.log_rows import last_position
-from memory_core.store.split_writes import OnePiece, WritePieces
+from memory_core.store.split_writes import OnePiece, PieceWriter
 from memory_core.store.totals import (
     MessageSums,
     count_facts,
@@ -252,7 +252,7 @@ def delete_session(
         if reusable or not has_remains(database, session_id):
             raise
     if not reusable:
-        copies = erase_remains(WritePieces(database), session_id, joined=joined)
+        copies = erase_remains(PieceWriter(database), session_id, joined=joined)
     database.forget_log()
     forget_copies(index, copies)
 

@@ -12,7 +12,7 @@ from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS, erase_
 from memory_core.store.leases import claim, lease_key, new_owner, release, renewed
 from memory_core.store.migrations import pending
 from memory_core.store.postgresql.notifications import DELIVERIES
-from memory_core.store.split_writes import WritePieces
+from memory_core.store.split_writes import PieceWriter
 from memory_core.store.tables import SCHEMA_VERSION
 from memory_core.store.vector_rows import sessions_without_vectors
 from memory_core.store.writing import read_opened
@@ -65,7 +65,7 @@ def sessions_that_show_stores(database: Database) -> list[str]:
 
 def erase_remains_of_crashed_work(database: Database) -> None:
     """Erase incomplete sessions of a process that ended while storing or erasing them."""
-    erase_what_was_left(WritePieces(database), before=time.time() - LEFT_AFTER_SECONDS)
+    erase_what_was_left(PieceWriter(database), before=time.time() - LEFT_AFTER_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

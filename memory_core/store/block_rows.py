@@ -43,13 +43,13 @@ class TextRevision:
     turn: int
     at: float
     note: str | None = None
-    """Author and reason of a version written outside of this memory (see `WrittenText`); else None."""
+    """Author and reason of a version written outside of this memory (see `TextOrigin`); else None."""
     person: str | None = None
     """Person on record for this version (`access.Person.label`); None without a sign-in."""
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenText:
+class TextOrigin:
     """Origin of a text's version that was written outside of this memory, such as in an imported file."""
 
     at: float | None = None
@@ -148,7 +148,7 @@ def write_text(
     actor: Actor,
     ignored: str | None = None,
     restored: int | None = None,
-    written: WrittenText | None = None,
+    written: TextOrigin | None = None,
 ) -> int:
     """Store a new text for a static block or a summary; return the revision, which is unchanged for an equal text."""
     content = w.store_text(text)

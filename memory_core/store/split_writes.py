@@ -19,7 +19,7 @@ Step = Callable[[int], None]
 """Function that is called after each piece with its number of rows; it raises an exception to stop."""
 
 
-class WritePieces:
+class PieceWriter:
     """Writer that stores each piece of rows in a transaction of its own."""
 
     def __init__(self, database: Database, step: Step | None = None) -> None:
@@ -43,7 +43,7 @@ class WritePieces:
             self._step(rows)
 
 
-class OnePiece(WritePieces):
+class OnePiece(PieceWriter):
     """Writer that stores all rows in the caller's transaction."""
 
     def __init__(self, database: Database, connection: Connection) -> None:

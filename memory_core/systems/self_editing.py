@@ -71,7 +71,7 @@ class SelfEditingMemory:
         # One id for the turn, from which the ids of all its messages derive.
         turn = uuid.uuid4().hex
         loop.put(self.memory, [ChatMessage(role=MessageRole.USER, content=text)], [f"{turn}-user"])
-        return loop.reply(self.memory, self.chat, turn, loop.LoopWatch(text=on_text)).text
+        return loop.reply(self.memory, self.chat, turn, loop.ReplyCallbacks(text=on_text)).text
 
     async def areply(self, text: str) -> str:
         """Run `reply` in a worker thread."""

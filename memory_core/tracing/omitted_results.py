@@ -25,7 +25,7 @@ class OmittedResults:
     """Indexes into the search's results, from 0."""
 
 
-class SearchedPrompts:
+class SentPrompts:
     """A session's prompts in the order sent."""
 
     def __init__(self, records: Iterable[EventRecord]) -> None:
@@ -67,7 +67,7 @@ def omitted_results(
 
     `records`: the log up to the requested moment; `words` returns the text of a hash, `said_in` a prompt's whole text.
     """
-    prompts, omitted = SearchedPrompts(records), {}
+    prompts, omitted = SentPrompts(records), {}
     for search in searches:
         event: Any = search.event
         sent = prompts.after(event) if is_store_search(search.event) and event.results else None

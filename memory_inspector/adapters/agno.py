@@ -191,7 +191,7 @@ Record = Callable[[Any, Callable[[], Exchange]], None]
 def _recorded(model: type[Model], record: Record) -> type[Model]:
     """Return a subclass of `model` that records calls. Not an instance attribute, because Agno copies model objects."""
 
-    class RecordedRun(model):  # type: ignore[misc, valid-type]
+    class RecordedModel(model):  # type: ignore[misc, valid-type]
         records_calls = True
 
         def invoke(self, *args: Any, **kwargs: Any) -> ModelResponse:
@@ -220,8 +220,8 @@ def _recorded(model: type[Model], record: Record) -> type[Model]:
                     yield response
             await asyncio.to_thread(call.end)
 
-    RecordedRun.__name__, RecordedRun.__qualname__ = model.__name__, model.__qualname__
-    return RecordedRun
+    RecordedModel.__name__, RecordedModel.__qualname__ = model.__name__, model.__qualname__
+    return RecordedModel
 
 
 class _RunCall:

@@ -15,7 +15,7 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_inspector.recorder.recording import RecordedPast, attach, recording
+from memory_inspector.recorder.recording import CachedPast, attach, recording
 from memory_inspector.recorder.wire import Exchange
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class _PromptConversation:
     """Session that records one conversation, with the cached past of the session."""
 
     def __init__(self, session: Session) -> None:
-        self._session, self._past = session, RecordedPast()
+        self._session, self._past = session, CachedPast()
         self._attached = False
 
     def record(self, exchange: Exchange) -> None:

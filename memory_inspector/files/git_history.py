@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_core.errors import LimitError
 from memory_core.limits import Budget
-from memory_core.store.block_rows import WrittenText
+from memory_core.store.block_rows import TextOrigin
 from memory_inspector.files.git_packs import PackSizes, pack_sizes
 from memory_inspector.files.mirroring import TextVersion
 from memory_inspector.files.openai_format import one_line
@@ -240,9 +240,9 @@ def _nested(paths: Collection[str]) -> Tree:
     return tree
 
 
-def _written(commit: Any) -> WrittenText:
+def _written(commit: Any) -> TextOrigin:
     """Return a commit's time, author (without mail address) and message."""
     author = commit.author.decode("utf-8", "replace").partition("<")[0]
     reason = next(iter(commit.message.decode("utf-8", "replace").strip().splitlines()), "")
     label = f"{one_line(author) or 'somebody'}, {commit.id[:7].decode()}: {one_line(reason) or 'no message'}"
-    return WrittenText(float(commit.commit_time), label)
+    return TextOrigin(float(commit.commit_time), label)

@@ -25,7 +25,7 @@ from memory_core.formats.located_json import problem
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.process import scratch_folder
-from memory_core.store.block_rows import WrittenText
+from memory_core.store.block_rows import TextOrigin
 from memory_core.text import shortened
 from memory_inspector.files.git_history import MAX_OBJECT_BYTES, FileHistory, Repository, read_history, repository_in
 from memory_inspector.files.mirroring import MirroredBlock, TextVersion
@@ -267,7 +267,7 @@ def note_versions(had: Sequence[TextVersion], text: str, at: float | None) -> It
     """Yield the committed versions, then the file's current text if it differs."""
     yield from had
     if not had or had[-1].text != text:
-        yield TextVersion(text, WrittenText(at, "not committed" if had else None))
+        yield TextVersion(text, TextOrigin(at, "not committed" if had else None))
 
 
 def note_text(data: bytes) -> str | None:

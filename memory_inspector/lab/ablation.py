@@ -18,7 +18,7 @@ from memory_core.tokens import counter_for
 
 
 @dataclass(frozen=True, slots=True)
-class AblationQuestion:
+class AlteredPrompt:
     """A past prompt in two versions: as sent, and with one item removed or reworded."""
 
     before: tuple[ChatMessage, ...]
@@ -47,7 +47,7 @@ class Answers:
         return self.before.split() == self.after.split() and called[0] == called[1]
 
 
-def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str | None = None) -> AblationQuestion:
+def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str | None = None) -> AlteredPrompt:
     """Return a recorded prompt as sent, and without an item or with `words` in the item's place.
 
     Raises:
@@ -68,12 +68,12 @@ def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str 
     # Definitions of tools are sent with both calls, beside the messages.
     beside = definition_tokens(tools, memory.session.count_tokens)
     sizes = [beside + sum(counter.message(message).billed for message in messages) for messages in (before, after)]
-    return AblationQuestion(before, after, (sizes[0], sizes[1]), tools)
+    return AlteredPrompt(before, after, (sizes[0], sizes[1]), tools)
 
 
 def ask_both(
     model: ChatModel,
-    question: AblationQuestion,
+    question: AlteredPrompt,
     *,
     progress: Callable[[str], object] = lambda line: None,
     cancelled: Callable[[], bool] = lambda: False,

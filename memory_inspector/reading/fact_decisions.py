@@ -36,7 +36,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedFact:
+class RefusedProposals:
     """Proposals that were refused, and so not stored."""
 
     turn: int
@@ -46,12 +46,12 @@ class RefusedFact:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionRows:
+class BlockDecisions:
     """Decisions and refusals of one block."""
 
     decided: tuple[Decided, ...] = ()
     """Decisions, oldest first."""
-    refused: tuple[RefusedFact, ...] = ()
+    refused: tuple[RefusedProposals, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     """Texts by hash; erased ones are missing."""
 
@@ -65,10 +65,10 @@ class DecisionRows:
 
 def decisions_of(
     records: Iterable[EventRecord], block: str, words: Callable[[Iterable[str]], Mapping[str, str]]
-) -> DecisionRows:
+) -> BlockDecisions:
     """Collect all decisions on a block's facts, with the texts they refer to. `words` finds texts by their hashes."""
     decided: list[Decided] = []
-    refused: list[RefusedFact] = []
+    refused: list[RefusedProposals] = []
     following = False
     for record in records:
         event = record.event
@@ -76,7 +76,7 @@ def decisions_of(
         if event.about != block or record.actor != "engine":
             following = False
         elif isinstance(event, ProposalRefused):
-            refused.append(RefusedFact(record.turn, event.what, event.reason, event.number))
+            refused.append(RefusedProposals(record.turn, event.what, event.reason, event.number))
         elif isinstance(event, FactDecided):
             decided.append(Decided(record.position, record.turn, record.at, event))
             following = True
@@ -85,7 +85,7 @@ def decisions_of(
             decided[-1] = _followed(decided[-1], event)
     # All texts in one query, whatever the number of decisions.
     hashes = {key for decision in decided for key in (decision.event.content, decision.before, decision.after) if key}
-    return DecisionRows(tuple(decided), tuple(refused), words(hashes) if hashes else {})
+    return BlockDecisions(tuple(decided), tuple(refused), words(hashes) if hashes else {})
 
 
 def _followed(decision: Decided, event: Event) -> Decided:
@@ -97,7 +97,7 @@ def _followed(decision: Decided, event: Event) -> Decided:
     return decision
 
 
-def summed(decisions: DecisionRows) -> str:
+def summed(decisions: BlockDecisions) -> str:
     """Count the decisions: `14 decisions: 8 added, 3 updated, 1 deleted, 2 nothing new.`"""
     if not decisions.decided:
         return "No decisions yet."
@@ -106,7 +106,7 @@ def summed(decisions: DecisionRows) -> str:
     return f"{count(len(decisions.decided), 'decision')}: {', '.join(parts)}."
 
 
-def rows(decisions: DecisionRows, shown: Sequence[Decided]) -> list[dict[str, Any]]:
+def rows(decisions: BlockDecisions, shown: Sequence[Decided]) -> list[dict[str, Any]]:
     """Return a table row for each decision: the found fact, the decision, and the similarity to the existing fact."""
     return [
         {
@@ -133,7 +133,7 @@ def why(decision: Decided) -> str:
     return f"decided {decided_by(decision.event)}; {scores(decision.event)}"
 
 
-def refusals(decisions: DecisionRows) -> list[str]:
+def refusals(decisions: BlockDecisions) -> list[str]:
     """Refused proposals with the reason, a line each, newest first. Plain text."""
     return [
         f"Turn {tokens(refusal.turn)}: left out {count(refusal.number, refusal.what or 'proposal')}, {refusal.reason}"

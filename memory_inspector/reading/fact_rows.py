@@ -143,7 +143,7 @@ class ShownFact:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedFacts:
+class FactFilter:
     """Values of the filter and the search field. By default everything passes."""
 
     words: str = ""
@@ -207,7 +207,7 @@ def _last_confirmed(row: ShownFact) -> float:
     return row.confirmed_at or row.learned_at
 
 
-def matching_rows(rows: Iterable[ShownFact], wanted: WantedFacts, *, now: float) -> list[ShownFact]:
+def matching_rows(rows: Iterable[ShownFact], wanted: FactFilter, *, now: float) -> list[ShownFact]:
     """Rows that contain every word of the search and pass every filter."""
     words = wanted.words.casefold().split()
     youngest = now - AGES[wanted.age]
@@ -289,7 +289,7 @@ def used(carried: int, cut: int) -> str:
     return f"In {count(carried, 'prompt')}, cut {count(cut, 'time')}."
 
 
-def nothing_found(rows: Sequence[ShownFact], wanted: WantedFacts, view: View, *, now: float) -> str:
+def nothing_found(rows: Sequence[ShownFact], wanted: FactFilter, view: View, *, now: float) -> str:
     """Reason why the list is empty although the view is not, and where there are matches. Not escaped: it quotes."""
     kind = "active fact" if view == "active" else "fact here"
     ways = [f'contains "{wanted.words.strip()}"'] if wanted.words.strip() else []

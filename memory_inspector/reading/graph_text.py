@@ -35,7 +35,7 @@ SAID_BY = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "
 
 
 @dataclass(frozen=True, slots=True)
-class HeardRelation:
+class RelationSource:
     """The first source message of a relation."""
 
     turn: int
@@ -72,7 +72,7 @@ def how_many(seen: Seen) -> str | None:
     return f"Showing the {tokens(seen.around)}{nearest} most mentioned of {tokens(seen.reached)}."
 
 
-def source_line(relation: Relation, heard: HeardRelation | None, *, session_id: str) -> str:
+def source_line(relation: Relation, heard: RelationSource | None, *, session_id: str) -> str:
     """Author of a relation, and its turn: `said in turn 3 by the user`."""
     if relation.origin == "written":
         # The user, or an agent with the tools of a memory server: the log knows.

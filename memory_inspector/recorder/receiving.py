@@ -31,7 +31,7 @@ from memory_core.store.log_rows import read_events
 from memory_core.store.span_rows import add_spans, move_spans, recorded_spans, sessions_of_traces
 from memory_core.store.writing import Writing, read_session
 from memory_inspector.recorder.otlp import LogRecord, Span, SpanExport
-from memory_inspector.recorder.recording import RecordedPast, attach, check_free, recording
+from memory_inspector.recorder.recording import CachedPast, attach, check_free, recording
 from memory_inspector.recorder.same_calls import Adds, CallAddition, SameCalls, SpanTree, joined
 from memory_inspector.recorder.spans import Compaction, MemoryOperation, Report, conversation_of, read_span
 from memory_inspector.recorder.wire import Exchange
@@ -111,7 +111,7 @@ class Receiver:
 
     def __init__(self, database: Callable[[], Database], opened: Callable[[str], Session]) -> None:
         self._database, self._opened = database, opened
-        self._sessions: dict[str, tuple[Session, RecordedPast]] = {}
+        self._sessions: dict[str, tuple[Session, CachedPast]] = {}
         self.logged = LoggedEvents()
         self._tree = SpanTree()
         self._calls = SameCalls(self._tree)
@@ -275,12 +275,12 @@ class Receiver:
                 by_session[session_id].append((report, refused))
         return by_session
 
-    def _session(self, session_id: str) -> tuple[Session, RecordedPast]:
+    def _session(self, session_id: str) -> tuple[Session, CachedPast]:
         cached = self._sessions.get(session_id)
         if cached is None or not cached[0].database.in_place:
             session = self._opened(session_id)
             attach(session, source="spans")
-            self._sessions[session_id] = session, RecordedPast()
+            self._sessions[session_id] = session, CachedPast()
             if len(self._sessions) > MAX_CACHED_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         return self._sessions[session_id]
@@ -345,7 +345,7 @@ def _reason(error: Exception) -> str:
 
 
 def record_reports(
-    session: Session, past: RecordedPast, reports: Sequence[Report], *, moved_from: str | None = None
+    session: Session, past: CachedPast, reports: Sequence[Report], *, moved_from: str | None = None
 ) -> None:
     """Record spans of one session in one transaction, ordered by end time; known spans are skipped.
 
@@ -379,7 +379,7 @@ def record_reports(
         add_spans(w, [key for report in fresh.values() for key in (report.key, *report.also)])
 
 
-def record_late(session: Session, past: RecordedPast, report: Report, adds: Adds = "words") -> None:
+def record_late(session: Session, past: CachedPast, report: Report, adds: Adds = "words") -> None:
     """Record what a report adds to a call that was recorded before, or a compaction that came with it.
 
     Raises:

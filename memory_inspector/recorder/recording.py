@@ -115,7 +115,7 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
         to.exchange(exchange)
 
 
-class RecordedPast:
+class CachedPast:
     """Cached past of a session; callers that record many calls keep it between transactions."""
 
     def __init__(self) -> None:
@@ -123,17 +123,17 @@ class RecordedPast:
 
 
 @contextmanager
-def recording(session: Session, past: RecordedPast | None = None) -> Iterator["AgentRecording"]:
+def recording(session: Session, past: CachedPast | None = None) -> Iterator["CallRecorder"]:
     """Open a transaction that records an agent's calls and events.
 
     Raises:
         NotFoundError: The session was deleted.
         StoreError: The database cannot be reached; nothing was stored.
     """
-    past = past or RecordedPast()
+    past = past or CachedPast()
     sent, past.sent = past.sent, None  # restored after the commit
     with session.changing() as w:
-        to = AgentRecording(session, w, sent)
+        to = CallRecorder(session, w, sent)
         yield to
     past.sent = to.sent
 
@@ -157,7 +157,7 @@ class _Sent:
         return set(self.summaries).intersection(prompt)
 
 
-class AgentRecording:
+class CallRecorder:
     """Records calls within one transaction; reads the past once."""
 
     def __init__(self, session: Session, w: Writing, sent: _Sent | None = None) -> None:

@@ -82,7 +82,7 @@ def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
     # 1. Record the start first: a reply without an end is then known as interrupted after a crash.
     newest = memory.session.messages(last=1)
     memory.log.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
-    watch = loop.LoopWatch(job.add_text, job.add_progress, job.cancel.is_set)
+    watch = loop.ReplyCallbacks(job.add_text, job.add_progress, job.cancel.is_set)
     try:
         reply = loop.reply(memory, model, turn_id, watch)
     # 2. Record the failure too, so that a later process can say why the message has no answer.

@@ -91,7 +91,7 @@ def is_learned(event: Event) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class StorySummary:
+class TurnLine:
     """A turn in one line below its reply."""
 
     flushed: int = 0
@@ -130,7 +130,7 @@ class StorySummary:
         return " · ".join([f"Turn {turn}", *parts])
 
 
-def summaries(events: Sequence[EventRecord]) -> dict[int, StorySummary]:
+def summaries(events: Sequence[EventRecord]) -> dict[int, TurnLine]:
     """Return a summary per turn."""
     by_turn: dict[int, list[EventRecord]] = {}
     for record in events:
@@ -138,9 +138,9 @@ def summaries(events: Sequence[EventRecord]) -> dict[int, StorySummary]:
     return {turn: _summary(records) for turn, records in by_turn.items()}
 
 
-def _summary(records: Sequence[EventRecord]) -> StorySummary:
+def _summary(records: Sequence[EventRecord]) -> TurnLine:
     built = _last_context(records)
-    return StorySummary(
+    return TurnLine(
         flushed=sum(r.event.messages for r in records if isinstance(r.event, FlushPlanned)),
         learned=sum(is_learned(record.event) for record in records),
         relations=sum(is_learned(record.event) and isinstance(record.event, RelationAdded) for record in records),

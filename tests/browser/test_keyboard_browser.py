@@ -29,7 +29,7 @@ STOP = """() => {
     const name = at === document.body ? "" : at.ariaLabel || at.innerText || at.placeholder || "";
     return { name: name.trim().slice(0, 60), role: at.role ?? at.tagName.toLowerCase(), inside, told };
 }"""
-"""What has the focus, whether it is in sight, and whether the stop before it looks different now that it has it not."""
+"""Return the focused element, whether it is in sight, and whether the one before it looks different without focus."""
 
 
 class Keys:

@@ -31,7 +31,7 @@ from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session
 from memory_core.store.copying.references import renumbered
 from memory_core.store.erasing.session_erasing import erase_what_was_left
-from memory_core.store.split_writes import WritePieces
+from memory_core.store.split_writes import PieceWriter
 from memory_core.store.tables import TABLES
 from memory_inspector.recorder.otlp import read_export
 from memory_inspector.recorder.receiving import Receiver
@@ -245,7 +245,7 @@ class World:
         """Let a new process, somewhat later, do what is due."""
         self.clock.pass_by(60)
         # Remains of an import or a branch whose connection was cut, which a process erases after an hour.
-        erase_what_was_left(WritePieces(self.database), before=1e12)
+        erase_what_was_left(PieceWriter(self.database), before=1e12)
         for id in ("s", "other"):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(delivery, "TURN_SECONDS", 1)

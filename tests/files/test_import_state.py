@@ -9,7 +9,7 @@ from llama_index.core.memory import Memory as TheirMemory
 from memory_core import ChatMessage, Database
 from memory_core.history.rebuild import rebuild
 from memory_core.services import Services
-from memory_core.store.block_rows import WrittenText
+from memory_core.store.block_rows import TextOrigin
 from memory_inspector.files.files import read_file
 from memory_inspector.files.import_state import import_with_state
 from memory_inspector.files.mirroring import MirroredBlock, TextVersion, aligned, mirror
@@ -105,7 +105,7 @@ def test_what_a_store_no_longer_has_leaves_the_queue_and_stays_in_the_archive():
 
 def test_every_version_of_a_text_is_there_with_its_time_and_its_author():
     memory = open_memory(memory_blocks=[])
-    first, second = TextVersion("Lives in Ghent.", WrittenText(1.6e9, "Ann: begin")), TextVersion("Lives in Lisbon.")
+    first, second = TextVersion("Lives in Ghent.", TextOrigin(1.6e9, "Ann: begin")), TextVersion("Lives in Lisbon.")
     block = MirroredBlock("human", (first, second), limit=2_000, read_only=False)
     assert mirrored(memory, [], blocks=[block])
     assert not mirrored(memory, [], blocks=[block])
@@ -113,7 +113,7 @@ def test_every_version_of_a_text_is_there_with_its_time_and_its_author():
     assert [(each.text, each.note) for each in had] == [("Lives in Ghent.", "Ann: begin"), ("Lives in Lisbon.", None)]
     assert had[0].at == 1.6e9 < had[1].at
     assert (memory.blocks[0].state, memory.blocks[0].settings["limit"]) == ("Lives in Lisbon.", 2_000)
-    third = TextVersion("Lives in Porto.", WrittenText(1.7e9, "Ben: moved"))
+    third = TextVersion("Lives in Porto.", TextOrigin(1.7e9, "Ben: moved"))
     assert mirrored(memory, [], blocks=[MirroredBlock("human", (first, second, third), limit=100)])
     assert memory.blocks[0].state == "Lives in Porto."
     assert (memory.blocks[0].settings["limit"], memory.blocks[0].settings["read_only"]) == (100, True)

@@ -20,7 +20,7 @@ from memory_core.history.fact_evidence import (
     NEAR_DUPLICATE,
     Flag,
     MadeBy,
-    SaidEvidence,
+    SupportingText,
     find_flags,
     made_by,
     near_duplicates,
@@ -31,7 +31,7 @@ from memory_core.text import similarity, stems
 
 
 def flags(facts, *, said=None, conflicts=None, looked_at=()):
-    messages = {("s", id): SaidEvidence("user", text) for id, text in (said or {}).items()}
+    messages = {("s", id): SupportingText("user", text) for id, text in (said or {}).items()}
     return find_flags(facts, conflicts=conflicts or {}, messages=messages, looked_at=looked_at)
 
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_checked_is_not_flagged():
 
 
 def spoken(role, text):
-    return {("s", 5): SaidEvidence(role, text)}
+    return {("s", 5): SupportingText(role, text)}
 
 
 def test_what_only_the_assistant_said_is_flagged():

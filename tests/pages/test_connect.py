@@ -14,7 +14,7 @@ from memory_core.history.log import last_position
 from memory_inspector.recorder.recording import attach
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.new_session import new_memory
-from ui.sessions.connect import HeardAgent, code, listened, sentence
+from ui.sessions.connect import HeardMessages, code, listened, sentence
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -83,15 +83,15 @@ def test_the_lines_never_name_the_demo_or_a_conversation_that_exists_for_somethi
 
 def test_what_this_server_plays_itself_is_not_taken_for_an_agent(demo_home):
     shared = services.engine()
-    demo = HeardAgent("demo", last_position(shared.database, "demo"), None)
+    demo = HeardMessages("demo", last_position(shared.database, "demo"), None)
     memory = shared.open("demo")
     job = shared.start("demo", "play-1", lambda job: play(job, memory, turns=2, pace=0))
     assert job.wait(60)
-    now = HeardAgent("demo", last_position(shared.database, "demo"), job.id)
+    now = HeardMessages("demo", last_position(shared.database, "demo"), job.id)
     played = listened(demo, now, memory.events(after=demo.position))
     assert (played.messages, played.position) == (0, now.position)
     elsewhere(code(shared.database, "demo"), "Hello from outside")
-    after = HeardAgent("demo", last_position(shared.database, "demo"), job.id)
+    after = HeardMessages("demo", last_position(shared.database, "demo"), job.id)
     assert listened(played, after, memory.events(after=played.position)).messages == 1
 
 
@@ -118,8 +118,8 @@ def test_where_people_sign_in_the_lines_hold_a_place_for_a_token(demo_home, monk
 
 
 def test_the_dot_says_how_long_ago():
-    assert sentence(HeardAgent("s", 1, None, messages=4, last=100.0), 102.4) == "4 messages arrived, last 2 s ago."
-    assert sentence(HeardAgent("s", 1, None, messages=1, last=100.0), 400.0) == "1 message arrived, last 5 min ago."
+    assert sentence(HeardMessages("s", 1, None, messages=4, last=100.0), 102.4) == "4 messages arrived, last 2 s ago."
+    assert sentence(HeardMessages("s", 1, None, messages=1, last=100.0), 400.0) == "1 message arrived, last 5 min ago."
 
 
 def test_an_empty_chat_shows_the_card_until_the_first_message_comes_from_elsewhere(demo_home):

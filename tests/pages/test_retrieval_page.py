@@ -10,7 +10,7 @@ from memory_core import ChatMessage, EmbedderError, Memory, VectorIndexError, Ve
 from memory_inspector.demo.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS
 from memory_inspector.reading.search_rows import in_prompt
 from memory_inspector.server.chat_turns import play
-from ui.retrieval.search_state import AskedSearch
+from ui.retrieval.search_state import SearchPageState
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def pick(app, number, session_id="demo"):
     known = {}
     if "retrieval_asked" in app.session_state:
         known.update(app.session_state["retrieval_asked"])
-    asked = replace(known.get(session_id, AskedSearch()), number=number)
+    asked = replace(known.get(session_id, SearchPageState()), number=number)
     app.session_state["retrieval_asked"] = {**known, session_id: asked}
     return app.run()
 

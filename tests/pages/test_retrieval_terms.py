@@ -12,7 +12,7 @@ from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
 from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.planning.boosts import BOOSTS, BoostWeights
 from ui.retrieval import detail, tuning
-from ui.retrieval.search_state import AskedSearch
+from ui.retrieval.search_state import SearchPageState
 from ui.tab import services, state
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,7 @@ def number_of(memory, words):
 def ask_with(app, **changes):
     """As a click that AppTest does not call back leaves it."""
     known = dict(app.session_state["retrieval_asked"]) if "retrieval_asked" in app.session_state else {}
-    app.session_state["retrieval_asked"] = {**known, "ana": replace(known.get("ana", AskedSearch()), **changes)}
+    app.session_state["retrieval_asked"] = {**known, "ana": replace(known.get("ana", SearchPageState()), **changes)}
     return app.run()
 
 

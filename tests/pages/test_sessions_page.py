@@ -545,7 +545,7 @@ def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home,
 
 def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypatch):
     half, go_on = threading.Event(), threading.Event()
-    count = split_writes.WritePieces.count
+    count = split_writes.PieceWriter.count
 
     def held(self, rows):
         if rows:
@@ -553,7 +553,7 @@ def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypa
             assert go_on.wait(20)
         count(self, rows)
 
-    monkeypatch.setattr(split_writes.WritePieces, "count", held)
+    monkeypatch.setattr(split_writes.PieceWriter, "count", held)
     drawn = dialog("ui.sessions.session_dialogs", "branch_dialog", "demo", 5)
     button(drawn, "Branch").click().run()
     assert half.wait(20)

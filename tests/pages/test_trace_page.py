@@ -12,7 +12,7 @@ from memory_inspector.reading.event_rows import MAX_FOLLOWED, followable, label
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from ui.context.pointing import followed
-from ui.retrieval.search_state import AskedSearch
+from ui.retrieval.search_state import SearchPageState
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -228,7 +228,7 @@ def test_a_fact_a_cut_and_a_stored_message_lead_to_it(memory):
     assert f"follow={cut['refs'][0]}" in " ".join(links(opened(page="context", session="demo", turn="12")))
     app = opened(page="retrieval", session="demo")
     number = next(each.number for each in memory.retrieval.stored_turns("Earlier turns") if each.turn == 4)
-    app.session_state["retrieval_asked"] = {"demo": AskedSearch(number=number)}
+    app.session_state["retrieval_asked"] = {"demo": SearchPageState(number=number)}
     assert f"follow=v{number}" in " ".join(links(app.run()))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from said_numbers import as_said
 
 from memory_core import MessageError
-from memory_core.curation.fact_desk import TriedChange
+from memory_core.curation.fact_desk import TriedFact
 from memory_core.history.rewrites import Merged, Rewrite, RewrittenLine
 from memory_core.planning.curation import FactStep, New, SuppressedFact
 from memory_core.planning.fact_merging import Fact
@@ -20,9 +20,9 @@ from memory_inspector.reading.fact_rows import (
     BADGES,
     CHIPS,
     SORTS,
+    FactFilter,
     Picked,
     ShownFact,
-    WantedFacts,
     chips,
     in_view,
     matching_rows,
@@ -96,21 +96,21 @@ def test_each_view_lists_its_states_and_says_how_many():
 
 
 def test_a_search_wants_every_word_in_any_order_and_case():
-    assert ids(matching_rows(ROWS, WantedFacts(words="NUTS ana"), now=0)) == [1]
-    assert ids(matching_rows(ROWS, WantedFacts(words="sam boat"), now=0)) == []
+    assert ids(matching_rows(ROWS, FactFilter(words="NUTS ana"), now=0)) == [1]
+    assert ids(matching_rows(ROWS, FactFilter(words="sam boat"), now=0)) == []
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (WantedFacts(), [1, 2, 3, 4]),
-        (WantedFacts(states=("pinned",)), [1]),
-        (WantedFacts(states=("superseded", "proposed")), [3, 4]),
-        (WantedFacts(sources=("assistant",)), [2]),
-        (WantedFacts(where="elsewhere"), [3]),
-        (WantedFacts(where="here"), [1, 2, 4]),
-        (WantedFacts(suspicious=True), [2, 4]),
-        (WantedFacts(age="Last hour"), [2, 4]),
+        (FactFilter(), [1, 2, 3, 4]),
+        (FactFilter(states=("pinned",)), [1]),
+        (FactFilter(states=("superseded", "proposed")), [3, 4]),
+        (FactFilter(sources=("assistant",)), [2]),
+        (FactFilter(where="elsewhere"), [3]),
+        (FactFilter(where="here"), [1, 2, 4]),
+        (FactFilter(suspicious=True), [2, 4]),
+        (FactFilter(age="Last hour"), [2, 4]),
     ],
 )
 def test_each_filter_leaves_what_it_asks_for(wanted, expected):
@@ -118,10 +118,8 @@ def test_each_filter_leaves_what_it_asks_for(wanted, expected):
 
 
 def test_filters_that_are_set_are_counted_without_the_search():
-    assert WantedFacts(words="x").filters == 0
-    assert (
-        WantedFacts(states=("active",), sources=("user",), age="Last day", where="here", suspicious=True).filters == 5
-    )
+    assert FactFilter(words="x").filters == 0
+    assert FactFilter(states=("active",), sources=("user",), age="Last day", where="here", suspicious=True).filters == 5
 
 
 @pytest.mark.parametrize(
@@ -183,14 +181,14 @@ def test_the_other_sentences_count_in_words():
     assert used(3, 0) == "In 3 prompts, cut 0 times."
     assert used(1, 1) == "In 1 prompt, cut 1 time."
     assert used(0, 0) == "Not in a prompt yet."
-    assert nothing_found(ROWS, WantedFacts(words=" boat "), "active", now=400) == 'No active fact contains "boat".'
+    assert nothing_found(ROWS, FactFilter(words=" boat "), "active", now=400) == 'No active fact contains "boat".'
     assert (
-        nothing_found(ROWS[:1], WantedFacts(suspicious=True), "active", now=400) == "No active fact passes the filter."
+        nothing_found(ROWS[:1], FactFilter(suspicious=True), "active", now=400) == "No active fact passes the filter."
     )
-    assert nothing_found(ROWS, WantedFacts(words="Porto"), "active", now=400) == (
+    assert nothing_found(ROWS, FactFilter(words="Porto"), "active", now=400) == (
         'No active fact contains "Porto". 1 under Retired.'
     )
-    assert nothing_found(ROWS, WantedFacts(words="Ana", states=("retired",)), "retired", now=400) == (
+    assert nothing_found(ROWS, FactFilter(words="Ana", states=("retired",)), "retired", now=400) == (
         'No fact here contains "Ana" and passes the filter.'
     )
 
@@ -447,11 +445,11 @@ def test_a_rewrite_is_summed_up_so_that_the_numbers_add_up():
 @pytest.mark.parametrize(
     ("tried", "says"),
     [
-        (TriedChange("a", "other", "added", fact(1), 0.7), "New"),
-        (TriedChange("a", "other", "proposed", conflicts_with=(fact(1),)), "New, contradicts: Ana likes jazz"),
-        (TriedChange("a", "other", "confirmed", fact(1), 0.94), "Known already (0.94): Ana likes jazz"),
-        (TriedChange("a", "other", "held_back", fact(1), 1.0), "Held back: rejected before (1.00): Ana likes jazz"),
-        (TriedChange("a", "other", "repeated"), "Found twice"),
+        (TriedFact("a", "other", "added", fact(1), 0.7), "New"),
+        (TriedFact("a", "other", "proposed", conflicts_with=(fact(1),)), "New, contradicts: Ana likes jazz"),
+        (TriedFact("a", "other", "confirmed", fact(1), 0.94), "Known already (0.94): Ana likes jazz"),
+        (TriedFact("a", "other", "held_back", fact(1), 1.0), "Held back: rejected before (1.00): Ana likes jazz"),
+        (TriedFact("a", "other", "repeated"), "Found twice"),
     ],
 )
 def test_a_trial_says_what_would_become_of_each_fact(tried, says):

@@ -16,7 +16,7 @@ from memory_inspector.files.graph_files import file_of, read_graph_file, write_g
 from memory_inspector.palette import PALETTES
 from memory_inspector.reading import neighbourhood
 from memory_inspector.reading.graph_text import (
-    HeardRelation,
+    RelationSource,
     entity_label,
     entity_lines,
     how_many,
@@ -212,8 +212,8 @@ def test_a_relation_says_whether_it_holds_and_what_replaced_it():
 @pytest.mark.parametrize(
     ("values", "heard", "words"),
     [
-        ({}, HeardRelation(3, "user"), "said in turn 3 by the user"),
-        ({"sources": (("s", 3), ("s", 9))}, HeardRelation(3, "user"), "said 2 times, first in turn 3 by the user"),
+        ({}, RelationSource(3, "user"), "said in turn 3 by the user"),
+        ({"sources": (("s", 3), ("s", 9))}, RelationSource(3, "user"), "said 2 times, first in turn 3 by the user"),
         ({"origin": "written", "sources": ()}, None, "written in turn 3"),
         ({"origin": "written", "sources": (), "turn": 0}, None, "written, not learned"),
         ({"sources": (("other", 3),)}, None, "said in another session"),

@@ -20,8 +20,8 @@ from memory_core.store.fact_rows import FactRevision
 from memory_inspector.reading.fact_decisions import decisions_of, refusals, rows, score_of, summed, why
 from memory_inspector.reading.fact_history import steps
 from memory_inspector.reading.fact_rows import (
+    FactFilter,
     ShownFact,
-    WantedFacts,
     categories_count,
     matching_rows,
     topics_count,
@@ -238,10 +238,10 @@ LABELLED = (
 @pytest.mark.parametrize(
     ("wanted", "ids"),
     [
-        (WantedFacts(categories=("plan",)), [2, 3]),
-        (WantedFacts(topics=("food",)), [1, 2]),
-        (WantedFacts(topics=("Ana", "food"), categories=("plan",)), [2]),
-        (WantedFacts(topics=("nothing",)), []),
+        (FactFilter(categories=("plan",)), [2, 3]),
+        (FactFilter(topics=("food",)), [1, 2]),
+        (FactFilter(topics=("Ana", "food"), categories=("plan",)), [2]),
+        (FactFilter(topics=("nothing",)), []),
     ],
 )
 def test_facts_are_filtered_by_category_and_topic(wanted, ids):

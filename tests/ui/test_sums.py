@@ -33,7 +33,7 @@ from memory_inspector.figures import budget_lanes
 from memory_inspector.files.facts_file import plan_import, read_facts_file
 from memory_inspector.lab.linting import findings
 from memory_inspector.lab.variants import VariantChange, variant_of
-from memory_inspector.reading.fact_rows import ShownFact, WantedFacts, in_view, nothing_found, opening, view_labels
+from memory_inspector.reading.fact_rows import FactFilter, ShownFact, in_view, nothing_found, opening, view_labels
 from memory_inspector.wording import prompt_text, story
 from memory_inspector.wording.block_card_text import GrantedInPrompt, Standing, card
 from memory_inspector.wording.event_sentences.event_words import words_in_log
@@ -218,9 +218,9 @@ def check_facts(memory):
         assert not (people := found("# of them were", limit)) or people[0] < len(active)
         if surplus := found("merges or drops # of the # that", limit):
             assert surplus[0] <= surplus[1] <= len(active)
-    away = nothing_found(rows, WantedFacts(words="no such words"), "active", now=0)
+    away = nothing_found(rows, FactFilter(words="no such words"), "active", now=0)
     assert not all_of("# under", away)
-    elsewhere = found(" # under Retired", nothing_found(rows, WantedFacts(), "active", now=0))
+    elsewhere = found(" # under Retired", nothing_found(rows, FactFilter(), "active", now=0))
     assert (elsewhere or [0])[0] == len(in_view(rows, "retired"))
 
 

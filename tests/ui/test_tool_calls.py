@@ -13,7 +13,7 @@ from memory_core.events import ToolCalled
 from memory_core.messages import MEMORY_TOOLS
 from memory_inspector.wording.event_sentences import Line, Words, describe
 from memory_inspector.wording.event_sentences.event_words import said_text
-from memory_inspector.wording.story import StorySummary, story, summaries
+from memory_inspector.wording.story import TurnLine, story, summaries
 from memory_inspector.wording.tool_call_text import arguments_of, chat_line, log_line, pretty_json
 from ui.chat.conversation import is_step, spoken_together
 
@@ -128,7 +128,7 @@ def test_a_turn_tells_its_edits_and_counts_what_was_written(memory):
     summary = summaries(records)[1]
     assert summary.edited == 1
     assert summary.in_short(1) == "Turn 1 · edited 1 time"
-    assert StorySummary(edited=2, flushed=4).in_short(3) == "Turn 3 · edited 2 times · flushed 4 messages"
+    assert TurnLine(edited=2, flushed=4).in_short(3) == "Turn 3 · edited 2 times · flushed 4 messages"
     events = [record.event for record in records if isinstance(record.event, ToolCalled)]
     said = memory.log.texts(key for event in events for key in (event.arguments, event.result))
     lines = [line.text for line in story(records, Words({}, {}, {}, texts=said))]

@@ -27,7 +27,7 @@ from memory_core.models.offline.responder import NAME
 from memory_inspector.server.chat_turns import answers
 from memory_inspector.server.new_session import TRIP
 from memory_inspector.wording.formatting import plain, short, tokens
-from memory_inspector.wording.story import StorySummary, summaries
+from memory_inspector.wording.story import TurnLine, summaries
 from memory_inspector.wording.tool_call_text import Told, chat_line, pretty_json
 from ui.parts.components import heading
 from ui.sessions.connect import draw_card
@@ -90,12 +90,12 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
                 ending()
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
                 answered = group[-1].message.role is MessageRole.ASSISTANT
-                summary = lines_by_turn.get(turn, StorySummary())
+                summary = lines_by_turn.get(turn, TurnLine())
                 # Only the turn shown offers to ask again: below every answer, the button would disturb reading.
                 _turn_line(view, turn, summary, asks_again=answered and turn == view.shown_turn)
 
 
-def _turn_line(view: View, turn: int, summary: StorySummary, *, asks_again: bool) -> None:
+def _turn_line(view: View, turn: int, summary: TurnLine, *, asks_again: bool) -> None:
     """Draw the summary line of a turn; `asks_again` adds the button to ask again without an item of its prompt."""
     session_id, past = view.memory.session_id, view.history.turns.get(turn)
     opened = _ASKED_AGAIN.at(session_id) == turn

@@ -12,7 +12,7 @@ from memory_core.events import Ref
 from memory_core.history.prompt import Entry, Prompt
 from memory_core.history.prompt_store import EDITABLE
 from memory_core.models.protocols import ChatModel
-from memory_inspector.lab.ablation import AblationQuestion, ask_both, question_without
+from memory_inspector.lab.ablation import AlteredPrompt, ask_both, question_without
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.prompt_text import part_name
@@ -93,7 +93,7 @@ def _draw_words(sent: Prompt, entry: Entry) -> str | None:
 
 
 def _draw_asking(
-    session_id: str, sent: Prompt, ref: Ref, words: str | None, question: AblationQuestion, model: ChatModel
+    session_id: str, sent: Prompt, ref: Ref, words: str | None, question: AlteredPrompt, model: ChatModel
 ) -> None:
     before, after = question.tokens
     other = "without it" if words is None else "reworded"
@@ -117,7 +117,7 @@ def _draw_asking(
         _draw_answers(**json.loads(job.text), reworded=words is not None)
 
 
-def _ask(place: tuple[object, ...], question: AblationQuestion, model: ChatModel) -> None:
+def _ask(place: tuple[object, ...], question: AlteredPrompt, model: ChatModel) -> None:
     """Ask in the background. Asking again calls the model again, because its answers vary."""
     # A new key each time: a job that has ended is not started again under its own.
     key = f"matter/{uuid.uuid4().hex}"

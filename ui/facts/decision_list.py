@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_inspector.reading.fact_decisions import Decided, DecisionRows, refusals, rows, summed, why
+from memory_inspector.reading.fact_decisions import BlockDecisions, Decided, refusals, rows, summed, why
 from memory_inspector.wording.decision_text import DECISIONS
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.marked_text import diff_pieces, markdown
@@ -50,7 +50,7 @@ def draw_decisions(desk: FactSnapshot) -> None:
         _detail(decisions, picked, facts)
 
 
-def _list(desk: FactSnapshot, decisions: DecisionRows, shown: Sequence[Decided]) -> Decided:
+def _list(desk: FactSnapshot, decisions: BlockDecisions, shown: Sequence[Decided]) -> Decided:
     """Draw the table; return the selected decision, by default the newest."""
     positions = [decision.position for decision in shown]
     # The selection is by row number: other decisions need another widget, or an old selection names a wrong row.
@@ -89,7 +89,7 @@ def _list(desk: FactSnapshot, decisions: DecisionRows, shown: Sequence[Decided])
     return picked
 
 
-def _detail(decisions: DecisionRows, picked: Decided, facts: dict[int, str]) -> None:
+def _detail(decisions: BlockDecisions, picked: Decided, facts: dict[int, str]) -> None:
     event = picked.event
     label = DECISIONS[event.decision]
     when = f"turn {tokens(picked.turn)}" if picked.turn else "before the first turn"
@@ -125,7 +125,7 @@ def _candidate(fact: int, facts: dict[int, str], *, bold: bool) -> str:
     return f"**{label}**" if bold else label
 
 
-def _refused(decisions: DecisionRows) -> None:
+def _refused(decisions: BlockDecisions) -> None:
     """Draw the refused proposals."""
     lines = refusals(decisions)
     if not lines:

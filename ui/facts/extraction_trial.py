@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.curation.fact_desk import TriedChange
+from memory_core.curation.fact_desk import TriedFact
 from memory_core.planning import curation as plans
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
@@ -34,10 +34,10 @@ class Tries:
     """Facts found in a text."""
 
     text: str
-    facts: tuple[TriedChange, ...]
+    facts: tuple[TriedFact, ...]
 
 
-def outcome(tried: TriedChange) -> str:
+def outcome(tried: TriedFact) -> str:
     """Describe the outcome for a fact: `Known already (0.94): Ana likes jazz`."""
     label = _OUTCOMES[tried.outcome]
     if tried.conflicts_with and tried.outcome in ("added", "proposed"):

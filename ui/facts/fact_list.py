@@ -17,10 +17,10 @@ from memory_inspector.reading.fact_rows import (
     SORTS,
     SOURCES,
     STATES,
+    FactFilter,
     Picked,
     ShownFact,
     View,
-    WantedFacts,
     categories_count,
     chips,
     in_view,
@@ -201,7 +201,7 @@ def _selection(picked: Picked, ids: Sequence[int]) -> Any:
 
 
 def _filter(
-    place: fact_tab.ListPosition, rows: Sequence[ShownFact], view: View, wanted: WantedFacts, *, elsewhere: bool
+    place: fact_tab.ListPosition, rows: Sequence[ShownFact], view: View, wanted: FactFilter, *, elsewhere: bool
 ) -> None:
     sizes = states_count(in_view(rows, view))
     names = {**STATES, "pinned": "Pinned"}
@@ -296,7 +296,7 @@ def _search(place: fact_tab.ListPosition, key: str) -> None:
 
 
 def _clear(place: fact_tab.ListPosition) -> None:
-    fact_tab.change(place, wanted=WantedFacts())
+    fact_tab.change(place, wanted=FactFilter())
     # The fields hold the old values under their keys: new keys start them from the empty filter.
     fact_tab.redraw(place)
 

@@ -21,7 +21,7 @@ from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
-from memory_inspector.reading.fact_decisions import DecisionRows, decisions_of
+from memory_inspector.reading.fact_decisions import BlockDecisions, decisions_of
 from memory_inspector.reading.fact_rows import ShownFact, Source
 from ui.tab.view import View
 
@@ -48,7 +48,7 @@ class FactSnapshot:
     changes: tuple[AppliedChangeSet, ...] = ()
     elsewhere: bool = False
     """True if some facts were learned in other sessions."""
-    decisions: DecisionRows = field(default_factory=DecisionRows)
+    decisions: BlockDecisions = field(default_factory=BlockDecisions)
     """Decisions on found facts in this session's log."""
 
     @property
@@ -195,7 +195,7 @@ def read_past(view: View, block: str) -> FactSnapshot:
     )
 
 
-def _decisions(view: View, block: str) -> DecisionRows:
+def _decisions(view: View, block: str) -> BlockDecisions:
     """Decisions up to the turn shown."""
     return decisions_of(view.history.upto(view.position), block, view.memory.log.texts)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_inspector.reading.fact_rows import Picked, View, WantedFacts
+from memory_inspector.reading.fact_rows import FactFilter, Picked, View
 from ui.tab import state
 
 FACT = "fact"
@@ -38,7 +38,7 @@ class FactPageState:
     """State of the page for one block."""
 
     view: View = "active"
-    wanted: WantedFacts = field(default_factory=WantedFacts)
+    wanted: FactFilter = field(default_factory=FactFilter)
     order: str = "newest"
     picked: Picked = field(default_factory=Picked)
     drafts: Mapping[int, FactDraft] = field(default_factory=dict)

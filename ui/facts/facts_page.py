@@ -13,10 +13,10 @@ from memory_core.history.change_log import next_undo
 from memory_core.planning.former_values import stored_marks
 from memory_inspector.reading.fact_rows import (
     CHECK_AFTER,
+    FactFilter,
     Picked,
     ShownFact,
     View,
-    WantedFacts,
     in_view,
     opening,
     to_check,
@@ -346,7 +346,7 @@ def draw_meanings(desk: FactSnapshot, words: str) -> None:
 
 def _open(place: fact_tab.ListPosition, fact: int) -> None:
     """Open a fact, and clear the search that may hide it."""
-    fact_tab.change(place, wanted=WantedFacts())
+    fact_tab.change(place, wanted=FactFilter())
     fact_tab.change(place, view="active")
     fact_tab.change(place, picked=Picked(fact))
     fact_tab.redraw(place)

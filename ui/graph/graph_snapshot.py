@@ -15,7 +15,7 @@ from memory_core.history.fact_evidence import source_spans
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.messages import message_text
 from memory_core.planning.graph_rules import Entity, Graph, Relation
-from memory_inspector.reading.graph_text import HeardRelation
+from memory_inspector.reading.graph_text import RelationSource
 from ui.tab.view import View
 
 
@@ -26,7 +26,7 @@ class GraphSnapshot:
     memory: Memory
     block: str
     graph: Graph
-    heard: Mapping[int, HeardRelation] = field(default_factory=dict)
+    heard: Mapping[int, RelationSource] = field(default_factory=dict)
     """Role and turn of each message, by sequence number."""
     read_only: bool = False
     changes: tuple[AppliedChangeSet, ...] = ()
@@ -43,7 +43,7 @@ class GraphSnapshot:
         """Editor of the graph. Raises `NotFoundError` if the block was removed."""
         return self.memory.blocks.graph(self.block)
 
-    def first_heard(self, relation: Relation) -> HeardRelation | None:
+    def first_heard(self, relation: Relation) -> RelationSource | None:
         """Role and turn of the first source message of a relation in this session."""
         # Sequence numbers count within one session; the same number in another session is another message.
         here = [seq for session, seq in relation.sources if session == self.memory.session_id and seq in self.heard]
@@ -62,7 +62,7 @@ def read_desk(view: View, block: str) -> GraphSnapshot:
         NotFoundError: the block was removed.
     """
     heard = {
-        record.event.seq: HeardRelation(record.turn, record.event.role)
+        record.event.seq: RelationSource(record.turn, record.event.role)
         for record in view.history.records
         if isinstance(record.event, MessageAdded)
     }

@@ -36,7 +36,7 @@ MAX_RESULTS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSearch:
+class SearchPageState:
     """State of the page for one session, kept when the page is left."""
 
     query: str | None = None
@@ -52,7 +52,7 @@ class AskedSearch:
     """Settings that differ from the stored ones, by block."""
 
 
-_ASKED = state.ByPlace("retrieval_asked", AskedSearch())
+_ASKED = state.ByPlace("retrieval_asked", SearchPageState())
 asked, ask = _ASKED.at, _ASKED.change
 """State of the search in a session, and its setter."""
 

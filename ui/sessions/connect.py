@@ -49,7 +49,7 @@ TOKEN = "mi_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
-class HeardAgent:
+class HeardMessages:
     """Messages received by a session from other processes since this tab began to watch."""
 
     session_id: str
@@ -104,7 +104,7 @@ def spans() -> str:
     return f"http://127.0.0.1:{get_option('server.port')}"
 
 
-def listened(before: HeardAgent, now: HeardAgent, new: Sequence[EventRecord]) -> HeardAgent:
+def listened(before: HeardMessages, now: HeardMessages, new: Sequence[EventRecord]) -> HeardMessages:
     """The state after counting arrivals in `new`, the records between `before` and `now`."""
     # The new position counts even where the messages do not, so that they are never looked at again.
     after = replace(now, messages=before.messages, last=before.last)
@@ -124,7 +124,7 @@ def listened(before: HeardAgent, now: HeardAgent, new: Sequence[EventRecord]) ->
     return replace(after, messages=before.messages + len(came), last=max(came))
 
 
-def sentence(heard: HeardAgent, now: float) -> str:
+def sentence(heard: HeardMessages, now: float) -> str:
     """Status in words: `Listening`, or `4 messages arrived, last 2 s ago`."""
     if heard.last is None:
         return "Listening. Nothing has arrived from another process yet."
@@ -213,7 +213,7 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
 
 def _heard() -> frozenset[str]:
     """The session that this tab listens to, if an agent has written to it: its lines stay, also if it has ended."""
-    before: HeardAgent | None = st.session_state.get(_HEARD)
+    before: HeardMessages | None = st.session_state.get(_HEARD)
     try:
         heard = listen(before.session_id) if before is not None else None
     except MemoryInspectorError:  # it is gone
@@ -282,7 +282,7 @@ def _live_elsewhere(session_id: str) -> dict[str, str]:
     }
 
 
-def listen(session_id: str) -> HeardAgent:
+def listen(session_id: str) -> HeardMessages:
     """Check once whether messages have arrived; store the state in this tab, and return it.
 
     Raises:
@@ -291,10 +291,10 @@ def listen(session_id: str) -> HeardAgent:
     shared = engine()
     job = shared.job(session_id)
     running = job is not None and not job.done  # read before the log is checked: it may end in between
-    heard = HeardAgent(
+    heard = HeardMessages(
         session_id, last_position(shared.database, session_id), job.id if job is not None else None, running
     )
-    before: HeardAgent | None = st.session_state.get(_HEARD)
+    before: HeardMessages | None = st.session_state.get(_HEARD)
     # For another session, counting begins anew: its existing messages have not just arrived.
     if before is not None and before.session_id == session_id:
         # Events are read only if the position moved, which a look-up in the index tells.

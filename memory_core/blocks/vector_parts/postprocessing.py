@@ -11,7 +11,7 @@ NOT_APPLIED = "Not postprocessed:"
 
 
 @dataclass(frozen=True, slots=True)
-class GrantedNode:
+class PostprocessedUnit:
     """A stored unit, as postprocessors see it."""
 
     number: int
@@ -41,7 +41,7 @@ def check(postprocessors: Sequence[Any]) -> list[str]:
     return [type(postprocessor).__name__ for postprocessor in postprocessors]
 
 
-def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[GrantedNode]) -> Postprocessed:
+def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[PostprocessedUnit]) -> Postprocessed:
     """Apply postprocessors in order. If one fails, the units stay unchanged."""
     from llama_index.core.schema import NodeWithScore, TextNode  # loaded already, as the postprocessors need it
 

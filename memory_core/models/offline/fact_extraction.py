@@ -1,6 +1,6 @@
 """Facts from messages by rules, without a language model, and what rules do with known facts.
 
-A rule reads one `ParsedStatement` (or one clause of a fixed shape, such as "keep it under 300 euros") and
+A rule reads one `ParsedClause` (or one clause of a fixed shape, such as "keep it under 300 euros") and
 gives facts about the user and the people and plans they name, in one form: "The user lives in Porto",
 "Ana is allergic to nuts", "The dinner is on 14 March". Only English is read.
 Where no rule is sure, nothing is learned: a missed fact can be added by hand, but a fact that was never said should
@@ -36,7 +36,7 @@ from memory_core.models.offline.grammar import (
     NAME,
     NUMBER,
     USER,
-    ParsedStatement,
+    ParsedClause,
     pattern,
     strip_lead_in,
 )
@@ -253,7 +253,7 @@ def _read_clause(clause: str, antecedents: Antecedents) -> Iterator[StatedFact]:
     yield from _facts_of_clause(strip_lead_in(clause), antecedents.read(clause))
 
 
-def _facts_of_clause(clause: str, statement: ParsedStatement | None) -> Iterator[StatedFact]:
+def _facts_of_clause(clause: str, statement: ParsedClause | None) -> Iterator[StatedFact]:
     """Yield the facts of one clause: by the rules for fixed shapes, else by the rules for statements."""
     # Fixed shapes first: the grammar would read them differently, or not at all.
     for rule in (budget, _remembered, standing_instruction, called):

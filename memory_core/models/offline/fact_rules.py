@@ -1,4 +1,4 @@
-"""Facts from a `ParsedStatement`, one function per kind of fact, and from clauses of a fixed shape. Pure."""
+"""Facts from a `ParsedClause`, one function per kind of fact, and from clauses of a fixed shape. Pure."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ from memory_core.models.offline.grammar import (
     TIME,
     UNDERWAY,
     USER,
-    ParsedStatement,
+    ParsedClause,
     pattern,
     strip_lead_in,
 )
@@ -54,7 +54,7 @@ from memory_core.planning import slots
 from memory_core.planning.slots import of_user
 
 
-def naming(statement: ParsedStatement) -> StatedFact | None:
+def naming(statement: ParsedClause) -> StatedFact | None:
     """Return a fact that names the user, a relative or a pet."""
     if statement.verb != "be" or statement.kind not in ("be", "was") or statement.negated:
         return None
@@ -77,7 +77,7 @@ def naming(statement: ParsedStatement) -> StatedFact | None:
     return None
 
 
-def being(statement: ParsedStatement) -> StatedFact | None:
+def being(statement: ParsedClause) -> StatedFact | None:
     """Return the fact of a clause that says what somebody or something is."""
     if statement.verb != "be" or statement.kind == "used" or statement.said.startswith("can"):
         return None
@@ -144,7 +144,7 @@ def being(statement: ParsedStatement) -> StatedFact | None:
     return None
 
 
-def _arrangement(statement: ParsedStatement) -> StatedFact | None:
+def _arrangement(statement: ParsedClause) -> StatedFact | None:
     """Return a date, time, price or place of a thing: "the dinner is on 14 March"."""
     rest = statement.rest
     # Written as the present state: the slot makes it replace the former date.
@@ -172,7 +172,7 @@ def _arrangement(statement: ParsedStatement) -> StatedFact | None:
     return None
 
 
-def having(statement: ParsedStatement) -> StatedFact | None:
+def having(statement: ParsedClause) -> StatedFact | None:
     """Return the fact of a clause that says what somebody has: family, pets, things, illnesses, appointments."""
     if statement.verb != "have" or statement.kind not in ("have", "present", "modal", "used"):
         return None
@@ -223,7 +223,7 @@ def having(statement: ParsedStatement) -> StatedFact | None:
     return None
 
 
-def tasting(statement: ParsedStatement) -> StatedFact | None:
+def tasting(statement: ParsedClause) -> StatedFact | None:
     """Return a like or dislike."""
     # Only the negation is a taste: "I can't stand olives".
     if statement.verb == "stand" and statement.negated:
@@ -245,7 +245,7 @@ def tasting(statement: ParsedStatement) -> StatedFact | None:
     return None
 
 
-def living(statement: ParsedStatement) -> StatedFact | None:
+def living(statement: ParsedClause) -> StatedFact | None:
     """Return a fact about somebody's home, origin, work or studies."""
     if statement.verb == "live" and statement.kind in ("present", "gerund", "perfect", "used"):
         place = re.match(r"(?:in|at|on|near|with|alone|by)\b", statement.rest)
@@ -279,7 +279,7 @@ def living(statement: ParsedStatement) -> StatedFact | None:
     return None
 
 
-def aiming(statement: ParsedStatement) -> StatedFact | None:
+def aiming(statement: ParsedClause) -> StatedFact | None:
     """Return a plan, wish or decision."""
     rest = statement.rest
     if statement.kind == "gerund" and statement.verb == "go" and re.match(r"to [a-z]", rest):
@@ -301,7 +301,7 @@ def aiming(statement: ParsedStatement) -> StatedFact | None:
     return None
 
 
-def doing(statement: ParsedStatement) -> StatedFact | None:
+def doing(statement: ParsedClause) -> StatedFact | None:
     """Return a habit, or an ongoing or past activity."""
     if not _is_somebody(statement):
         # Of things only prices and times are facts: the rest describes them.
@@ -327,19 +327,19 @@ def doing(statement: ParsedStatement) -> StatedFact | None:
     return fact(statement, category, slot_of(statement, slots.MARITAL) if became else None) if category else None
 
 
-def _is_thing(statement: ParsedStatement) -> bool:
+def _is_thing(statement: ParsedClause) -> bool:
     """Return whether the subject is a thing such as "The dinner", not the user or something that the user has."""
     return statement.subject.startswith("The ") and not statement.subject.startswith(USER)
 
 
-def _is_somebody(statement: ParsedStatement) -> bool:
+def _is_somebody(statement: ParsedClause) -> bool:
     """Return whether the subject is a person or an animal."""
     # Somebody's things are not somebody, though their relatives and pets are.
     theirs = statement.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}s?$", statement.subject)
     return not (_is_thing(statement) or theirs)
 
 
-def _able(statement: ParsedStatement) -> str | None:
+def _able(statement: ParsedClause) -> str | None:
     """Return the category of an ability, duty or plan; None if the statement is not a fact."""
     verb = statement.verb
     # What somebody cannot eat or drink is a matter of health.
@@ -360,7 +360,7 @@ def _able(statement: ParsedStatement) -> str | None:
     return None
 
 
-def _habitual(statement: ParsedStatement) -> str | None:
+def _habitual(statement: ParsedClause) -> str | None:
     """Return the category of a habit; None if the statement is not a fact."""
     verb = statement.verb
     if verb == "suffer" or (statement.negated and verb in ("eat", "drink", "smoke")):
@@ -374,12 +374,12 @@ def _habitual(statement: ParsedStatement) -> str | None:
     return "preference" if verb in HABITS else None
 
 
-def _former(statement: ParsedStatement) -> str | None:
+def _former(statement: ParsedClause) -> str | None:
     """Return the category of a former habit; None if the statement is not a fact."""
     return "other" if statement.verb in HABITS | TASTES else None
 
 
-def _underway(statement: ParsedStatement) -> str | None:
+def _underway(statement: ParsedClause) -> str | None:
     """Return the category of an ongoing activity; None if the statement is not a fact."""
     verb, rest = statement.verb, statement.rest
     if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
@@ -405,7 +405,7 @@ def _underway(statement: ParsedStatement) -> str | None:
     return "plan" if verb in DOINGS | {"prepare", "consider", "visit"} else "other"
 
 
-def _done(statement: ParsedStatement) -> str | None:
+def _done(statement: ParsedClause) -> str | None:
     """Return the category of a past activity; None if the statement is not a fact."""
     verb, rest = statement.verb, statement.rest
     # Without its date the fact must still name something: "went on Friday" does not.
@@ -424,7 +424,7 @@ _GOT = pattern(
     r"(?:married|engaged|divorced|promoted|hired|fired|accepted|laid off|rid)\b|(?:into|to) [A-Z])"
 )
 """Things that somebody got, or became for good; "got lucky" names nothing."""
-_BY_KIND: dict[str, Callable[[ParsedStatement], str | None]] = {
+_BY_KIND: dict[str, Callable[[ParsedClause], str | None]] = {
     "modal": _able,
     "present": _habitual,
     "used": _former,

@@ -117,7 +117,7 @@ _PARTICIPLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedStatement:
+class ParsedClause:
     """Parsed clause: subject and predicate."""
 
     subject: str
@@ -249,7 +249,7 @@ def strip_lead_in(clause: str) -> str:
     return rest
 
 
-def parse(clause: str, *, antecedent: str | None = None, thing: str | None = None) -> ParsedStatement | None:
+def parse(clause: str, *, antecedent: str | None = None, thing: str | None = None) -> ParsedClause | None:
     """Parse `clause` into a statement; None when its form is not known.
 
     `antecedent` is the person meant by "he", "she" or "they" (None: unknown), and `thing` the thing meant by "it".
@@ -310,7 +310,7 @@ def _adverbs(adverbs: str | None) -> list[str]:
     return [word for word in (adverbs or "").split() if word in _KEPT_ADVERBS]
 
 
-def _statement(subject: str, match: re.Match[str], clause: str) -> ParsedStatement | None:
+def _statement(subject: str, match: re.Match[str], clause: str) -> ParsedClause | None:
     """Return the statement of a predicate, with its verb in the third person."""
     word = (match["verb"] or "").lower()
     adverbs = _adverbs(match["lead"]) + _adverbs(match["adverb"]) + _adverbs(match["adverb2"])
@@ -342,29 +342,29 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> ParsedStateme
         if match["been"]:  # "she's been"
             return None
         if word in GERUND and rest != "":
-            return ParsedStatement(subject, "gerund", GERUND[word], join(form, no, adverb_words, word), rest, negated)
+            return ParsedClause(subject, "gerund", GERUND[word], join(form, no, adverb_words, word), rest, negated)
         if not whole:
             return None
-        return ParsedStatement(subject, "was" if past else "be", "be", join(form, no, adverb_words), whole, negated)
+        return ParsedClause(subject, "was" if past else "be", "be", join(form, no, adverb_words), whole, negated)
     have = (match["have"] or match["haven"] or "").strip()
     if have:
         form = "had" if have == "had" else ("have" if plural else "has")
         no = "not" if match["not2"] or match["haven"] else ""
         if match["been"]:
             if word in GERUND:
-                return ParsedStatement(
+                return ParsedClause(
                     subject, "gerund", GERUND[word], join(form, no, adverb_words, "been", word), rest, negated
                 )
             return (
-                ParsedStatement(subject, "been", "be", join(form, no, adverb_words, "been"), whole, negated)
+                ParsedClause(subject, "been", "be", join(form, no, adverb_words, "been"), whole, negated)
                 if whole
                 else None
             )
         if word in PAST or word in _PARTICIPLES:
             lemma = _PARTICIPLES.get(word) or PAST[word]
-            return ParsedStatement(subject, "perfect", lemma, join(form, no, adverb_words, word), rest, negated)
+            return ParsedClause(subject, "perfect", lemma, join(form, no, adverb_words, word), rest, negated)
         return (
-            ParsedStatement(subject, "have", "have", join(adverb_words, form, no), whole, negated)
+            ParsedClause(subject, "have", "have", join(adverb_words, form, no), whole, negated)
             if whole and have != "'ve"
             else None
         )
@@ -373,33 +373,33 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> ParsedStateme
         if word not in THIRD and word != "have":
             return None
         form = "did not" if past else ("do not" if plural else "does not")
-        return ParsedStatement(subject, "past" if past else "present", word, join(form, adverb_words, word), rest, True)
+        return ParsedClause(subject, "past" if past else "present", word, join(form, adverb_words, word), rest, True)
     if match["modal"]:
         form = {"can't": "cannot", "can not": "cannot", "won't": "will not", "'ll": "will", "mustn't": "must not"}.get(
             match["modal"].strip(), match["modal"].strip()
         )
         if word not in THIRD and word not in ("be", "have", "stand"):
             return None
-        return ParsedStatement(subject, "modal", word, join(form, adverb_words, word), rest, form.endswith("not"))
+        return ParsedClause(subject, "modal", word, join(form, adverb_words, word), rest, form.endswith("not"))
     # Not negated: the user did it in the past.
     if match["used"]:
         if word not in THIRD and word not in ("be", "have"):
             return None
-        return ParsedStatement(subject, "used", word, join(adverb_words, "used to", word), rest)
+        return ParsedClause(subject, "used", word, join(adverb_words, "used to", word), rest)
     if word == "read" and subject in (USER, GROUP) and not adverbs and re.match(r"(?:an?|the|about|this) |[\"“]", rest):
-        return ParsedStatement(
+        return ParsedClause(
             subject, "past", "read", join(adverb_words, word), rest, negated
         )  # past and present look the same; a habit names no single book
     no = "no longer" if match["nolonger"] else ""
     if word in THIRD and (subject in (USER, GROUP) or plural):
-        return ParsedStatement(
+        return ParsedClause(
             subject, "present", word, join(adverb_words, no, word if plural else THIRD[word]), rest, negated
         )
     if word in BASE and subject not in (USER, GROUP):
-        return ParsedStatement(subject, "present", BASE[word], join(adverb_words, no, word), rest, negated)
+        return ParsedClause(subject, "present", BASE[word], join(adverb_words, no, word), rest, negated)
     # Last, as some past forms are also present ones: "read", "quit", "set".
     if word in PAST:
-        return ParsedStatement(subject, "past", PAST[word], join(adverb_words, no, word), rest, negated)
+        return ParsedClause(subject, "past", PAST[word], join(adverb_words, no, word), rest, negated)
     return None
 
 

@@ -1,7 +1,7 @@
 """Find relations in a user's messages by rules: precise rather than complete. Pure.
 
 A rule reads one clause of a fixed shape ("the deadline of Project Alpha is March 2026"), or one
-`ParsedStatement`. Subject and object must be names, or short and concrete things; where a rule is not sure,
+`ParsedClause`. Subject and object must be names, or short and concrete things; where a rule is not sure,
 nothing is found.
 """
 
@@ -18,7 +18,7 @@ from memory_core.models.offline.grammar import (
     THIRD,
     USER,
     WEEKDAY,
-    ParsedStatement,
+    ParsedClause,
     pattern,
     strip_lead_in,
     word_set,
@@ -270,7 +270,7 @@ def _relation_in_fact(fact: str) -> Iterator[Triple]:
         yield Triple(USER, "name", named[1], "person", "person")
 
 
-def _of_clause(clause: str, statement: ParsedStatement | None, employers: dict[str, str]) -> Iterator[Triple]:
+def _of_clause(clause: str, statement: ParsedClause | None, employers: dict[str, str]) -> Iterator[Triple]:
     if (fact := called(clause)) is not None:
         yield from _relation_in_fact(fact.text)
         return
@@ -371,7 +371,7 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
 # -- rules of a statement ------------------------------------------------------------------------
 
 
-def _ended(statement: ParsedStatement) -> bool | None:
+def _ended(statement: ParsedClause) -> bool | None:
     """Return whether the relation has ended; None when it is denied without saying that it ever held."""
     if statement.negated:
         over = "no longer" in statement.said or re.search(r"\b(?:any ?more|any longer)$", statement.rest)
@@ -379,7 +379,7 @@ def _ended(statement: ParsedStatement) -> bool | None:
     return statement.kind in _PAST
 
 
-def _living(subject: str, statement: ParsedStatement, employers: dict[str, str]) -> Iterator[Triple]:
+def _living(subject: str, statement: ParsedClause, employers: dict[str, str]) -> Iterator[Triple]:
     # Only people live somewhere.
     if subject.startswith("The ") and subject != USER:
         return
@@ -399,7 +399,7 @@ def _living(subject: str, statement: ParsedStatement, employers: dict[str, str])
             yield Triple(subject, "lives in", name, "person", "place", ended=ended)
 
 
-def _working(subject: str, statement: ParsedStatement, employers: dict[str, str]) -> Iterator[Triple]:
+def _working(subject: str, statement: ParsedClause, employers: dict[str, str]) -> Iterator[Triple]:
     gone = statement.verb == "leave" and statement.kind in ("past", "perfect")
     if (gone or statement.verb == "quit") and not statement.negated:  # "quit" is its own past
         job = _LEFT_JOB.match(statement.rest)
@@ -465,7 +465,7 @@ _BEING = (
 )
 
 
-def _being(subject: str, statement: ParsedStatement, employers: dict[str, str]) -> Iterator[Triple]:
+def _being(subject: str, statement: ParsedClause, employers: dict[str, str]) -> Iterator[Triple]:
     if statement.verb != "be" or statement.kind not in ("be", "was"):
         return
     rest, ended = statement.rest, _ended(statement)
@@ -526,7 +526,7 @@ def _dated(subject: str, rest: str) -> Iterator[Triple]:
         yield Triple(subject, f"located {place['how']}", place["name"], type_of(subject, "thing"), "place")
 
 
-def _moved(subject: str, statement: ParsedStatement, employers: dict[str, str]) -> Iterator[Triple]:
+def _moved(subject: str, statement: ParsedClause, employers: dict[str, str]) -> Iterator[Triple]:
     """Yield the new date of a thing: "The dinner has moved to 15 March"."""
     if statement.verb == "move" and statement.kind in ("past", "perfect") and not statement.negated:
         to = re.match(r"to (.+)", statement.rest)
@@ -552,7 +552,7 @@ _DOING: dict[str, tuple[str, str]] = {
 }
 
 
-def _doing(subject: str, statement: ParsedStatement, employers: dict[str, str]) -> Iterator[Triple]:
+def _doing(subject: str, statement: ParsedClause, employers: dict[str, str]) -> Iterator[Triple]:
     kinds = _DOING.get(statement.verb)
     if kinds is None or statement.kind not in ("present", "gerund", "used") or "never" in statement.said:
         return
@@ -598,7 +598,7 @@ _GAMES = pattern(
 )
 
 
-def _bringing(subject: str, statement: ParsedStatement, employers: dict[str, str]) -> Iterator[Triple]:
+def _bringing(subject: str, statement: ParsedClause, employers: dict[str, str]) -> Iterator[Triple]:
     """Yield the thing that somebody brings: "Rui can bring the wine"."""
     if (
         statement.verb == "bring"
@@ -611,11 +611,11 @@ def _bringing(subject: str, statement: ParsedStatement, employers: dict[str, str
             yield Triple(subject, "brings", name, "person", "thing")
 
 
-def _marrying(subject: str, statement: ParsedStatement, employers: dict[str, str]) -> Iterator[Triple]:
+def _marrying(subject: str, statement: ParsedClause, employers: dict[str, str]) -> Iterator[Triple]:
     happened = statement.verb == "marry" and statement.kind in ("past", "perfect") and not statement.negated
     if happened and (name := proper(statement.rest)) is not None:
         yield Triple(subject, "married to", name, "person", "person")
 
 
-_Rule = Callable[[str, ParsedStatement, dict[str, str]], Iterator[Triple]]
+_Rule = Callable[[str, ParsedClause, dict[str, str]], Iterator[Triple]]
 _RULES: tuple[_Rule, ...] = (_moved, _living, _working, _being, _doing, _marrying, _bringing)

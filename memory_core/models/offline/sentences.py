@@ -13,7 +13,7 @@ from memory_core.models.offline.grammar import (
     GROUP,
     RELATION,
     USER,
-    ParsedStatement,
+    ParsedClause,
     parse,
     pattern,
     strip_lead_in,
@@ -319,7 +319,7 @@ _BARE_EVENT = pattern(
 )
 
 
-def statement_of(clause: str, antecedent: str | None = None, thing: str | None = None) -> ParsedStatement | None:
+def statement_of(clause: str, antecedent: str | None = None, thing: str | None = None) -> ParsedClause | None:
     """Return the statement of a clause, None if it has none; "he" and "she" mean `antecedent`, "it" means `thing`."""
     bare = strip_lead_in(clause)
     # A bare "Dinner is at eight" means the one dinner, as "The dinner" would.
@@ -362,7 +362,7 @@ class Antecedents:
         # With two people named, "she" could be either, and a wrong guess would be a false fact.
         return self.people[0] if len(self.people) == 1 else None if self.people else self.before
 
-    def read(self, clause: str) -> ParsedStatement | None:
+    def read(self, clause: str) -> ParsedClause | None:
         """Return the statement of the next clause (None: it has none), and note its subject."""
         antecedent = self.person
         thing = self.things[0] if len(self.things) == 1 else None

@@ -19,7 +19,7 @@ from memory_core.models.offline.grammar import (
     THIRD,
     TIME,
     USER,
-    ParsedStatement,
+    ParsedClause,
     pattern,
     word_set,
 )
@@ -249,7 +249,7 @@ class StatedFact:
     """Day that the text leaves out, relative to its message as it was said: `yesterday`, `this weekend`."""
 
 
-def fact(statement: ParsedStatement, category: str, slot: Slot | None = None) -> StatedFact | None:
+def fact(statement: ParsedClause, category: str, slot: Slot | None = None) -> StatedFact | None:
     """Return the statement as a fact; None when nothing is left of it that can be understood alone."""
     rest, day = _trimmed(statement.rest)
     if rest and statement.subject == USER:
@@ -321,16 +321,16 @@ def slug(subject: str) -> str:
     return subject.removeprefix("The ").lower().replace("'s ", ".")
 
 
-def slot_of(statement: ParsedStatement, attribute: str) -> Slot:
+def slot_of(statement: ParsedClause, attribute: str) -> Slot:
     return Slot(slug(statement.subject), attribute)
 
 
-def named_slot(statement: ParsedStatement) -> Slot:
+def named_slot(statement: ParsedClause) -> Slot:
     """Return the slot named by the subject itself: "The user's favourite colour"."""
     return Slot.read(slug(statement.subject))
 
 
-def dated_slot(statement: ParsedStatement) -> Slot | None:
+def dated_slot(statement: ParsedClause) -> Slot | None:
     # A date, a time, a price and a place of one thing do not contradict each other, so each has a slot.
     attribute = next((attribute for attribute, shape in _DATED if shape.search(statement.rest)), None)
     return None if attribute is None else slot_of(statement, attribute)

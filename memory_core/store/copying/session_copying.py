@@ -43,7 +43,7 @@ from memory_core.store.erasing.session_erasing import (
     erase_what_was_left,
     recompute_totals,
 )
-from memory_core.store.split_writes import PIECE, WritePieces
+from memory_core.store.split_writes import PIECE, PieceWriter
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -312,7 +312,7 @@ class _Numbers:
         return {**values, **{name: self.new(thing, values[name]) for name, thing in _NAMED.get(table, {}).items()}}
 
 
-def store_session(pieces: WritePieces, rows: Rows, session_id: str, **how: Any) -> None:
+def store_session(pieces: PieceWriter, rows: Rows, session_id: str, **how: Any) -> None:
     """Run `insert_rows` in several transactions; after a failure or a stop, nothing is left."""
     # Lets the caller stop before anything is written.
     pieces.count(0)
@@ -321,12 +321,12 @@ def store_session(pieces: WritePieces, rows: Rows, session_id: str, **how: Any) 
         insert_rows(pieces, rows, session_id, **how)
     except BaseException:
         # Without the caller's step, which may have raised to stop and would again.
-        erase_unfinished(WritePieces(pieces.database), session_id)
+        erase_unfinished(PieceWriter(pieces.database), session_id)
         raise
 
 
 def insert_rows(
-    pieces: WritePieces,
+    pieces: PieceWriter,
     rows: Rows,
     session_id: str,
     *,
@@ -431,7 +431,7 @@ def _same(block: str, key: str | None, content: str) -> tuple[str, bool, str]:
 
 
 def _number_everything(
-    pieces: WritePieces,
+    pieces: PieceWriter,
     rows: Rows,
     numbers: _Numbers,
     of_session: Iterable[FactCopy],
@@ -470,7 +470,7 @@ def _number_everything(
     _point(pieces, relation_table, "ended_by", rows.relations, numbers.given["relations"])
 
 
-def _point(pieces: WritePieces, table: Table, column: str, copies: Iterable[Any], new_ids: Mapping[int, int]) -> None:
+def _point(pieces: PieceWriter, table: Table, column: str, copies: Iterable[Any], new_ids: Mapping[int, int]) -> None:
     """Set references between rows of one table."""
     named = ((copy.id, getattr(copy, column)) for copy in copies)
     values = ({"row": new_ids[number], "other": new_ids[other]} for number, other in named if other is not None)
@@ -487,7 +487,7 @@ def _blank(table: Table) -> dict[str, Any]:
 
 
 def _insert_numbered(
-    pieces: WritePieces, table: Table, rows: Iterable[Values], named: Collection[int]
+    pieces: PieceWriter, table: Table, rows: Iterable[Values], named: Collection[int]
 ) -> dict[int, int]:
     """Insert rows in order of their old ids; return new ids by old id, also for the `named` ids."""
     statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table)

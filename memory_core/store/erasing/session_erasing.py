@@ -17,7 +17,7 @@ from memory_core.store.erasing.fact_erasing import erase_facts
 from memory_core.store.fact_rows import drop_sources, read_by_ids
 from memory_core.store.graph_rows import erase_all_graphs, forget_sources
 from memory_core.store.leases import forget_agent
-from memory_core.store.split_writes import PIECE, WritePieces
+from memory_core.store.split_writes import PIECE, PieceWriter
 from memory_core.store.summary_rows import empty_summaries
 from memory_core.store.tables import (
     baseline_table,
@@ -126,7 +126,7 @@ def bury(w: Writing) -> list[str]:
     return joined
 
 
-def erase_unfinished(pieces: WritePieces, session_id: str) -> None:
+def erase_unfinished(pieces: PieceWriter, session_id: str) -> None:
     """Erase an incompletely stored session. It was never visible, so no tombstone remains."""
     erase_remains(pieces, session_id, whole_log=True)
     with pieces.transaction() as connection:
@@ -134,7 +134,7 @@ def erase_unfinished(pieces: WritePieces, session_id: str) -> None:
 
 
 def erase_remains(
-    pieces: WritePieces, session_id: str, *, joined: Sequence[str] = (), whole_log: bool = False
+    pieces: PieceWriter, session_id: str, *, joined: Sequence[str] = (), whole_log: bool = False
 ) -> list[str]:
     """Erase the remaining rows of a deleted session. Repeatable: a second run continues an interrupted one.
 
@@ -175,7 +175,7 @@ def erase_remains(
     return collections
 
 
-def erase_what_was_left(pieces: WritePieces, *, before: float) -> None:
+def erase_what_was_left(pieces: PieceWriter, *, before: float) -> None:
     """Erase the rows of sessions whose storing or erasing was never finished.
 
     `before`: seconds since the epoch; sessions marked as deleted later may still be worked on.
@@ -205,7 +205,7 @@ def _unfinished(database: Database, where: ColumnElement[bool]) -> Sequence[Row[
         return connection.execute(query).all()
 
 
-def erase_all(pieces: WritePieces, table: Table, where: ColumnElement[bool]) -> None:
+def erase_all(pieces: PieceWriter, table: Table, where: ColumnElement[bool]) -> None:
     """Delete the rows of a table that meet a condition, one piece at a time."""
     # A limit in a subquery, as PostgreSQL knows none in DELETE.
     key = tuple_(*table.primary_key.columns)
