@@ -11,6 +11,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from memory_core import Services
 from memory_core.models.embedding import MiniLMEmbedder
+from memory_inspector.recorder.refused_spans import refused_spans
 from memory_inspector.server.shipped_demo import ensure_demo
 from ui.tab import drawing, services
 
@@ -96,6 +97,8 @@ def app(demo_home):
 def start_clean(patch, folder, embedder):
     """Point the app at `folder`, away from any model that this machine may be set up for; the services it opens."""
     st.cache_resource.clear()
+    # A receiver that another test asked in this process remembers what it refused.
+    refused_spans.forget("")
     patch.setenv("MEMORY_INSPECTOR_HOME", str(folder))
     for name in ("MEMORY_INSPECTOR_DATABASE_URL", "MEMORY_INSPECTOR_CHROMA_URL", *MODEL_SETTINGS):
         patch.delenv(name, raising=False)
