@@ -47,8 +47,8 @@ CAPABILITIES = {
     "Store: tables, transactions, SQLite and PostgreSQL": (
         2_930,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
-        "memory_core/store/writing.py memory_core/store/leases.py memory_core/store/totals.py "
-        "memory_core/store/block_rows.py memory_core/store/model_outputs.py "
+        "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
+        "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
         "memory_core/store/span_rows.py memory_core/store/postgresql/*.py memory_core/store/migrations/*.py "
         "memory_core/store/migrations/versions/*.py",
     ),

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from itertools import islice
@@ -25,7 +25,6 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Engine,
-    Executable,
     Table,
     create_engine,
     create_mock_engine,
@@ -50,6 +49,7 @@ from memory_core.access import STORING, acting_as, needs, require
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
+from memory_core.store.direct_statements import DirectStatement
 from memory_core.store.postgresql.connections import (
     POOLER,
     TOO_LONG,
@@ -97,6 +97,8 @@ _SYNC_DRIVERS = {
     "postgresql+asyncpg": "postgresql+psycopg",
     "postgresql+psycopg2": "postgresql+psycopg",
 }
+
+_BEGIN_READING, _BEGIN_WRITING = DirectStatement(text("BEGIN")), DirectStatement(text("BEGIN IMMEDIATE"))
 
 _open: "weakref.WeakValueDictionary[tuple[str, str | None, str], Database]" = weakref.WeakValueDictionary()
 """Open databases by URL, schema and tenant."""
@@ -282,12 +284,12 @@ class Database:
         Raises:
             AccessError: the acting person is a viewer.
         """
-        with self._taking_turns(), _our_errors(self.url, self._check_file), self.engine.begin() as connection:
+        with self._connected(self.engine, check=True) as connection, connection.begin():
             if not self.is_sqlite:
                 limit = {} if patience is None else {"lock_timeout": f"{round(patience * 1000)}ms"}
                 begin(connection, self._transaction_settings() | limit)
             elif patience is None:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                _BEGIN_WRITING.run(connection)
             else:
                 self._begin_soon(connection, round(patience * 1000))
             self._check_file()
@@ -307,7 +309,7 @@ class Database:
     def _begin_soon(self, connection: Connection, milliseconds: int) -> None:
         connection.exec_driver_sql(f"PRAGMA busy_timeout={milliseconds}")
         try:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            _BEGIN_WRITING.run(connection)
         finally:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}")
 
@@ -315,10 +317,10 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open a reading transaction: a consistent view."""
         self._check_file()  # before connecting, which would create a file in the place of a deleted one
-        with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
+        with self._connected(self.engine) as connection:
             # Not in an engine event, which adds a dispatch to each statement: a sixth of the time of a put.
             if self.is_sqlite:
-                connection.exec_driver_sql("BEGIN")
+                _BEGIN_READING.run(connection)
             else:
                 begin(connection, self._transaction_settings(), reads=True)
             yield connection
@@ -349,7 +351,7 @@ class Database:
     def insert_if_new(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
         """Insert rows whose primary key is new; leave existing rows unchanged."""
         if rows:
-            connection.execute(_insert_if_new(table, self.is_sqlite), rows)
+            _insert_if_new(table, self.is_sqlite).run(connection, *rows)
 
     def tenants(self) -> list[str]:
         """Return the names of all tenants, sorted; the default one, whose name is empty, first."""
@@ -429,7 +431,7 @@ class Database:
         """
         require("owner", self.tenant)
         if self.is_sqlite:
-            with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
+            with self._connected(self.engine) as connection:
                 # Outside of a transaction, in which VACUUM is refused. In WAL mode the file shrinks only at the
                 # checkpoint.
                 connection.exec_driver_sql("VACUUM")
@@ -438,7 +440,7 @@ class Database:
         # An engine without the limits on waiting: a large table takes longer than any other statement may.
         url = self.engine.url.difference_update_query([POOLER])
         unlimited = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
-        with self._taking_turns(), _our_errors(self.url), unlimited.connect() as connection:
+        with self._connected(unlimited) as connection:
             for table in TABLES:
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {qualified(table.name, self._schema)}")
 
@@ -447,11 +449,11 @@ class Database:
         if not self.is_sqlite:
             return
         try:
-            with self._taking_turns(), self.engine.connect() as connection:
+            with self._connected(self.engine) as connection:
                 # A reader that keeps an old state in use is no error for SQLite: it answers 1, and truncates nothing.
                 busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
                 problem: object = "another connection still reads an earlier state" if busy else None
-        except SQLAlchemyError as error:
+        except StoreError as error:
             problem = error
         if problem is not None:
             _log.warning("the log of %s keeps erased words until SQLite empties it: %s", self.url, problem)
@@ -502,14 +504,20 @@ class Database:
             self._turns = threading.RLock()
 
     @contextmanager
-    def _taking_turns(self) -> Iterator[None]:
+    def _connected(self, engine: Engine, *, check: bool = False) -> Iterator[Connection]:
+        """Lend a connection, and translate its errors; `check`: an error on a file that is gone says so."""
         with self._turns or nullcontext():
             if self._closed:
                 raise StoreError(f"This {self._closed} and cannot be used any more: open it again.")
             # Closing gives the engine another pool, so the one in use is remembered here.
-            pool = self.engine.pool
+            pool = engine.pool
             try:
-                yield
+                with engine.connect() as connection:
+                    yield connection
+            except _TRANSLATED as error:
+                if check and isinstance(error, DBAPIError):
+                    self._check_file()  # of a file that is gone, it says more
+                raise _our_error(self.url, error) from error
             finally:
                 if self._closed and self._owns_engine:  # closed meanwhile: the connection in use was left open
                     pool.dispose()
@@ -617,12 +625,12 @@ def _statements_for_tables() -> tuple[str, ...]:
 
 
 @cache
-def _insert_if_new(table: Table, is_sqlite: bool) -> Executable:
+def _insert_if_new(table: Table, is_sqlite: bool) -> DirectStatement:
     if is_sqlite:
-        return sqlite.insert(table).on_conflict_do_nothing()
+        return DirectStatement(sqlite.insert(table).on_conflict_do_nothing())
     from sqlalchemy.dialects import postgresql  # takes 30 ms, needed on PostgreSQL only
 
-    return postgresql.insert(table).on_conflict_do_nothing()
+    return DirectStatement(postgresql.insert(table).on_conflict_do_nothing())
 
 
 def parse_url(url: str) -> URL:
@@ -741,31 +749,38 @@ def _connect(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
+_TRANSLATED = (SQLAlchemyError, UnicodeEncodeError)
+
+
 @contextmanager
-def _our_errors(url: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Translate database errors into `StoreError` and `MessageError`. No other code translates them."""
+def _our_errors(url: str) -> Iterator[None]:
     try:
         yield
+    except _TRANSLATED as error:
+        raise _our_error(url, error) from error
+
+
+def _our_error(url: str, error: Exception) -> StoreError | MessageError:
+    """Translate a database's error. No other code translates them."""
     # SQLite's driver encodes texts itself, and refuses an unpaired surrogate.
-    except UnicodeEncodeError as error:
+    if isinstance(error, UnicodeEncodeError):
         half = error.object[error.start : error.end]
-        raise MessageError(f"a text holds half a character ({half!r}), which cannot be stored") from error
-    except DBAPIError as error:
-        check()  # of a file that is gone, it says more
-        if too_long := TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
-            raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
-        reason = " ".join(str(error.orig).split())
-        # A value of a wrong type or size. SQLite's driver says so only in its message.
-        if isinstance(error, DataError) or "binding parameter" in reason:
-            raise MessageError(f"a value cannot be stored: {reason}") from error
-        hint = ""
-        if tenant_table.name in reason and getattr(error.orig, "sqlstate", None) == _NO_SUCH_ROW:
-            raise StoreError("This tenant was deleted. Nothing was stored: open it again for a new one.") from error
-        if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
-            hint = " If this is an upgrade, run `memory-inspector upgrade` as the tables' owner."
-        raise StoreError(f"The database at {url} did not do what was asked: {reason}.{hint}") from error
-    except SQLAlchemyError as error:
-        raise StoreError(f"The database at {url} cannot be used: {' '.join(str(error).split())[:300]}.") from error
+        return MessageError(f"a text holds half a character ({half!r}), which cannot be stored")
+    if not isinstance(error, DBAPIError):
+        return StoreError(f"The database at {url} cannot be used: {' '.join(str(error).split())[:300]}.")
+    code = getattr(error.orig, "sqlstate", None)
+    if too_long := TOO_LONG.get(code or ""):
+        return StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.")
+    reason = " ".join(str(error.orig).split())
+    # A value of a wrong type or size. SQLite's driver says so only in its message.
+    if isinstance(error, DataError) or "binding parameter" in reason:
+        return MessageError(f"a value cannot be stored: {reason}")
+    if tenant_table.name in reason and code == _NO_SUCH_ROW:
+        return StoreError("This tenant was deleted. Nothing was stored: open it again for a new one.")
+    hint = ""
+    if code == _NOT_ALLOWED:
+        hint = " If this is an upgrade, run `memory-inspector upgrade` as the tables' owner."
+    return StoreError(f"The database at {url} did not do what was asked: {reason}.{hint}")
 
 
 def chunks(items: Iterable[Item], size: int = 500) -> Iterator[list[Item]]:

@@ -20,6 +20,7 @@ from memory_core.events import Actor, Event
 from memory_core.messages import content_hash
 from memory_core.planning.flush import Queue
 from memory_core.store.database import Database, chunks
+from memory_core.store.direct_statements import DirectStatement
 from memory_core.store.leases import note_agent
 from memory_core.store.postgresql.notifications import DELIVERIES
 from memory_core.store.tables import content_table, event_table, message_table, session_table
@@ -94,20 +95,24 @@ _FIELDS = [field.name for field in dataclasses.fields(SessionState)]
 _COLUMNS = [session_table.c[name] for name in _FIELDS]
 _SELECT = select(*_COLUMNS)
 
-# Built once: making a statement costs as much as running it.
-_BY_ID = _SELECT.where(session_table.c.id == bindparam("id"))
-_LOCKED = _BY_ID.with_for_update()
+_BY_ID = DirectStatement(_SELECT.where(session_table.c.id == bindparam("id")))
+_LOCKED = DirectStatement(_SELECT.where(session_table.c.id == bindparam("id")).with_for_update())
 _values_of = attrgetter(*_FIELDS)
-_INSERT_MESSAGES = insert(message_table)
-_INSERT_EVENTS = insert(event_table).inline()  # nobody waits for the ids
+_INSERT_MESSAGES = DirectStatement(insert(message_table))
+_INSERT_EVENTS = DirectStatement(insert(event_table).inline())  # nobody waits for the ids
+# Built once: making a statement costs as much as running it.
 _CONTENTS = select(content_table.c.hash, content_table.c.data).where(
     content_table.c.scope == bindparam("scope"), content_table.c.hash.in_(bindparam("hashes", expanding=True))
 )
 
 
 @lru_cache(maxsize=256)
-def _update_session(fields: tuple[str, ...]) -> Update:
+def _update_session(fields: tuple[str, ...]) -> DirectStatement:
     """Return a statement that saves these fields of a session's row; the parameter `key` is its id."""
+    return DirectStatement(_saving(fields))
+
+
+def _saving(fields: tuple[str, ...]) -> Update:
     statement = update(session_table).where(session_table.c.id == bindparam("key"))
     return statement.values({name: bindparam(name) for name in fields})
 
@@ -120,7 +125,7 @@ def _store_message(fields: tuple[str, ...], columns: tuple[tuple[str, ...], ...]
     """
     from sqlalchemy.dialects.postgresql import insert  # takes 30 ms, needed on PostgreSQL only
 
-    whole = _update_session(fields)
+    whole = _saving(fields)
     for table, names in zip(_STORED_TOGETHER, columns, strict=True):
         statement = insert(table).values({name: bindparam(f"{table.name}_{name}") for name in names}).inline()
         if table is content_table:
@@ -173,7 +178,7 @@ class Writing:
         self._checked = bool(session.counter) and not database.in_memory
         person = acting_person()
         self.person = person.label if person is not None else None
-        """Person on whose behalf the transaction runs, as recorded with its events."""
+        """Person on whose behalf the transaction runs, as recorded with its events; None: a program."""
         # By scope and hash: a text that several events name is written once.
         self._contents: dict[tuple[str, str], str] = {}
 
@@ -182,7 +187,7 @@ class Writing:
         """The transaction's connection, for statements that see all messages added so far."""
         if self._messages:
             rows, self._messages = self._messages, []
-            self._connection.execute(_INSERT_MESSAGES, rows)
+            _INSERT_MESSAGES.run(self._connection, *rows)
         return self._connection
 
     def add_messages(self, rows: Iterable[dict[str, object]]) -> None:
@@ -196,7 +201,7 @@ class Writing:
             AccessError: the acting person's role does not allow such a change.
         """
         for event in events:
-            if self._checked:
+            if self._checked and self.person is not None:
                 require(event.least_role)
             self._events.append(
                 {
@@ -247,10 +252,10 @@ class Writing:
             # 2. Events in the order they were recorded. Their ids are positions of the log, given under the session's
             #    lock, so that no other transaction's events of this session come in between.
             if self._events:
-                self.connection.execute(_INSERT_EVENTS, self._events)
+                _INSERT_EVENTS.run(self.connection, *self._events)
             # 3. The row last: its totals are right only after everything else is written.
             if values:
-                self.connection.execute(_update_session(tuple(values)), {"key": self.session.id, **values})
+                _update_session(tuple(values)).run(self.connection, {"key": self.session.id, **values})
         self._stored, self._messages, self._events, self._contents = current, [], [], {}
 
     def _save_message(self, rows: Sequence[dict[str, object]], values: dict[str, object]) -> None:
@@ -303,8 +308,8 @@ def writing(
 
 def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:
     """Return the session's row, None if there is none; `lock` keeps other writers out until the transaction ends."""
-    row = connection.execute(_LOCKED if lock else _BY_ID, {"id": session_id}).one_or_none()
-    return SessionState(*row) if row else None
+    rows = (_LOCKED if lock else _BY_ID).rows(connection, {"id": session_id})
+    return SessionState(*rows[0]) if rows else None
 
 
 def read_existing(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState:
