@@ -77,6 +77,9 @@ _LEAST_ROLES: dict[Family, Role] = dict.fromkeys(
 KINDS: dict[str, type["Event"]] = {}
 """Event classes by stored name."""
 
+# Without spaces, as `log_rows.section_went_out` searches this text. Made once, as it takes longer than its work.
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 _NO_SETTINGS: Mapping[str, Any] = {}
 
 _ITEMS: dict[Literal["fact", "entity", "relation"], str] = {"fact": "f", "entity": "e", "relation": "r"}
@@ -109,6 +112,7 @@ class Event:
     gives: ClassVar[str | None]
     item: ClassVar[Literal["fact", "entity", "relation"] | None]
     """Kind of the single item that the event names; the field with its number has the same name."""
+    _fields: ClassVar[tuple[str, ...]]
     _operation: ClassVar[Operation | None]
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
@@ -173,6 +177,7 @@ class Event:
         # Made a dataclass here, so that no kind can forget it. Without slots, which would make another class
         # and register it too.
         KINDS[cls.kind] = dataclass(frozen=True)(cls)
+        cls._fields = tuple(field.name for field in fields(cls))
 
     @property
     def bookkeeping(self) -> bool:
@@ -245,9 +250,7 @@ class Event:
         return values
 
     def to_json(self) -> str:
-        data = {name.name: getattr(self, name.name) for name in fields(self)}
-        # Without spaces, as `log_rows.section_went_out` searches this text.
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        return _encoded({name: getattr(self, name) for name in self._fields})
 
 
 @dataclass(frozen=True, slots=True)

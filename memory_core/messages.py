@@ -209,12 +209,16 @@ class ChatMessage(BaseModel):
         }
         if self.additional_kwargs:
             data["kwargs"] = self.additional_kwargs
-        if nested_too_deep(data, MAX_DEPTH + 3):  # the limit includes the message's own objects around its arguments
+        # Only a client's own fields and a call's arguments nest.
+        nests = self.additional_kwargs or any(isinstance(part, ToolCallPart) for part in self.parts)
+        if nests and nested_too_deep(
+            data, MAX_DEPTH + 3
+        ):  # the limit includes the message's own objects around its arguments
             raise MessageError(
                 f"lists and objects are nested more than {MAX_DEPTH} deep. Give such arguments as one JSON text."
             )
         try:
-            text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+            text = _canonical(data)
             # JSON writes an unpaired surrogate as it is; only encoding shows that no database takes it.
             text.encode()
             return text
@@ -249,6 +253,9 @@ _PARTS: dict[str, type[_Part]] = {
     "thinking": ThinkingPart,
     "tool_call": ToolCallPart,
 }
+
+
+_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 PARTS_MARK = "\x01"
