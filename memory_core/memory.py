@@ -47,7 +47,7 @@ from memory_core.sessions.session_log import SessionLog
 from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import reset_messages
 from memory_core.store.log_rows import read_events
-from memory_core.store.message_rows import known_ids, read_messages
+from memory_core.store.message_rows import read_messages
 from memory_core.store.split_writes import Step
 from memory_core.store.vector_rows import collections_of
 from memory_core.store.writing import Clock
@@ -338,23 +338,11 @@ class Memory:
         # The same id twice would be noticed only by the database, as a conflict of keys.
         if len(ids) != len(messages) or len(set(ids)) != len(ids):
             raise MessageError("give each message an id of its own, as many ids as messages")
-        prepared = queue.prepare(self._session, messages, ids)
+        new = queue.prepare(self._session, messages, ids)
         with measured("put", self._session.database.tenant), self._session.changing() as w:
-            # Ids that were just made are new: no look-up.
-            stored = (
-                known_ids(w.connection, self.session_id, [new.id for new in prepared])
-                if message_ids is not None
-                else {}
-            )
-            if whole or message_ids is None:
-                prepared = list(queue.without_history(self._session, w, prepared, stored, whole=whole))
-            # Append, flush and deliveries in one transaction: a crash leaves all of a put or nothing.
-            seqs = queue.append(self._session, w, prepared, stored)
-            plan = queue.flush_queue(self._session, w, "over_budget")
-            queue.queue_turns(self._session, w, closing=end_turn)
-            queue_tokens = w.session.queue(self._session.config.accounting).tokens
+            seqs, plan = queue.put(self._session, w, new, named=message_ids is not None, whole=whole, end_turn=end_turn)
         # After the commit: blocks learn from what is stored, and may take long.
-        return Receipt(tuple(seqs), plan or None, delivery.serve_put(self._session, wait), queue_tokens)
+        return Receipt(tuple(seqs), plan or None, delivery.serve_put(self._session, wait), plan.tokens_left)
 
     def flush(self, all: bool = False, *, wait: bool = True) -> Receipt:
         """Move one batch out of the queue by the usual boundary rules, whatever its size.
@@ -367,8 +355,7 @@ class Memory:
                 queue.queue_turns(self._session, w, closing=True)
                 queue.queue_session_end(self._session, w)
                 w.record(SessionClosed())
-            queue_tokens = w.session.queue(self._session.config.accounting).tokens
-        return Receipt((), plan or None, delivery.serve_put(self._session, wait), queue_tokens)
+        return Receipt((), plan or None, delivery.serve_put(self._session, wait), plan.tokens_left)
 
     def set(self, messages: Sequence[GivenMessage], *, archive: bool = False) -> Receipt:
         """Replace the queue; the archive and what was learned stay, unless `archive`. Then flush.
@@ -384,7 +371,7 @@ class Memory:
                 reset_messages(w, None, with_user_memory=False)
                 self._session.load(w.connection, w.session)
             # First, as the list is usually a prompt that was sent, memory section included.
-            prepared = queue.without_sections(self._session, w.connection, prepared)
+            prepared = queue.without_sections(self._session, w, prepared)
             current = read_messages(
                 w.connection, self.session_id, self._session.services.messages, status=MessageStatus.ACTIVE
             )
@@ -406,8 +393,7 @@ class Memory:
             seqs += queue.add(self._session, w, prepared[same:], opening=opening)
             plan = queue.flush_queue(self._session, w, "over_budget")
             queue.queue_turns(self._session, w)
-            queue_tokens = w.session.queue(self._session.config.accounting).tokens
-        receipt = Receipt(tuple(seqs), plan or None, delivery.serve_put(self._session, True), queue_tokens)
+        receipt = Receipt(tuple(seqs), plan or None, delivery.serve_put(self._session, True), plan.tokens_left)
         # After the commit: until then the old words are still valid.
         if archive:
             self._session.database.forget_log()

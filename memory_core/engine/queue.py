@@ -25,12 +25,13 @@ from memory_core.store.message_rows import (
     NewMessage,
     add_messages,
     archive,
+    known_ids,
     oldest_queued,
     queued_turns,
     read_messages,
     sizes_between,
 )
-from memory_core.store.quarantine_rows import join_sets, withholds
+from memory_core.store.quarantine_rows import join_sets
 from memory_core.store.writing import Writing
 
 LOOKED_BACK = 4
@@ -58,7 +59,32 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
     ]
 
 
-def without_history(
+def put(
+    session: Session, w: Writing, new: Sequence[NewMessage], *, named: bool, whole: bool, end_turn: bool
+) -> tuple[list[int], FlushPlan]:
+    """Append messages, flush, and schedule what became due: all of it in one transaction, so that a crash leaves all of
+    a put or nothing.
+
+    `named`: the caller gave the ids, so that some may be stored already; the others: see `Memory.put_messages`.
+
+    Returns:
+        The sequence numbers of all messages, known ones included, and the plan of the flush.
+    """
+    # 1. Ids that were just made are new: no look-up.
+    stored = known_ids(w.connection, session.id, [message.id for message in new]) if named else {}
+    if whole or not named:
+        new = _without_history(session, w, new, stored, whole=whole)
+    # 2. Append what is new, without memory sections that this engine had added.
+    fresh = without_sections(session, w, [message for message in new if message.id not in stored])
+    places = stored | dict(zip((message.id for message in fresh), add(session, w, fresh), strict=True))
+    # 3. Once they all count.
+    plan = flush_queue(session, w, "over_budget")
+    queue_turns(session, w, closing=end_turn)
+    # A message that was nothing but a memory section was dropped and has no number.
+    return [places[message.id] for message in new if message.id in places], plan
+
+
+def _without_history(
     session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_id: Mapping[str, int], *, whole: bool
 ) -> Sequence[NewMessage]:
     """Return the messages that go on from what is stored, of a list that may begin with the history.
@@ -94,32 +120,23 @@ def _compared(message: ChatMessage) -> tuple[str, ...]:
     return message.role, message_text(message).strip(), *(part.model_dump_json() for part in others)
 
 
-def append(session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_id: dict[str, int]) -> list[int]:
-    """Store the messages whose ids are new; return the sequence numbers of all, known ones included."""
-    fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in seq_by_id])
-    added = add(session, w, fresh)
-    places = seq_by_id | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
-    # A message that was nothing but a memory section was dropped and has no number.
-    return [places[new.id] for new in prepared if new.id in places]
-
-
 def add(session: Session, w: Writing, prepared: Sequence[NewMessage], *, opening: bool = False) -> list[int]:
     """Store messages, those that say what is in quarantine within it; return their sequence numbers.
 
     `opening`: see `add_messages`.
     """
     seqs = add_messages(w, prepared, counter=session.counter.id, opening=opening)
-    if withholds(w):
+    if w.session.quarantined is not False:
         texts = {seq: tuple(texts_in(new.json)) for seq, new in zip(seqs, prepared, strict=True)}
         join_sets(w, session.services.messages, messages=texts)
     return seqs
 
 
-def without_sections(session: Session, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
+def without_sections(session: Session, w: Writing, messages: Sequence[NewMessage]) -> list[NewMessage]:
     """Remove memory sections that this engine had added; drop messages that contained nothing else."""
     remaining_messages = []
     for new in messages:
-        message = strip_memory(new.message, lambda key: section_went_out(connection, session.id, key))
+        message = strip_memory(new.message, lambda key: section_went_out(w.connection, session.id, key))
         if message is new.message:
             remaining_messages.append(new)
         # Without text it may still carry tool calls, whose results follow.

@@ -4,7 +4,7 @@ import copy
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -292,19 +292,23 @@ class Session:
         other.open()
         return other
 
-    @contextmanager
-    def changing(self) -> Iterator[Writing]:
+    def changing(self) -> AbstractContextManager[Writing]:
         """Open a writing transaction after loading what another process changed."""
-        with self.writing() as w:
-            self.refresh(w)
-            yield w
+        return self.writing(refresh=True)
 
     @contextmanager
-    def writing(self, *, create: SessionState | None = None, patience: float | None = None) -> Iterator[Writing]:
-        """Open a writing transaction on this session; see `memory_core.store.writing.writing`."""
+    def writing(
+        self, *, create: SessionState | None = None, patience: float | None = None, refresh: bool = False
+    ) -> Iterator[Writing]:
+        """Open a writing transaction on this session; see `memory_core.store.writing.writing`.
+
+        `refresh`: what another process changed is loaded first.
+        """
         config, blocks = self.config, self.blocks
         try:
             with writing(self.database, self.id, clock=self.clock, create=create, patience=patience) as w:
+                if refresh:
+                    self.refresh(w)
                 yield w
         except BaseException:
             # Values loaded inside were rolled back: restore the former ones, and load again at the next use.
