@@ -23,7 +23,17 @@ PUBLIC = [
     "list_sessions",
 ]  # fmt: skip
 
-SLOW = ("chromadb", "openai", "onnxruntime", "tokenizers", "tiktoken", "streamlit", "plotly", "snowballstemmer")
+SLOW = (
+    "chromadb",
+    "openai",
+    "onnxruntime",
+    "tokenizers",
+    "tiktoken",
+    "streamlit",
+    "plotly",
+    "snowballstemmer",
+    "jinja2",
+)
 
 
 def test_the_public_names_are_the_documented_ones():

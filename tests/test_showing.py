@@ -205,7 +205,7 @@ HOSTILE = [
     "<!--<script></script>-->",
     "]]>&lt;b&gt;&amp;",
     "line\u2028and\u2029paragraph",
-    "{{script}}{{policy}}",
+    "{{ script }}{{ 7 * 7 }}{% raw %}{# not read #}",
     "\x00\x1f\r\n\ufeff\ufffe",
     "half \ud83d and \udc00",
 ]

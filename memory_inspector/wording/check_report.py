@@ -6,12 +6,11 @@ Conversations are untrusted: in the comment quoted words are escaped, in the fil
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from statistics import mean
 
 from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
-from memory_core.tracing.showing.html import document
+from memory_core.tracing.showing.html import page_sources, templates
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.lab.checking import Checked
 from memory_inspector.lab.failures import Failure
@@ -132,16 +131,8 @@ def _sizes(run: Totals) -> tuple[str, str, str]:
 
 def html_report(failures: Sequence[Sequence[str]]) -> str:
     """Return one HTML file with the page of each failure. A failure: test or file, explanation, and page as HTML."""
-    sections = []
-    for name, explanation, page in failures:
-        # The page is masked already.
-        name, (title, *lines) = mask_keys(name), mask_keys(explanation).splitlines()
-        # The page's own policy applies inside as well, and without an origin it cannot reach this document.
-        frame = f'<iframe sandbox="allow-scripts" title="Prompts and traces" srcdoc="{escape(page)}"></iframe>'
-        sections.append(
-            f"<details{' open' * (len(failures) == 1)}><summary>{escape(title)}</summary><p>{escape(name)}</p>"
-            + "".join(f"<p>{escape(line)}</p>" for line in lines)
-            + f"{frame}</details>"
-        )
-    number = len(failures)
-    return document(f"{number} failed probe{'s' * (number != 1)}" if number else "No failed probe", "".join(sections))
+    # The page is masked already.
+    shown = [(mask_keys(name), mask_keys(explanation).splitlines(), page) for name, explanation, page in failures]
+    return (
+        templates("memory_inspector.wording").get_template("check_report.html").render(failures=shown, **page_sources())
+    )
