@@ -8,6 +8,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, blocks, note, open_memory, until
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from memory_core import (
     ChatMessage,
@@ -23,7 +25,7 @@ from memory_core import (
 from memory_core.events import AgentAttached, Ref
 from memory_core.formats import notebooks
 from memory_core.models.protocols import ExtractedFact, Extraction
-from memory_inspector.notebook import markup, watching
+from memory_inspector.notebook import rendering, watching
 from memory_inspector.notebook.rendering import render
 from memory_inspector.palette import PALETTES
 
@@ -55,7 +57,7 @@ class Page(HTMLParser):
 
     @property
     def text(self):
-        return "".join(text for *_, text in self.texts)
+        return "".join(text for *_, text in self.texts).strip()
 
     def of(self, tag, kind=None):
         return [text for name, of, text in self.texts if name == tag and (kind is None or of == kind)]
@@ -379,6 +381,72 @@ def test_markup_in_words_names_and_titles_is_shown_as_it_was_written():
     assert any(HOSTILE in text for text in facts.of("span", "mi-words"))
 
 
+class Shape(HTMLParser):
+    """The elements of a file or an output with the names of their attributes, and whatever else is no text."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.parts, self.text = [], ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.parts.append((tag, *(name for name, _ in attrs)))
+
+    def handle_endtag(self, tag):
+        self.parts.append(f"/{tag}")
+
+    def handle_comment(self, data):
+        self.parts.append("comment")
+
+    def handle_pi(self, data):
+        self.parts.append("instruction")
+
+    def handle_data(self, data):
+        self.text += data
+
+
+PLAIN = str.maketrans('<>&"', "{}+^")
+"""The signs by which a text could become markup, and others that cannot."""
+PIECES = st.sampled_from(
+    ["</script>", "</span>", "<b", "<!--", "<?", "]]>", "&lt;", "{{ 7 * 7 }}", "{#", '" title="', " "]
+)
+
+
+def outputs(words):
+    """What notebooks show of a conversation with these words in every place, and its saved page."""
+    memory = Memory.from_defaults(
+        "s",
+        title=words,
+        token_limit=4_000,
+        memory_blocks=[
+            StaticMemoryBlock(name="rules", static_content=words, priority=0),
+            FactExtractionMemoryBlock(name="facts", priority=1, llm=Verbatim(), deliver_on="turn"),
+        ],
+        database=Database.open(None),
+        services=Services(),
+    )
+    talk(memory, (words, words), (f"Again: {words}", "Yes."))
+    memory.put({"role": "user", "content": words})
+    message = Ref.of("message", 1)
+    drawn = [memory, memory.build_context(), memory.trace(message), memory.facts.read("facts")]
+    return [*map(render, drawn), memory.trace.page(message).to_html()]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PIECES | st.text(max_size=12), min_size=1, max_size=6).map(" ".join).filter(str.strip))
+@example(HOSTILE)
+def test_any_words_of_a_conversation_are_text_and_nothing_else_wherever_they_are_shown(words):
+    shapes = [Shape(html) for html in outputs(f"Ana says {words}")]
+    assert [shape.parts for shape in shapes] == [
+        Shape(html).parts for html in outputs(f"Ana says {words}".translate(PLAIN))
+    ]
+    written = "".join(words.split())
+    _, *whole, _ = shapes  # a memory's card quotes the beginning
+    assert [written in "".join(shape.text.split()) for shape in whole] == [True] * 3
+
+
 def test_formulas_in_words_are_left_alone():
     # MathJax, which notebooks run over outputs, skips elements of these classes.
     page = checked(render(dinner()))
@@ -403,15 +471,15 @@ def test_everything_of_a_long_memory_is_drawn_in_a_bounded_size():
     assert [len(html) < 60_000 for html in drawn] == [True] * len(drawn)
     facts = memory.facts.read("facts")
     page = checked(render(facts))
-    assert page.elements.count("tr") == 1 + markup.MAX_ROWS
-    assert f"and {len(facts) - markup.MAX_ROWS:,} more" in page.text
+    assert page.elements.count("tr") == 1 + rendering.MAX_ROWS
+    assert f"and {len(facts) - rendering.MAX_ROWS:,} more" in page.text
 
 
 def test_a_long_text_is_cut_short():
     memory = open_memory(memory_blocks=[], token_limit=4_000)
     memory.put(ChatMessage(role="user", content="word " * 2_000))
     page = checked(render(memory.build_context()))
-    assert max(map(len, page.of("span", "mi-words"))) == markup.MAX_CHARACTERS
+    assert max(map(len, page.of("span", "mi-words"))) == rendering.MAX_CHARACTERS
 
 
 # -- the style ------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from weakref import WeakKeyDictionary, ref
 
 from memory_core import ConfigError, Memory, MemoryInspectorError
 from memory_core.history.log import last_position
-from memory_inspector.notebook.markup import card, joined, tag
-from memory_inspector.notebook.rendering import body
+from memory_inspector.notebook.rendering import body, card
 
 SECONDS = 0.5
 """Seconds between two looks."""
@@ -88,4 +87,4 @@ class Watcher:
         return changed
 
     def _output(self, state: str) -> dict[str, str]:
-        return {"text/html": card(joined(self._body, tag("p", state, kind="state"))), "text/plain": self._text}
+        return {"text/html": card(self._body, state), "text/plain": self._text}
