@@ -10,7 +10,7 @@ from statistics import mean
 
 from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
-from memory_core.tracing.showing.html import page_sources, templates
+from memory_core.tracing.showing.page import page_sources, templates
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.lab.checking import Checked
 from memory_inspector.lab.failures import Failure
