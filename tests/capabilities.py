@@ -195,7 +195,7 @@ CAPABILITIES = {
         3_700,
         "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
         "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
-        "memory_inspector/reading/token_series.py memory_inspector/reading/turn_calls.py "
+        "memory_inspector/reading/turn_series.py memory_inspector/reading/turn_series.py "
         "memory_inspector/reading/outcomes.py "
         "memory_inspector/figures/timeline_figures.py",
     ),

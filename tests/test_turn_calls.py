@@ -18,7 +18,7 @@ from memory_core.events import (
 )
 from memory_inspector.figures.timeline_figures import MAX_CALLS, calls_figure, drawn
 from memory_inspector.palette import colour
-from memory_inspector.reading.turn_calls import TurnCall, breaks, calls_rows, summary, turn_calls
+from memory_inspector.reading.turn_series import TurnCall, breaks, calls_rows, summary, turn_calls
 
 SEARCH = Retrieved("Earlier turns", "q", None, "exact", 5, None, (), {})
 

@@ -8,8 +8,7 @@ import plotly.graph_objects as go
 
 from memory_inspector.figures.chart_style import blank, hatch, shown
 from memory_inspector.palette import PALETTES, Mode, block_colour
-from memory_inspector.reading.token_series import Course, Layer, Mark
-from memory_inspector.reading.turn_calls import IDLE, TurnCall, breaks
+from memory_inspector.reading.turn_series import IDLE, Course, Layer, Mark, TurnCall, breaks
 from memory_inspector.wording.event_sentences import seconds
 from memory_inspector.wording.formatting import tokens
 

@@ -47,7 +47,7 @@ from memory_inspector.reading.event_rows import (
     totals,
 )
 from memory_inspector.reading.outcomes import Outcomes
-from memory_inspector.reading.token_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
+from memory_inspector.reading.turn_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
 from memory_inspector.wording.event_details import number_rows
 
 KINDS_OF = {"Instructions": "static", "Facts": "facts", "Earlier turns": "vector"}

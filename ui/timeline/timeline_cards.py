@@ -10,8 +10,7 @@ from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted
 from memory_inspector.figures.timeline_figures import SCISSORS, calls_figure, drawn, tokens_figure
 from memory_inspector.palette import Mode, block_colour, colour
 from memory_inspector.reading.timeline_cache import Timeline
-from memory_inspector.reading.token_series import Course, course, course_rows, describe
-from memory_inspector.reading.turn_calls import calls_rows, summary, turn_calls
+from memory_inspector.reading.turn_series import Course, calls_rows, course, course_rows, describe, summary, turn_calls
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.parts.components import chart, heading, numbers_table
 from ui.tab.appearance import mode
