@@ -17,8 +17,7 @@ from memory_core.events import (
 from memory_core.recipes import RECIPES
 from memory_core.store.block_rows import Holding
 from memory_core.store.fact_rows import FactRevision
-from memory_inspector.reading.fact_decisions import decisions_of, refusals, rows, score_of, summed, why
-from memory_inspector.reading.fact_history import steps
+from memory_inspector.reading.fact_history import decisions_of, refusals, rows, score_of, steps, summed, why
 from memory_inspector.reading.fact_rows import (
     FactFilter,
     ShownFact,

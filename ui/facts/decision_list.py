@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_inspector.reading.fact_decisions import BlockDecisions, Decided, refusals, rows, summed, why
+from memory_inspector.reading.fact_history import BlockDecisions, Decided, refusals, rows, summed, why
 from memory_inspector.wording.decision_text import DECISIONS
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.marked_text import diff_pieces, markdown

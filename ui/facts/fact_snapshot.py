@@ -21,7 +21,7 @@ from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
-from memory_inspector.reading.fact_decisions import BlockDecisions, decisions_of
+from memory_inspector.reading.fact_history import BlockDecisions, decisions_of
 from memory_inspector.reading.fact_rows import ShownFact, Source
 from ui.tab.view import View
 
