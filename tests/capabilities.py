@@ -141,12 +141,12 @@ CAPABILITIES = {
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
     "Saved page and notebooks": (
-        1_320,
+        1_140,
         "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py "
         "memory_inspector/reading/prompt_export.py",
     ),
     "Retrieval: search explained, and its page": (
-        3_020,
+        3_080,
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/figures/outcome_bar.py memory_inspector/wording/unit_names.py",
     ),
@@ -192,7 +192,7 @@ CAPABILITIES = {
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),
     "Page Timeline and the sentences of events": (
-        3_700,
+        3_690,
         "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
         "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
         "memory_inspector/reading/turn_series.py memory_inspector/reading/turn_series.py "
@@ -206,7 +206,7 @@ CAPABILITIES = {
     ),
     "Page Sessions, connect": (1_310, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        3_890,
+        3_830,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_inspector.reading.excerpt import excerpt, matches
+from memory_inspector.reading.search_rows import excerpt, matches
 
 FAR = "We talked about the flat for a long while and agreed on nothing at all. Rui stays off meat these days."
 

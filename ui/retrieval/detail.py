@@ -12,12 +12,12 @@ from memory_core.events import ConfigurationChanged, Ref
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import RankedTurn
-from memory_inspector.reading.excerpt import matches
 from memory_inspector.reading.search_rows import (
     change_label,
     changed_sentence,
     in_prompt,
     limit_to_keep,
+    matches,
     place,
     question_rows,
     why,
