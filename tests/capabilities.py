@@ -123,9 +123,9 @@ CAPABILITIES = {
         "memory_core/history/graph_versions.py",
     ),
     "Page Graph": (
-        2_390,
-        "ui/graph/*.py memory_inspector/figures/graph_*.py memory_inspector/reading/graph_text.py "
-        "memory_inspector/reading/neighbourhood.py memory_inspector/files/graph_files.py",
+        2_400,
+        "ui/graph/*.py memory_inspector/figures/graph_*.py memory_inspector/reading/graph_neighbourhood.py "
+        "memory_inspector/reading/graph_neighbourhood.py memory_inspector/files/graph_files.py",
     ),
     "Models: clients and what they are asked": (1_950, "memory_core/models/*.py"),
     "Offline rules": (3_780, "memory_core/models/offline/*.py"),

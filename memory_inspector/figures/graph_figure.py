@@ -15,8 +15,7 @@ from memory_core.planning.graph_rules import Graph, Relation
 from memory_inspector.figures.chart_style import blank, shown
 from memory_inspector.figures.graph_layout import ListPosition, places
 from memory_inspector.palette import PALETTES, Mode, Palette
-from memory_inspector.reading.graph_text import TYPES, relation_words, state_line
-from memory_inspector.reading.neighbourhood import MOST, Seen, mentions
+from memory_inspector.reading.graph_neighbourhood import MOST, TYPES, Seen, mentions, relation_words, state_line
 from memory_inspector.wording.formatting import count
 
 HEIGHT = 440

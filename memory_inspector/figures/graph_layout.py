@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from memory_core.planning.graph_rules import Relation
-from memory_inspector.reading.neighbourhood import Seen
+from memory_inspector.reading.graph_neighbourhood import Seen
 
 ListPosition = tuple[float, float]
 

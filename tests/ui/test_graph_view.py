@@ -14,8 +14,8 @@ from memory_inspector.figures import graph_figure as figures
 from memory_inspector.figures import graph_layout
 from memory_inspector.files.graph_files import file_of, read_graph_file, write_graph
 from memory_inspector.palette import PALETTES
-from memory_inspector.reading import neighbourhood
-from memory_inspector.reading.graph_text import (
+from memory_inspector.reading import graph_neighbourhood as neighbourhood
+from memory_inspector.reading.graph_neighbourhood import (
     RelationSource,
     entity_label,
     entity_lines,

@@ -13,8 +13,15 @@ from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import LONGEST, Entity, Graph, Names, Relation
 from memory_core.text import similarity
-from memory_inspector.reading.graph_text import NAME_CHARACTERS, TYPES, entity_label, relation_words
-from memory_inspector.reading.neighbourhood import by_mentions, kinds, relations
+from memory_inspector.reading.graph_neighbourhood import (
+    NAME_CHARACTERS,
+    TYPES,
+    by_mentions,
+    entity_label,
+    kinds,
+    relation_words,
+    relations,
+)
 from memory_inspector.wording.formatting import count, plain, short
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot

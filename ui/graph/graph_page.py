@@ -9,8 +9,19 @@ from memory_core.events import BlockAdded
 from memory_core.history.change_log import next_undo
 from memory_core.planning.graph_rules import Graph, Path
 from memory_inspector.figures.graph_figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
-from memory_inspector.reading.graph_text import entity_label, how_many, number_rows, opening, way
-from memory_inspector.reading.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
+from memory_inspector.reading.graph_neighbourhood import (
+    Seen,
+    around,
+    by_mentions,
+    entity_label,
+    find,
+    how_many,
+    kinds,
+    number_rows,
+    opening,
+    shortest,
+    way,
+)
 from memory_inspector.wording.formatting import count, plain, short
 from ui.blocks.editor import add_dialog as add_block
 from ui.graph import graph_changes, graph_dialogs, graph_files, graph_tab

@@ -6,8 +6,14 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.planning.graph_rules import Entity, Relation
-from memory_inspector.reading.graph_text import BADGES, entity_lines, relation_words, source_line, state_line
-from memory_inspector.reading.neighbourhood import Seen
+from memory_inspector.reading.graph_neighbourhood import (
+    BADGES,
+    Seen,
+    entity_lines,
+    relation_words,
+    source_line,
+    state_line,
+)
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts.fact_elements import draw_source
 from ui.graph import graph_changes, graph_dialogs, graph_tab

@@ -15,7 +15,7 @@ from memory_core.history.fact_evidence import source_spans
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.messages import message_text
 from memory_core.planning.graph_rules import Entity, Graph, Relation
-from memory_inspector.reading.graph_text import RelationSource
+from memory_inspector.reading.graph_neighbourhood import RelationSource
 from ui.tab.view import View
 
 
