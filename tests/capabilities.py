@@ -124,7 +124,7 @@ CAPABILITIES = {
     ),
     "Page Graph": (
         2_400,
-        "ui/graph/*.py memory_inspector/figures/graph_*.py memory_inspector/reading/graph_neighbourhood.py "
+        "ui/graph/*.py memory_inspector/figures/graph_*.py "
         "memory_inspector/reading/graph_neighbourhood.py memory_inspector/files/graph_files.py",
     ),
     "Models: clients and what they are asked": (1_950, "memory_core/models/*.py"),
@@ -146,9 +146,9 @@ CAPABILITIES = {
         "memory_inspector/reading/prompt_export.py",
     ),
     "Retrieval: search explained, and its page": (
-        3_080,
+        2_970,
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
-        "memory_inspector/figures/outcome_bar.py memory_inspector/wording/unit_names.py",
+        "memory_inspector/wording/unit_names.py",
     ),
     "Recorder: proxy and spans": (4_730, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
@@ -192,10 +192,10 @@ CAPABILITIES = {
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),
     "Page Timeline and the sentences of events": (
-        3_690,
+        3_800,
         "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
         "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
-        "memory_inspector/reading/turn_series.py memory_inspector/reading/turn_series.py "
+        "memory_inspector/reading/turn_series.py "
         "memory_inspector/reading/outcomes.py "
         "memory_inspector/figures/timeline_figures.py",
     ),

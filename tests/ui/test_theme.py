@@ -10,7 +10,7 @@ import pytest
 
 from memory_inspector import palette as theme
 from memory_inspector.figures.coding_figures import GROUPS
-from memory_inspector.figures.outcome_bar import OUTCOMES
+from memory_inspector.figures.timeline_figures import OUTCOMES
 
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
 

@@ -31,8 +31,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.history.by_turn import TurnRecord
-from memory_inspector.figures.outcome_bar import counted, outcome_rows, strip_figure
-from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
+from memory_inspector.figures.timeline_figures import SCISSORS, counted, outcome_rows, strip_figure, tokens_figure
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.reading.event_rows import (
     CUTS,

@@ -6,8 +6,17 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from memory_inspector.figures.chart_style import BETWEEN, legend_entry
-from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
-from memory_inspector.figures.timeline_figures import SCISSORS, calls_figure, drawn, tokens_figure
+from memory_inspector.figures.timeline_figures import (
+    MAX_MESSAGES,
+    OUTCOMES,
+    SCISSORS,
+    calls_figure,
+    counted,
+    drawn,
+    outcome_rows,
+    strip_figure,
+    tokens_figure,
+)
 from memory_inspector.palette import Mode, block_colour, colour
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.reading.turn_series import Course, calls_rows, course, course_rows, describe, summary, turn_calls
