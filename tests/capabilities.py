@@ -164,19 +164,19 @@ CAPABILITIES = {
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_250,
+        5_300,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/sizes.py memory_inspector/lab/script.py memory_inspector/lab/striking.py "
         "memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py memory_inspector/lab/variants.py "
         "memory_inspector/lab/linting.py memory_inspector/lab/curation_steps.py "
-        "memory_inspector/figures/sweep_figure.py ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py "
+        "memory_inspector/figures/lab_figures.py ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py "
         "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
-        3_690,
+        3_640,
         "memory_inspector/lab/*.py ui/lab/*.py memory_inspector/commands/probe_commands.py "
         "memory_inspector/commands/value_command.py memory_inspector/pytest_plugin.py "
-        "memory_inspector/wording/check_report.py memory_inspector/figures/pattern_figure.py ui/context/ablation.py",
+        "memory_inspector/wording/check_report.py ui/context/ablation.py",
     ),
     "Checks for your own parts, simulation": (1_310, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (

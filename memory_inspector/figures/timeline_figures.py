@@ -1,4 +1,4 @@
-"""The figures of the Timeline: tokens by turn, with clickable marks for flushes and cuts; outcomes of messages. Pure."""
+"""Figures of the Timeline: tokens by turn, with clickable marks for flushes and cuts; outcomes of messages. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

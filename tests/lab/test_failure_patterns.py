@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services
-from memory_inspector.figures.pattern_figure import pattern_figure
+from memory_inspector.figures.lab_figures import pattern_figure
 from memory_inspector.lab.failure_patterns import Case, cases_of, compare, fisher
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.probes import BlockTokens, InPrompt, evaluate

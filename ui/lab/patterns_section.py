@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from memory_inspector.figures.pattern_figure import MAX_PATTERNS, pattern_figure
+from memory_inspector.figures.lab_figures import MAX_PATTERNS, pattern_figure
 from memory_inspector.lab.failure_patterns import Patterns
 from memory_inspector.wording.formatting import plain, tokens
 from ui.parts.components import chart, heading
