@@ -192,7 +192,7 @@ CAPABILITIES = {
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),
     "Page Timeline and the sentences of events": (
-        3_800,
+        3_780,
         "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
         "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
         "memory_inspector/reading/turn_series.py "

@@ -19,8 +19,7 @@ from memory_inspector.recorder.recording import attach, record_exchange
 from memory_inspector.recorder.recording_proxy import _headers
 from memory_inspector.recorder.wire import Answered, Exchange, read_exchange
 from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
-from memory_inspector.wording.event_sentences.event_words import present_words
-from memory_inspector.wording.event_sentences.line import describe
+from memory_inspector.wording.event_sentences.event_words import describe, present_words
 from memory_inspector.wording.prompt_text import entry_note
 
 SYSTEM = ("system", "You are a coding agent of a test, and help people with their repositories.")

@@ -9,8 +9,7 @@ from memory_core.engine.session import Session
 from memory_inspector.recorder.otlp import LogRecord
 from memory_inspector.recorder.recording import attach, record_exchange, recording
 from memory_inspector.recorder.wire import Answered, read_exchange
-from memory_inspector.wording.event_sentences.event_words import present_words
-from memory_inspector.wording.event_sentences.line import describe
+from memory_inspector.wording.event_sentences.event_words import describe, present_words
 
 COMPACTED = "gen_ai.conversation.compacted"
 BEFORE = [("system", "Be brief."), ("user", "one"), ("assistant", "two"), ("user", "three")]

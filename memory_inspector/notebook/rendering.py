@@ -36,8 +36,7 @@ from memory_inspector.figures.budget_lanes import (
 )
 from memory_inspector.palette import block_colour, css_variables
 from memory_inspector.wording.event_sentences import describe
-from memory_inspector.wording.event_sentences.event_words import present_words
-from memory_inspector.wording.event_sentences.line import Line
+from memory_inspector.wording.event_sentences.event_words import Line, present_words
 from memory_inspector.wording.formatting import count, session_name, short, tokens
 from memory_inspector.wording.story import STORY_KINDS, story
 

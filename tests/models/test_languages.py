@@ -15,8 +15,7 @@ from memory_core.models.offline.sentences import language_of
 from memory_core.models.relating import RuleRelations
 from memory_core.text import keyword_terms, stems
 from memory_core.vectors.keyword import KeywordIndex
-from memory_inspector.wording.event_sentences.event_words import present_words
-from memory_inspector.wording.event_sentences.line import describe
+from memory_inspector.wording.event_sentences.event_words import describe, present_words
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SAMPLE = json.loads((BENCHMARKS / "languages.json").read_text(encoding="utf-8"))

@@ -8,14 +8,11 @@ from memory_inspector.wording.event_sentences import (
     block_events,
     context_events,
     fact_events,
-    graph_events,
     queue_events,
-    store_events,
 )
+from memory_inspector.wording.event_sentences.block_events import omitted_words
 from memory_inspector.wording.event_sentences.context_events import KNOWN, PURPOSES, one_cut, stored_as, too_large
-from memory_inspector.wording.event_sentences.fact_events import CURATED, contradiction
-from memory_inspector.wording.event_sentences.graph_events import GRAPH_CURATED
-from memory_inspector.wording.event_sentences.line import (
+from memory_inspector.wording.event_sentences.event_words import (
     ERASED,
     NOT_CAPTURED,
     QUOTED,
@@ -26,10 +23,10 @@ from memory_inspector.wording.event_sentences.line import (
     describe,
     seconds,
 )
+from memory_inspector.wording.event_sentences.fact_events import CURATED, GRAPH_CURATED, contradiction
 from memory_inspector.wording.event_sentences.queue_events import still_learning
-from memory_inspector.wording.event_sentences.store_events import omitted_words
 
-SENTENCES = (block_events, context_events, fact_events, graph_events, queue_events, store_events)
+SENTENCES = (block_events, context_events, fact_events, queue_events)
 """The modules that hold the sentences: importing them makes `describe` know every kind of event."""
 
 __all__ = [

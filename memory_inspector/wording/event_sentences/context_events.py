@@ -19,7 +19,7 @@ from memory_core.events import (
 from memory_core.planning.context_plan import QUEUE
 from memory_core.text import listed
 from memory_core.tracing.rule_words import SEARCH, SearchNumbers
-from memory_inspector.wording.event_sentences.line import (
+from memory_inspector.wording.event_sentences.event_words import (
     ERASED,
     ERASED_RELATION,
     NOT_CAPTURED,

@@ -31,7 +31,7 @@ from memory_core.events import (
 )
 from memory_core.text import listed
 from memory_core.tracing.rule_words import NOTHING
-from memory_inspector.wording.event_sentences.line import (
+from memory_inspector.wording.event_sentences.event_words import (
     QUOTED,
     SAID,
     Line,
