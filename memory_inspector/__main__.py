@@ -26,11 +26,9 @@ FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 
 
 COMMANDS = {
-    "probe_commands": ("check", "bisect"),
-    "value_command": ("value",),
-    "database_commands": ("upgrade", "tenants"),
+    "probe_commands": ("check", "bisect", "value"),
+    "database_commands": ("upgrade", "tenants", "token"),
     "maintain_command": ("maintain", "backup", "restore"),
-    "token_command": ("token",),
     "code_command": ("code", "why"),
 }
 """Commands by module of `memory_inspector.commands`."""

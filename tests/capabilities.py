@@ -75,10 +75,10 @@ CAPABILITIES = {
         "memory_inspector/commands/maintain_command.py ui/sessions/health.py",
     ),
     "People: roles, tenants, sign-in, tokens": (
-        880,
+        840,
         "memory_core/access.py memory_core/store/tenants.py memory_core/sessions/agent_tokens.py "
         "memory_core/sessions/agents.py memory_inspector/server/people.py "
-        "memory_inspector/commands/token_command.py memory_inspector/reading/write_access.py "
+        "memory_inspector/reading/write_access.py "
         "ui/tab/people.py",
     ),
     "Blocks: base, fixed text, plug-ins": (
@@ -173,9 +173,9 @@ CAPABILITIES = {
         "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
-        3_640,
+        3_630,
         "memory_inspector/lab/*.py ui/lab/*.py memory_inspector/commands/probe_commands.py "
-        "memory_inspector/commands/value_command.py memory_inspector/pytest_plugin.py "
+        "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",
     ),
     "Checks for your own parts, simulation": (1_310, "memory_inspector/checks/*.py"),
@@ -211,7 +211,7 @@ CAPABILITIES = {
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),
     "Server and command": (
-        1_400,
+        1_440,
         "serve.py ui/server/*.py memory_inspector/__init__.py memory_inspector/__main__.py "
         "memory_inspector/server/*.py memory_inspector/commands/*.py",
     ),

@@ -1,6 +1,7 @@
-"""Command lines of `memory-inspector upgrade` and `tenants`: a database's schema, and its tenants."""
+"""Command lines of `memory-inspector upgrade`, `tenants` and `token`: a database's schema, tenants and tokens."""
 
 import argparse
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ from sqlalchemy import URL
 
 from memory_core import Database, Services, Settings
 from memory_core.errors import ConfigError
+from memory_core.sessions.agent_tokens import new_token, revoke, seconds_of, tokens_of
 from memory_core.sessions.overview import delete_tenant
 from memory_core.sessions.upkeep import schema_of
 from memory_core.store.database import parse_url
+from memory_core.text import printable
 from memory_inspector.commands.command_line import DATABASE
 
 
@@ -27,6 +30,7 @@ def add_commands(commands: Any) -> None:
     listing.add_argument("--database", metavar="URL", required=True, help=DATABASE)
     listing.add_argument("--delete", metavar="NAME", help="delete this tenant with everything in it; there is no undo")
     listing.set_defaults(run=_tenants)
+    _add_token_commands(commands)
 
 
 def _upgrade(arguments: argparse.Namespace) -> int:
@@ -88,3 +92,40 @@ def created_url(text: str) -> str:
 def _url(text: str) -> URL:
     # Set as a field of the URL, as a file's path may contain characters that are special in a URL.
     return parse_url(text) if "://" in text else parse_url("sqlite://").set(database=str(Path(text).resolve()))
+
+
+# -- tokens of agents on other machines ------------------------------------------------------------
+
+
+def _add_token_commands(commands: Any) -> None:
+    parser = commands.add_parser("token", help="make, list and revoke the tokens of agents on other machines")
+    parser.set_defaults(run=_token)
+    actions = parser.add_subparsers(required=True, metavar="action", dest="action")
+    making = actions.add_parser("new", help="make a token and print it, once")
+    making.add_argument("--name", required=True, help="the agent that gets it")
+    making.add_argument("--tenant", default="", help="tenant that it writes into (the default one)")
+    making.add_argument("--expires", default="90d", metavar="TIME", help="90d, 12h, 30m or never (90d)")
+    actions.add_parser("list", help="list names, tenants and ends; the tokens themselves are not stored")
+    revoking = actions.add_parser("revoke", help="refuse a token from its next request on")
+    revoking.add_argument("--name", required=True)
+
+
+def _token(options: argparse.Namespace) -> int:
+    url = database_url(options.database) if options.database is not None else Settings.of_the_app().database
+    with Database.open(url) as database:
+        if options.action == "new":
+            seconds = seconds_of(options.expires)
+            print(new_token(database, options.name, tenant=options.tenant, seconds=seconds))
+        elif options.action == "revoke":
+            revoke(database, options.name)
+            print(f"Revoked {options.name}.")
+        else:
+            for token in tokens_of(database):
+                until = "never expires" if token.expires_at is None else f"until {_time(token.expires_at)}"
+                until = until if token.revoked_at is None else f"revoked {_time(token.revoked_at)}"
+                print(f"{printable(token.name)}\t{token.tenant or '(default tenant)'}\t{until}")
+    return 0
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
