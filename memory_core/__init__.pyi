@@ -31,7 +31,7 @@ from .errors import (
     VectorIndexError,
 )
 from .events import Event, EventRecord
-from .formats.llamaindex_blocks import (
+from .formats.llamaindex_message import (
     AudioBlock,
     DocumentBlock,
     ImageBlock,

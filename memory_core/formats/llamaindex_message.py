@@ -5,6 +5,7 @@ The form is that of `llama_index.core.llms.ChatMessage` as JSON: `role`, `blocks
 the machine that wrote them are not read and not kept.
 """
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -178,3 +179,47 @@ def says_nothing(message: ChatMessage) -> bool:
     if other_kinds(message) or (message.role is MessageRole.TOOL and message.tool_call_id):
         return False
     return not message.tool_calls and all(isinstance(p, TextPart) and not p.text.strip() for p in message.parts)
+
+
+# -- LlamaIndex's names of our parts ---------------------------------------------------------------
+
+# The same values by LlamaIndex's names, so that code written for it only changes its imports.
+TextBlock = TextPart
+ImageBlock = ImagePart
+ThinkingBlock = ThinkingPart
+ToolCallBlock = ToolCallPart
+
+
+def AudioBlock(audio: bytes | None = None, *, url: str | None = None, format: str | None = None) -> FilePart:
+    """Return a sound file, given by its bytes or its URL.
+
+    Raises:
+        MessageError: both are given, or neither, or the file is empty.
+    """
+    return _file("audio", audio, url, {"format": format})
+
+
+def VideoBlock(video: bytes | None = None, *, url: str | None = None, video_mimetype: str | None = None) -> FilePart:
+    """Return a video file, with the rules of `AudioBlock`."""
+    return _file("video", video, url, {"video_mimetype": video_mimetype})
+
+
+def DocumentBlock(
+    data: bytes | None = None,
+    *,
+    url: str | None = None,
+    title: str | None = None,
+    document_mimetype: str | None = None,
+) -> FilePart:
+    """Return a document, with the rules of `AudioBlock`."""
+    return _file("document", data, url, {"document_mimetype": document_mimetype, "title": title}, field="data")
+
+
+def _file(kind: str, data: bytes | None, url: str | None, kinds: dict[str, str | None], field: str = "") -> FilePart:
+    if (data is None) == (url is None):
+        raise MessageError(f"give the {kind} as bytes or by its url")
+    held = None if data is None else base64.b64encode(data).decode()
+    part = file_part({field or kind: held, "url": url, **kinds}, kind)
+    if not isinstance(part, FilePart):
+        raise MessageError(f"the {kind} is empty")
+    return part
