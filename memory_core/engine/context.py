@@ -25,8 +25,8 @@ from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, user_message
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
-from memory_core.formats.chat_completions import to_openai
 from memory_core.formats.notebooks import repr_html
+from memory_core.formats.openai_message import to_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
 from memory_core.planning.context_plan import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.quarantine import Quarantine

@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import BaseModel
 
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 from memory_core.messages import ChatMessage, content_hash
 from memory_core.models.protocols import Answer, ChatModel, LearningContext, ModelCall, ModelOutput, json_schema
 

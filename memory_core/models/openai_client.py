@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart, decode_arguments
 from memory_core.models.endpoint import Endpoint, model_error, transport_errors
 from memory_core.models.protocols import Answer, ModelCall, ToolSpec, json_schema, whole_reply

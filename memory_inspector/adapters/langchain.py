@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from memory_core.formats.any_message import read_messages
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_inspector.adapters import framework

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 from memory_core.history.prompt import Prompt
 from memory_core.messages import ChatMessage, FilePart, ImagePart
 

@@ -7,7 +7,7 @@ import zlib
 from models.scripted_server import completion
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 
 QUESTIONS = ("I live in Faro. How is the weather?", "And how is it tomorrow?", "Where do I live?")
 RESULT = "sunny, twenty degrees, and hardly any wind from the west at all"

@@ -20,8 +20,7 @@ from models.scripted_server import ScriptedServer, completion, refusal, streamed
 
 from adapters.frameworks import QUESTIONS, RESULT, script, words
 from memory_core import ConfigError, Database, Memory, Services
-from memory_core.formats.chat_completions import to_openai
-from memory_core.formats.openai_message import message_from_openai
+from memory_core.formats.openai_message import message_from_openai, to_openai
 from memory_inspector.adapters.agno import InspectedMemoryManager
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Agno's own

@@ -18,7 +18,7 @@ from models.scripted_server import ScriptedServer, completion
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from memory_core import Memory, StaticMemoryBlock
 from memory_core.formats.any_message import read_messages
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 from memory_inspector.adapters.langchain import InspectedHistory, InspectedMiddleware
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LangChain's own

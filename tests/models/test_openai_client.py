@@ -21,7 +21,7 @@ from memory_core.errors import (
     ModelTimeoutError,
     ModelUnreachableError,
 )
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 from memory_core.messages import ChatMessage, FilePart, ImagePart, TextPart, ThinkingPart, ToolCallPart
 from memory_core.models.endpoint import Endpoint
 from memory_core.models.openai_client import OpenAIChat

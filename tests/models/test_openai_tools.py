@@ -4,7 +4,7 @@ import pytest
 from scripted_server import ScriptedServer, Step, chunk, refusal, streamed
 
 from memory_core import ChatMessage, ModelAnswerError, ModelRequestError, ToolCallPart
-from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import to_openai
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.models.protocols import ToolSpec
 
