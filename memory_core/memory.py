@@ -32,7 +32,7 @@ from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import Actor, EventRecord, SessionClosed
 from memory_core.formats import notebooks
-from memory_core.formats.given_message import GivenMessage, as_messages
+from memory_core.formats.any_message import GivenMessage, as_messages
 from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.protocols import ChatModel
 from memory_core.planning.flush import FlushPlan

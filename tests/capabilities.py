@@ -134,7 +134,7 @@ CAPABILITIES = {
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
         "ui/recipes/*.py memory_inspector/reading/recipe_rows.py memory_inspector/demo/recipe_examples.py",
     ),
-    "Formats of messages": (1_650, "memory_core/formats/*.py"),
+    "Formats of messages": (1_640, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
         5_370,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "

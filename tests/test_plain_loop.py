@@ -9,7 +9,7 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletion
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, MessageError, StaticMemoryBlock, ToolCallPart
-from memory_core.formats.given_message import as_messages
+from memory_core.formats.any_message import as_messages
 from memory_core.formats.openai_message import to_openai
 
 

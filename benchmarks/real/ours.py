@@ -13,7 +13,7 @@ from results import BUDGET, LIMIT, Known, Run, line
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory
 from memory_core.errors import ModelError
-from memory_core.formats.given_message import as_messages
+from memory_core.formats.any_message import as_messages
 from memory_core.messages import message_text
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.systems import ChatMemoryBuffer, ChatSummaryMemoryBuffer, ConsolidatingMemory, UserMemories

@@ -13,7 +13,7 @@ from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, QueueReplaced, ranges
-from memory_core.formats.given_message import GivenMessage, as_messages
+from memory_core.formats.any_message import GivenMessage, as_messages
 from memory_core.messages import ChatMessage, MessageStatus, TextPart, ThinkingPart, message_text, unstorable
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.planning.impact import texts_in

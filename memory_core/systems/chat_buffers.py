@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from memory_core.errors import ConfigError
-from memory_core.formats.given_message import GivenMessage
+from memory_core.formats.any_message import GivenMessage
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage

@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from memory_core.errors import ConfigError
-from memory_core.formats.given_message import GivenMessage
+from memory_core.formats.any_message import GivenMessage
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage
 from memory_core.planning.fact_merging import Fact

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from memory_core.blocks import StaticMemoryBlock
-from memory_core.formats.given_message import GivenMessage, as_messages
+from memory_core.formats.any_message import GivenMessage, as_messages
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ToolCallPart
 from memory_core.services import Services

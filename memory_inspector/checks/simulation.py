@@ -26,7 +26,7 @@ from memory_core.blocks.base import BaseMemoryBlock, Batch, PendingWrite
 from memory_core.engine.context import Context
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError, EmbedderError, MemoryInspectorError, ModelUnreachableError, StoreError
-from memory_core.formats.given_message import GivenMessage
+from memory_core.formats.any_message import GivenMessage
 from memory_core.history.rebuild import SessionSnapshot
 from memory_core.memory import Memory, Receipt
 from memory_core.services import Services
