@@ -14,21 +14,24 @@ from memory_core.planning.curation import FactStep, New, SuppressedFact
 from memory_core.planning.fact_merging import Fact
 from memory_core.store.fact_rows import FactRevision
 from memory_inspector.palette import contrast
-from memory_inspector.reading.fact_grid import Edits, conflicts, over_theirs, plan_table
 from memory_inspector.reading.fact_history import steps
 from memory_inspector.reading.fact_rows import (
     BADGES,
     CHIPS,
     SORTS,
+    Edits,
     FactFilter,
     Picked,
     ShownFact,
     chips,
+    conflicts,
     in_view,
     matching_rows,
     nothing_found,
     opening,
+    over_theirs,
     picked_now,
+    plan_table,
     selected,
     sorted_rows,
     states_of,

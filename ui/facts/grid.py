@@ -7,8 +7,16 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.planning.fact_merging import Fact
-from memory_inspector.reading.fact_grid import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
-from memory_inspector.reading.fact_rows import PUT_AWAY
+from memory_inspector.reading.fact_rows import (
+    PINNED,
+    PUT_AWAY,
+    TEXT,
+    Conflict,
+    Edits,
+    conflicts,
+    over_theirs,
+    plan_table,
+)
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, MIN_PIXELS
