@@ -141,9 +141,8 @@ CAPABILITIES = {
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
     "Saved page and notebooks": (
-        1_140,
-        "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py "
-        "memory_inspector/reading/prompt_export.py",
+        1_080,
+        "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (
         2_970,
@@ -187,7 +186,7 @@ CAPABILITIES = {
         "memory_inspector/wording/tool_call_text.py",
     ),
     "Page Context": (
-        1_850,
+        1_910,
         "ui/context/*.py memory_inspector/figures/prompt_figure.py memory_inspector/wording/prompt_text.py "
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),

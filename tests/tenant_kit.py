@@ -38,12 +38,12 @@ from memory_core.systems.knowledge_graph import KnowledgeGraph
 from memory_inspector.adapters.graph_tools import RESOURCE, GraphTools
 from memory_inspector.adapters.inspecting import InspectingTools
 from memory_inspector.adapters.mcp_server import graph_server, inspecting_server
-from memory_inspector.reading.prompt_export import as_text
 from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.recorder.receiving import Receiver
 from memory_inspector.recorder.recording_proxy import UPSTREAM
 from memory_inspector.recorder.span_receiver import SpanReceiver
 from memory_inspector.server.metrics import PATH, Metrics
+from memory_inspector.wording.prompt_text import as_text
 
 WORDS = {"acme": "heron", "globex": "otter", "initech": "badger"}
 """A word by tenant that only its own texts hold. Ids of sessions, users, messages and spans are the same in all."""

@@ -1,13 +1,15 @@
-"""Texts of the Context page: sentences and rows made from a prompt. Pure; no Streamlit.
+"""Texts of the Context page: sentences and rows made from a prompt, and the whole prompt. Pure; no Streamlit.
 
 Everything returned is markdown in which quoted words are escaped, unless its docstring says that it is plain text.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+from memory_core.formats.openai_message import to_openai
 from memory_core.history.prompt import MARKUP, PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptCut, PromptPart
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, FilePart, ImagePart
 from memory_core.planning.context_plan import QUEUE, RESERVED_LABEL
 from memory_core.planning.speakers import parse_message
 from memory_core.text import listed
@@ -399,3 +401,56 @@ def _message_number(entry: Entry) -> str:
 
 def _percent(part: int, whole: int) -> str:
     return f"{round(100 * part / whole) if whole else 0} %"
+
+
+# -- the whole prompt, for download ----------------------------------------------------------------
+
+
+def as_text(prompt: Prompt) -> str:
+    """All messages in order, each under its role. Plain text."""
+    return "\n\n".join(f"[{message.role}]\n{_message_text(message)}" for message in prompt.messages) + "\n"
+
+
+def _message_text(message: ChatMessage) -> str:
+    # Markers in brackets stand for what is not text: attachments and tool calls.
+    lines = [message.content or ""]
+    lines += [f"[{part.type}: {part.url}]" for part in message.parts if isinstance(part, ImagePart | FilePart)]
+    lines += [f"[tool call] {call.tool_name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join(line for line in lines if line)
+
+
+def as_json(prompt: Prompt) -> str:
+    """JSON: the messages as a chat endpoint accepts them, with the numbers of the plan that chose them."""
+    built = prompt.built
+    data: dict[str, Any] = {
+        "session": prompt.record.session_id,
+        "turn": prompt.turn,
+        "built_at": prompt.record.at,
+        "tokens": {
+            "limit": built.token_limit,
+            "asked": built.asked,
+            "sent": built.total,
+            "billed": built.billed,
+            "markup": built.markup_tokens,
+            "message_overhead": built.overhead_tokens,
+            "over_limit_by": built.over_by,
+            "counted_by": built.accounting,
+        },
+        "insert_method": built.insert_method,
+        "parts": [
+            {"name": p.name, "kind": p.kind, "priority": p.priority, "asked": p.asked, "granted": p.granted}
+            for p in prompt.parts
+        ],
+        "cuts": [
+            {
+                "part": cut.part.name,
+                "rule": cut.rule,
+                "over_before": cut.over_before,
+                "tokens": cut.tokens,
+                "words": [entry.words for entry in cut.entries],
+            }
+            for cut in prompt.cuts
+        ],
+        "messages": to_openai(prompt.messages),
+    }
+    return json.dumps(data, ensure_ascii=False, indent=2) + "\n"

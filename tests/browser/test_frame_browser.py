@@ -8,10 +8,10 @@ from app_server import behind, healthy, idle, opened
 from playwright.sync_api import expect
 
 from memory_inspector.demo.demo_script import MESSAGES
-from memory_inspector.reading.prompt_export import as_text
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import recorded_session
+from memory_inspector.wording.prompt_text import as_text
 
 pytestmark = pytest.mark.browser
 

@@ -14,8 +14,8 @@ from memory_core.history.prompt_diff import diff_prompts
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
 from memory_inspector.figures.prompt_figure import describe, waterfall
 from memory_inspector.palette import PALETTES, colour
-from memory_inspector.reading.prompt_export import as_json, as_text
 from memory_inspector.wording import prompt_text as words
+from memory_inspector.wording.prompt_text import as_json, as_text
 
 
 def prompt_of(memory):

@@ -14,7 +14,6 @@ from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
 from memory_inspector.figures.prompt_figure import describe, waterfall
-from memory_inspector.reading.prompt_export import as_json, as_text
 from memory_inspector.wording import prompt_text
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.terms import HELP
@@ -293,7 +292,7 @@ def _draw_take_along(sent: Prompt) -> None:
         st.download_button(
             "Download as text",
             # A function: the text of the whole prompt is made on a click, not at every drawing.
-            lambda: as_text(sent),
+            lambda: prompt_text.as_text(sent),
             file_name=f"{name}.txt",
             mime="text/plain",
             icon=":material/download:",
@@ -302,7 +301,7 @@ def _draw_take_along(sent: Prompt) -> None:
         )
         st.download_button(
             "As JSON",
-            lambda: as_json(sent),
+            lambda: prompt_text.as_json(sent),
             file_name=f"{name}.json",
             mime="application/json",
             icon=":material/download:",
@@ -311,4 +310,4 @@ def _draw_take_along(sent: Prompt) -> None:
         )
     opened = st.expander("Raw prompt", key="context__copy", icon=":material/content_copy:", on_change="rerun")
     if opened.open:
-        opened.code(as_text(sent), language=None, wrap_lines=True, height=CODE_PIXELS)
+        opened.code(prompt_text.as_text(sent), language=None, wrap_lines=True, height=CODE_PIXELS)
