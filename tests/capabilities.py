@@ -199,13 +199,13 @@ CAPABILITIES = {
         "memory_inspector/figures/timeline_figures.py",
     ),
     "Page Blocks and settings": (
-        2_550,
+        2_530,
         "ui/blocks/*.py ui/settings_drawer.py ui/parts/setting_form.py memory_inspector/wording/block_*.py "
-        "memory_inspector/wording/settings.py memory_inspector/reading/block_differences.py",
+        "memory_inspector/wording/settings.py",
     ),
     "Page Sessions, connect": (1_310, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        3_830,
+        3_850,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),

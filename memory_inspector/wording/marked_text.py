@@ -1,6 +1,6 @@
-"""Text with marks as markdown: the source of a fact, and the changes of an edit. Pure; no Streamlit.
+"""Text with marks as markdown: the source of a fact, and the changes of an edit, also as a unified diff. Pure.
 
-Every piece is escaped by `plain`, so that the text cannot format, load or link anything.
+Every piece is escaped by `plain`, so that the text cannot format, load or link anything; a diff is plain text.
 """
 
 import difflib
@@ -151,3 +151,22 @@ def _word_end(text: str, at: int) -> int:
         return at
     space = re.search(r"\s(?=\S*$)", text[:at])
     return space.start() if space else at
+
+
+# -- whole texts -----------------------------------------------------------------------------------
+
+MAX_LINES = 2_000
+"""Maximum lines of a text; longer ones are not compared, as that takes seconds."""
+
+CONTEXT_LINES = 2
+
+
+def difference(before: str, after: str) -> str | None:
+    """Return removed lines with −, added ones with + and their context; empty if equal, None if a text is too long."""
+    old, new = before.splitlines(), after.splitlines()
+    if max(len(old), len(new)) > MAX_LINES:
+        return None
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=CONTEXT_LINES))[2:]  # without the two header lines
+    shown = [" …" if line.startswith("@@") else line for line in lines]  # where lines were left out
+    # At the top of the text nothing was left out before the first lines shown.
+    return "\n".join(shown[1:] if lines and re.match(r"@@ -[01][ ,]", lines[0]) else shown)

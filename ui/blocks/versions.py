@@ -12,8 +12,8 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.engine.session import SessionBlock
 from memory_core.history.change_log import maker
-from memory_inspector.reading.block_differences import MAX_LINES, difference
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.marked_text import MAX_LINES, difference
 from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line, origin_line
 from ui.parts import toasts
 from ui.parts.components import error_inside
