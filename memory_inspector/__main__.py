@@ -27,8 +27,7 @@ FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 
 COMMANDS = {
     "probe_commands": ("check", "bisect", "value"),
-    "database_commands": ("upgrade", "tenants", "token"),
-    "maintain_command": ("maintain", "backup", "restore"),
+    "database_commands": ("upgrade", "tenants", "token", "maintain", "backup", "restore"),
     "code_command": ("code", "why"),
 }
 """Commands by module of `memory_inspector.commands`."""

@@ -69,10 +69,10 @@ CAPABILITIES = {
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
     "Retention, health, metrics, upkeep": (
-        1_870,
+        1_670,
         "memory_core/sessions/retention.py memory_core/sessions/damage.py memory_core/sessions/health.py "
         "memory_core/sessions/upkeep.py memory_inspector/server/metrics.py "
-        "memory_inspector/commands/maintain_command.py ui/sessions/health.py",
+        "ui/sessions/health.py",
     ),
     "People: roles, tenants, sign-in, tokens": (
         840,
@@ -210,7 +210,7 @@ CAPABILITIES = {
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),
     "Server and command": (
-        1_440,
+        1_630,
         "serve.py ui/server/*.py memory_inspector/__init__.py memory_inspector/__main__.py "
         "memory_inspector/server/*.py memory_inspector/commands/*.py",
     ),
