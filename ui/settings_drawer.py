@@ -12,7 +12,7 @@ from memory_inspector.reading.recipe_rows import running_on, title_of
 from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.settings import SETTINGS, setting_words
 from memory_inspector.wording.terms import HELP
-from ui.parts.components import error_inside
+from ui.parts.components import dialog
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
@@ -37,8 +37,7 @@ _FIELDS = (
 """The settings that can be changed here."""
 
 
-@st.dialog("Settings", width=440, position="right", icon=":material/tune:", on_dismiss=leave)
-@error_inside
+@dialog("Settings", "tune", side=True, on_dismiss=leave)
 def settings_dialog(session_id: str) -> None:
     """Change limits and counting of a session, applied from the next turn. Priorities are on the Blocks page."""
     memory = engine().open(session_id)

@@ -15,7 +15,7 @@ from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import plain, short
 from memory_inspector.wording.settings import Setting, setting_words
 from ui.parts import toasts
-from ui.parts.components import closing_button, error_inside, error_noticed
+from ui.parts.components import closing_button, dialog, error_noticed
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import draw_effect
@@ -86,8 +86,7 @@ def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[MenuChange, ...
     return tuple(actions)
 
 
-@st.dialog("Change block", width=440, position="right", icon=":material/tune:", on_dismiss="rerun")
-@error_inside
+@dialog("Change block", "tune", side=True)
 def change_dialog(session_id: str, name: str, change: MenuChange) -> None:
     """Confirm a change, with a preview of the next prompt."""
     memory = engine().open(session_id)
@@ -129,8 +128,7 @@ def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Map
 # -- settings of a kind ----------------------------------------------------------------------------
 
 
-@st.dialog("Block settings", width=440, position="right", icon=":material/tune:", on_dismiss=leave)
-@error_inside
+@dialog("Block settings", "tune", side=True, on_dismiss=leave)
 def settings_of_dialog(session_id: str, name: str) -> None:
     """Edit the settings of a block's kind, with a preview of the next prompt."""
     memory = engine().open(session_id)

@@ -20,7 +20,7 @@ from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
-from ui.parts.components import closing_button, drawer_actions, error_inside, error_noticed, give_while_typing
+from ui.parts.components import closing_button, dialog, drawer_actions, error_noticed, give_while_typing
 from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
 from ui.parts.drawer import Done, Drawer
 from ui.parts.effect import draw_effect
@@ -34,8 +34,7 @@ MAX_CHARACTERS = 100_000
 # -- editing ---------------------------------------------------------------------------------------
 
 
-@st.dialog("Edit block", width=440, position="right", icon=":material/edit_note:", on_dismiss=leave)
-@error_inside
+@dialog("Edit block", "edit_note", side=True, on_dismiss=leave)
 def edit_dialog(session_id: str, name: str) -> None:
     """Edit a block's text, with a preview of the next prompt, and its history."""
     memory = engine().open(session_id)
@@ -180,8 +179,7 @@ def _take_mine(key: str, box: str) -> None:
 # -- adding ----------------------------------------------------------------------------------------
 
 
-@st.dialog("Add a block", width=440, position="right", icon=":material/add:", on_dismiss=leave)
-@error_inside
+@dialog("Add a block", "add", side=True, on_dismiss=leave)
 def add_dialog(session_id: str, kind: str | None = None) -> None:
     """Add a block of any kind, optionally filled from the archive."""
     memory = engine().open(session_id)
@@ -300,8 +298,7 @@ def _take_out(session_id: str, name: str) -> None:
 # -- removing --------------------------------------------------------------------------------------
 
 
-@st.dialog("Remove a block", width=440, position="right", icon=":material/delete:", on_dismiss="rerun")
-@error_inside
+@dialog("Remove a block", "delete", side=True)
 def remove_dialog(session_id: str, name: str | None = None) -> None:
     """Confirm the removal of a block, listing what is deleted and kept."""
     memory = engine().open(session_id)

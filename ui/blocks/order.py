@@ -12,7 +12,7 @@ from memory_core.text import listed
 from memory_inspector.wording.block_card_text import labelled, strip
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.terms import HELP
-from ui.parts.components import error_inside, limits
+from ui.parts.components import dialog, limits
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import draw_effect
@@ -22,8 +22,7 @@ from ui.tab.services import engine
 _COLUMNS = (0.4, 0.3, 0.3)
 
 
-@st.dialog("Change order", width=440, position="right", icon=":material/format_list_numbered:", on_dismiss=leave)
-@error_inside
+@dialog("Change order", "format_list_numbered", side=True, on_dismiss=leave)
 def order_dialog(session_id: str) -> None:
     """Set the priority of each block and its place in the prompt. Rows are not reordered while editing."""
     memory = engine().open(session_id)

@@ -16,7 +16,7 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.marked_text import MAX_LINES, difference
 from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line, origin_line
 from ui.parts import toasts
-from ui.parts.components import error_inside
+from ui.parts.components import dialog
 from ui.parts.drafts import Draft, draft, forget, keep_draft, open_draft
 from ui.parts.effect import draw_effect
 from ui.tab.services import engine
@@ -27,8 +27,7 @@ NOTE_CHARACTERS = 40
 _COMPARED = {"now": "Changed since", "before": "What it changed", "text": "Its text"}
 
 
-@st.dialog("History", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
-@error_inside
+@dialog("History", "history", side=True)
 def history_dialog(session_id: str, name: str) -> None:
     """Browse the versions of a block's text, and restore one."""
     memory = engine().open(session_id)

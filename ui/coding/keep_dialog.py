@@ -11,7 +11,7 @@ from memory_inspector.coding.coding_session import Branch
 from memory_inspector.coding.transcript import quotable
 from memory_inspector.server.coding_sessions import OpenSession
 from memory_inspector.wording.formatting import ago, count, plain, tokens
-from ui.parts.components import error_inside
+from ui.parts.components import dialog
 from ui.tab import appearance
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def draw_button(statement: str, key: str, opened: OpenSession, branch: Branch) -
         _dialog(statement, opened, branch)
 
 
-@st.dialog("What would have kept it", width=640, icon=":material/bookmark_add:", on_dismiss="rerun")
-@error_inside
+@dialog("What would have kept it", "bookmark_add", width=640)
 def _dialog(statement: str, opened: OpenSession, branch: Branch) -> None:
     from memory_inspector.coding.memory_files import suggestion
 

@@ -12,7 +12,7 @@ from memory_core.planning import curation as plans
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, error_inside
+from ui.parts.components import closing_button, dialog
 from ui.tab.people import allowed
 
 FIELD_PIXELS = 140
@@ -48,8 +48,7 @@ def outcome(tried: TriedFact) -> str:
     return label
 
 
-@st.dialog("Try extraction", width=720, icon=":material/science:", on_dismiss="rerun")
-@error_inside
+@dialog("Try extraction", "science", width=720)
 def try_dialog(desk: FactSnapshot) -> None:
     """Paste a text, preview the facts found in it, and add some of them."""
     key = fact_tab.key(desk.place, "try_words")

@@ -12,15 +12,14 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_elements import foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, error_inside
+from ui.parts.components import closing_button, dialog
 
 FIELD_PIXELS = 110
 OFFERED = 50
 """Maximum number of facts offered for merging, the most similar ones."""
 
 
-@st.dialog("Add a fact", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
-@error_inside
+@dialog("Add a fact", "add", side=True)
 def add_dialog(desk: FactSnapshot) -> None:
     """Add a fact, with a preview of the next prompt."""
     words, pin = fact_tab.key(desk.place, "add_words"), fact_tab.key(desk.place, "add_pin")
@@ -47,8 +46,7 @@ def _add(desk: FactSnapshot, words: str, pin: str) -> None:
         fact_tab.change(desk.place, picked=Picked(new[-1] if new else None))
 
 
-@st.dialog("Split a fact", width=440, position="right", icon=":material/call_split:", on_dismiss="rerun")
-@error_inside
+@dialog("Split a fact", "call_split", side=True)
 def split_dialog(desk: FactSnapshot, id: int) -> None:
     """Split a fact into several; each keeps its sources."""
     fact = _still(desk, id)
@@ -69,8 +67,7 @@ def _split(desk: FactSnapshot, fact: Fact, key: str) -> None:
     fact_changes.apply(desk, lambda: plans.split(fact, _lines(text)))
 
 
-@st.dialog("Merge with another fact", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
-@error_inside
+@dialog("Merge with another fact", "merge", side=True)
 def merge_dialog(desk: FactSnapshot, id: int) -> None:
     """Merge two facts, keeping the sources of both; the most similar fact is preselected."""
     fact = _still(desk, id)
@@ -110,8 +107,7 @@ def _merge(desk: FactSnapshot, fact: Fact, other: Fact, key: str) -> None:
     fact_changes.apply(desk, lambda: plans.merge([fact, other], text))
 
 
-@st.dialog("Reject a fact", width=560, icon=":material/block:", on_dismiss="rerun")
-@error_inside
+@dialog("Reject a fact", "block", width=560)
 def reject_dialog(desk: FactSnapshot, id: int) -> None:
     """Reject a fact; similar facts that are found later are suppressed."""
     fact = _still(desk, id)
@@ -128,8 +124,7 @@ def _reject(desk: FactSnapshot, fact: Fact, reason: str) -> None:
     fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()))
 
 
-@st.dialog("Delete for good", icon=":material/delete:", on_dismiss="rerun")
-@error_inside
+@dialog("Delete for good", "delete")
 def delete_dialog(desk: FactSnapshot, ids: Sequence[int]) -> None:
     """Confirm a permanent deletion."""
     facts = [fact for fact in desk.curation.facts() if fact.id in set(ids)]
@@ -151,8 +146,7 @@ def delete_dialog(desk: FactSnapshot, ids: Sequence[int]) -> None:
         closing_button("Cancel")
 
 
-@st.dialog("Copy a fact", width=440, position="right", icon=":material/content_copy:", on_dismiss="rerun")
-@error_inside
+@dialog("Copy a fact", "content_copy", side=True)
 def copy_dialog(desk: FactSnapshot, id: int, block: str) -> None:
     """Copy a fact to another facts block, of the session or of the user."""
     fact = _still(desk, id)

@@ -11,7 +11,7 @@ from memory_inspector.files.stores.memory_stores import PROGRAMS
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, error_inside
+from ui.parts.components import closing_button, dialog
 from ui.parts.facts_limit import draw_limit
 
 MAX_MEGABYTES = 20
@@ -19,8 +19,7 @@ SHOWN = 200
 LONGEST_PROBLEMS = 6
 
 
-@st.dialog("Export facts", width=440, position="right", icon=":material/download:", on_dismiss="rerun")
-@error_inside
+@dialog("Export facts", "download", side=True)
 def export_dialog(desk: FactSnapshot) -> None:
     """Export the active facts, or those in every state, as CSV or JSON."""
     every = st.toggle("Include inactive facts", key="facts__export_all")
@@ -50,8 +49,7 @@ def export_dialog(desk: FactSnapshot) -> None:
         )
 
 
-@st.dialog("Import facts", width=720, icon=":material/upload:", on_dismiss="rerun")
-@error_inside
+@dialog("Import facts", "upload", width=720)
 def import_dialog(desk: FactSnapshot) -> None:
     """Choose a file, preview its facts and problems, and import it as one change."""
     stores = listed([*(f"{store.name} ({store.file})" for store in PROGRAMS), "MCP's reference memory (JSONL)"])

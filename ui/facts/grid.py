@@ -21,7 +21,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, MIN_PIXELS
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, error_inside, filled_rows
+from ui.parts.components import closing_button, dialog, filled_rows
 from ui.tab import state
 
 
@@ -36,8 +36,7 @@ def open_table(desk: FactSnapshot) -> None:
     table_dialog(desk)
 
 
-@st.dialog("Edit as table", width=760, icon=":material/table_edit:", on_dismiss="rerun")
-@error_inside
+@dialog("Edit as table", "table_edit", width=760)
 def table_dialog(desk: FactSnapshot) -> None:
     """Edit texts and pins in a grid. Concurrent changes do not alter the grid; they are detected on saving."""
     snapshot: Sequence[Fact] = fact_tab.remembered(desk.place, "table") or ()

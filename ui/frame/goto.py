@@ -9,7 +9,7 @@ from memory_core.messages import message_text
 from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, Kind, PageTarget, around, find, turn_asked
 from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.wording.formatting import plain, session_name, tokens
-from ui.parts.components import error_inside
+from ui.parts.components import dialog
 from ui.tab import nav, state
 from ui.tab.services import engine
 from ui.timeline.opened_event import EVENT
@@ -50,8 +50,7 @@ def open_goto() -> None:
     goto_dialog()
 
 
-@st.dialog("Go to", icon=":material/search:", width="medium")
-@error_inside
+@dialog("Go to", "search", width="medium", on_dismiss="ignore")
 def goto_dialog() -> None:
     """Draw one field and its matches; every line is a link."""
     words = st.text_input(

@@ -10,7 +10,7 @@ import streamlit as st
 
 from memory_core.events import Ref
 from ui.frame.goto import open_goto
-from ui.parts.components import heading
+from ui.parts.components import dialog, heading
 from ui.tab import nav, state
 
 if TYPE_CHECKING:
@@ -96,10 +96,9 @@ def _followed(asked: Any) -> dict[str, Any]:
     return dict(nav.followed(Ref.of("message", message) if message.isdecimal() else words))
 
 
-@st.dialog("Keys", icon=":material/keyboard:")
+@dialog("Keys", "keyboard", on_dismiss="ignore")
 def keys_dialog() -> None:
     """List all shortcuts."""
-    state.open_dialog()
     for place, keys in KEYS.items():
         heading(place, level=3)
         with st.container(gap="xxsmall"):

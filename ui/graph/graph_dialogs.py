@@ -25,7 +25,7 @@ from memory_inspector.reading.graph_neighbourhood import (
 from memory_inspector.wording.formatting import count, plain, short
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
-from ui.parts.components import closing_button, error_inside
+from ui.parts.components import closing_button, dialog
 
 LIKELY = 0.7
 """Minimum similarity of names, 0 to 1, of an entity that is preselected for merging."""
@@ -40,8 +40,7 @@ SHOWN_ENDS = 3
 # -- relations -----------------------------------------------------------------------------------
 
 
-@st.dialog("Add a relation", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
-@error_inside
+@dialog("Add a relation", "add", side=True)
 def add_dialog(desk: GraphSnapshot) -> None:
     """Add a relation between two entities; unknown names are added as entities."""
     graph, mark = desk.graph, "add"
@@ -76,8 +75,7 @@ def _add(desk: GraphSnapshot, subject: str, predicate: str, object: str, types: 
             graph_tab.look(desk.place, focus=match.id, relation=added[-1] if added else None)
 
 
-@st.dialog("Edit a relation", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
-@error_inside
+@dialog("Edit a relation", "edit", side=True)
 def edit_dialog(desk: GraphSnapshot, id: int) -> None:
     """Edit a relation's ends and predicate. Its sources stay."""
     graph = desk.desk.graph()
@@ -173,8 +171,7 @@ def _foreseen(desk: GraphSnapshot, graph: Graph, plan: Callable[[], GraphPlan]) 
 # -- entities ------------------------------------------------------------------------------------
 
 
-@st.dialog("Edit an entity", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
-@error_inside
+@dialog("Edit an entity", "edit", side=True)
 def entity_dialog(desk: GraphSnapshot, id: int) -> None:
     """Edit an entity's name, aliases and type. Its relations stay."""
     graph = desk.desk.graph()
@@ -217,8 +214,7 @@ def _rename(desk: GraphSnapshot, entity: Entity, name: str, type: str, aliases: 
     graph_changes.apply(desk, lambda graph: graph.rename(entity, name, type, aliases))
 
 
-@st.dialog("Merge two entities", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
-@error_inside
+@dialog("Merge two entities", "merge", side=True)
 def merge_dialog(desk: GraphSnapshot, id: int) -> None:
     """Merge two entities; the most similar one is preselected."""
     graph = desk.desk.graph()
@@ -268,8 +264,7 @@ def merge_dialog(desk: GraphSnapshot, id: int) -> None:
         closing_button("Cancel")
 
 
-@st.dialog("Remove an entity", width=440, position="right", icon=":material/archive:", on_dismiss="rerun")
-@error_inside
+@dialog("Remove an entity", "archive", side=True)
 def remove_dialog(desk: GraphSnapshot, id: int) -> None:
     """Confirm the removal of an entity, which can be undone."""
     graph = desk.desk.graph()

@@ -10,14 +10,13 @@ from memory_inspector.files.graph_files import GraphFile, import_graph, read_gra
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
-from ui.parts.components import closing_button, error_inside
+from ui.parts.components import closing_button, dialog
 
 MAX_MEGABYTES = 20
 SHOWN = 200
 
 
-@st.dialog("Import a graph", width=720, icon=":material/upload:", on_dismiss="rerun")
-@error_inside
+@dialog("Import a graph", "upload", width=720)
 def import_dialog(desk: GraphSnapshot) -> None:
     """Choose a file, preview what is new in it, and import it as one change."""
     uploaded = st.file_uploader(

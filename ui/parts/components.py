@@ -23,6 +23,8 @@ STYLES = Path(__file__).resolve().parents[2] / "static" / "app.css"
 
 ROW_PIXELS = 33
 """Height of a table row in pixels; the header is two pixels higher."""
+SIDE_PIXELS = 440
+"""Width of a dialog at the side, in pixels: beside it the page can still be read."""
 PHONE_PIXELS = 640
 """Maximum width of a phone's window, in pixels: columns are below each other there."""
 
@@ -109,7 +111,7 @@ def closing_button(
     key: str | None = None,
     help: str | None = None,
 ) -> None:
-    """Draw a button that calls `on_click`, if any, and closes its dialog; see `error_inside`.
+    """Draw a button that calls `on_click`, if any, and closes its dialog; see `dialog`.
 
     `on_click` runs once per click, before the page is redrawn.
     """
@@ -198,25 +200,37 @@ def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> 
         )
 
 
-def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
+def dialog(
+    title: str,
+    icon: str,
+    *,
+    width: Literal["small", "medium", "large"] | int = "small",
+    side: bool = False,
+    on_dismiss: Literal["ignore", "rerun"] | Callable[[], None] = "rerun",
+) -> Callable[[Callable[Given, None]], Callable[Given, None]]:
     """Decorator for a dialog's body: shows an engine error as one sentence instead of a traceback.
 
-    After `closing_button` it closes the dialog instead.
+    After `closing_button` it closes the dialog instead. `side`: it stands at the right, beside what it is about.
 
     A dialog is redrawn by itself, outside the page that opened it: the session may be gone by then.
     """
+    place: dict[str, Any] = {"width": SIDE_PIXELS, "position": "right"} if side else {"width": width}
 
-    @functools.wraps(draw)
-    def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
-        state.open_dialog()
-        if state.take_closing():
-            st.rerun()  # the rerun of the whole page leaves the dialog out
-        try:
-            draw(*args, **kwargs)
-        except MemoryInspectorError as error:
-            st.error(plain(str(error)))
+    def decorated(draw: Callable[Given, None]) -> Callable[Given, None]:
+        @st.dialog(title, icon=f":material/{icon}:", on_dismiss=on_dismiss, **place)
+        @functools.wraps(draw)
+        def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
+            state.open_dialog()
+            if state.take_closing():
+                st.rerun()  # the rerun of the whole page leaves the dialog out
+            try:
+                draw(*args, **kwargs)
+            except MemoryInspectorError as error:
+                st.error(plain(str(error)))
 
-    return guarded
+        return guarded
+
+    return decorated
 
 
 def error_noticed(callback: Callable[Given, None]) -> Callable[Given, None]:

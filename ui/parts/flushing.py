@@ -9,7 +9,7 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts import toasts
-from ui.parts.components import closing_button, drawer_actions, error_inside, error_noticed
+from ui.parts.components import closing_button, dialog, drawer_actions, error_noticed
 from ui.parts.facts_limit import draw_limits
 from ui.tab import state
 from ui.tab.model import Chosen, chosen_model, services_for
@@ -26,8 +26,7 @@ WORDS_SHOWN = 70
 """Characters shown of each message that would leave."""
 
 
-@st.dialog("Flush now", width=440, position="right", icon=":material/keyboard_tab:", on_dismiss="rerun")
-@error_inside
+@dialog("Flush now", "keyboard_tab", side=True)
 def flush_dialog(session_id: str) -> None:
     """Show what one flush would move out of the queue, the receiving blocks, and the button that does it."""
     memory = engine().open(session_id)

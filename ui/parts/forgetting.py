@@ -15,7 +15,7 @@ from memory_inspector.verification.receipts import ForgetReceipt
 from memory_inspector.wording.formatting import count, plain, short
 from memory_inspector.wording.impact_text import WORDS_SHOWN, beside, impact_rows, set_line, set_name
 from ui.parts import toasts
-from ui.parts.components import ROW_PIXELS, closing_button, error_inside, error_noticed, heading
+from ui.parts.components import ROW_PIXELS, closing_button, dialog, error_noticed, heading
 from ui.parts.effect import effect_sentence
 from ui.tab import nav
 from ui.tab.people import allowed
@@ -51,8 +51,7 @@ def draw_buttons(session_id: str, what: Chosen, key: str) -> None:
         (quarantine_dialog if quarantine else forget_dialog)(session_id, what)
 
 
-@st.dialog("Quarantine", width="large", icon=":material/block:", on_dismiss="rerun")
-@error_inside
+@dialog("Quarantine", "block", width="large")
 def quarantine_dialog(session_id: str, what: Chosen) -> None:
     """Let the user choose what is kept out of all prompts."""
     memory = engine().open(session_id)
@@ -137,8 +136,7 @@ def draw_count(view: View) -> None:
         nav.link("trace", f":orange[{count(number, 'set')} in quarantine]", icon=":material/block:", help=tooltip)
 
 
-@st.dialog("Forget", width="large", icon=":material/delete_forever:", on_dismiss="rerun")
-@error_inside
+@dialog("Forget", "delete_forever", width="large")
 def forget_dialog(session_id: str, what: Chosen) -> None:
     """Let the user choose what is erased; afterwards show the receipt of a search for it."""
     memory = engine().open(session_id)

@@ -14,7 +14,7 @@ from memory_core.events import Ref
 from memory_core.tracing.showing.page import Page
 from memory_core.tracing.showing.replacements import Replacements, mask_keys
 from memory_inspector.wording.formatting import count, file_stem, plain, short, tokens
-from ui.parts.components import error_inside
+from ui.parts.components import dialog
 from ui.tab.view import memory_of
 
 TRACE, TURNS, SESSION = "This trace", "Several turns", "Whole session"
@@ -48,8 +48,7 @@ def forget() -> None:
     st.session_state.pop(_READY, None)
 
 
-@st.dialog("Save as page", width="medium", icon=":material/ios_share:", on_dismiss=forget)
-@error_inside
+@dialog("Save as page", "ios_share", width="medium", on_dismiss=forget)
 def page_dialog(
     session_id: str, target: str | Ref | None = None, turn: int | None = None, upto: int | None = None
 ) -> None:

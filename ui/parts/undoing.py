@@ -7,14 +7,13 @@ import streamlit as st
 
 from memory_core.history.change_log import AppliedChangeSet, maker
 from memory_inspector.wording.formatting import ago, plain, short, tokens
-from ui.parts.components import closing_button, error_inside
+from ui.parts.components import closing_button, dialog
 
 SHOWN = 30
 """Maximum number of change sets listed, the newest."""
 
 
-@st.dialog("Changes", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
-@error_inside
+@dialog("Changes", "history", side=True)
 def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callable[[AppliedChangeSet], None]) -> None:
     """List the changes, newest first. `undo` reverts a change, or redoes a reverted one."""
     listed = read()[:SHOWN]

@@ -25,8 +25,8 @@ from ui.lab import tried_variants
 from ui.parts import toasts
 from ui.parts.components import (
     closing_button,
+    dialog,
     drawer_actions,
-    error_inside,
     error_noticed,
     heading,
     unseen_heading,
@@ -184,8 +184,7 @@ def _switch(
             nav.go("lab", view="compare")
 
 
-@st.dialog("Switch recipe", width=440, position="right", icon=":material/swap_horiz:", on_dismiss="rerun")
-@error_inside
+@dialog("Switch recipe", "swap_horiz", side=True)
 def switch_dialog(session_id: str, key: str, parameters: dict[str, Any]) -> None:
     """Show what is removed and kept once more before the session is switched."""
     # Opened and planned again: the dialog may be drawn long after the page.

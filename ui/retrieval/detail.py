@@ -27,7 +27,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
 from memory_inspector.wording.unit_names import beginning, from_turn, stored, stored_plural
 from ui.parts import toasts
-from ui.parts.components import closing_button, error_inside, error_noticed, heading
+from ui.parts.components import closing_button, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect
 from ui.retrieval import search_state, tuning
 from ui.tab import nav, state
@@ -264,11 +264,9 @@ def show_search(view: View, number: int, one: FoundBy, question: str | None) -> 
 def delete_dialog(session_id: str, block: str, number: int, turn: int, words: str, unit: str) -> None:
     """Ask before a stored unit is deleted."""
     # Made at the call, as the title names what this block stores: a decorator would fix it for all.
-    drawn = st.dialog(f"Delete stored {unit}", icon=":material/delete:", on_dismiss="rerun")(_draw_delete)
-    drawn(session_id, block, number, turn, words, unit)
+    dialog(f"Delete stored {unit}", "delete")(_draw_delete)(session_id, block, number, turn, words, unit)
 
 
-@error_inside
 def _draw_delete(session_id: str, block: str, number: int, turn: int, words: str, unit: str) -> None:
     st.markdown(
         f"Delete {from_turn(unit, turn, 'the')} from “{plain(short(block))}”? It will not be found again, and no "

@@ -16,7 +16,7 @@ from memory_inspector.files.exporting import (
 )
 from memory_inspector.files.graph_files import Form, write_graph
 from memory_inspector.wording.formatting import file_stem, plain, short
-from ui.parts.components import error_inside
+from ui.parts.components import dialog
 from ui.sessions.session_dialogs import one
 from ui.sessions.session_rows import named
 from ui.tab.services import engine
@@ -117,8 +117,7 @@ def graph_exports(session_id: str, stem: str) -> list[Export]:
     ]
 
 
-@st.dialog("Export", width="medium", icon=":material/download:", on_dismiss="rerun")
-@error_inside
+@dialog("Export", "download", width="medium")
 def export_dialog(session_id: str) -> None:
     """Offer a session for download, whole or in part."""
     title = named(one(session_id))

@@ -23,7 +23,7 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_config, recorded_session
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import beginning, common, stored, unit_of
-from ui.parts.components import error_inside
+from ui.parts.components import dialog
 from ui.sessions import making
 from ui.tab import drawing, model
 from ui.tab.services import engine
@@ -60,8 +60,7 @@ class Sized:
     sizes: tuple[int, ...]
 
 
-@st.dialog("Import a conversation", width="medium", icon=":material/upload_file:", on_dismiss=making.forget)
-@error_inside
+@dialog("Import a conversation", "upload_file", width="medium", on_dismiss=making.forget)
 def import_dialog() -> None:
     """Let the user choose a file, show its contents, import it."""
     if making.follow("Importing"):

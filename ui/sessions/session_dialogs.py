@@ -18,7 +18,7 @@ from memory_inspector.wording.event_sentences import Words, describe
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import common, stored_plural, units
 from ui.parts import toasts
-from ui.parts.components import closing_button, error_inside, error_noticed
+from ui.parts.components import closing_button, dialog, error_noticed
 from ui.sessions import making
 from ui.sessions.session_rows import branch_title, delete_question, named, users
 from ui.tab import state
@@ -53,8 +53,7 @@ def one(session_id: str) -> Overview:
 # -- a new one -----------------------------------------------------------------------------------
 
 
-@st.dialog("New session", icon=":material/add:", on_dismiss=making.forget)
-@error_inside
+@dialog("New session", "add", on_dismiss=making.forget)
 def new_dialog() -> None:
     """Ask for the title, the user, and the memory system of a new session."""
     # The work goes on although the dialog was redrawn: its progress takes the place of the form.
@@ -137,8 +136,7 @@ def new_dialog() -> None:
 # -- rename --------------------------------------------------------------------------------------
 
 
-@st.dialog("Rename the session", icon=":material/edit:", on_dismiss="rerun")
-@error_inside
+@dialog("Rename the session", "edit")
 def rename_dialog(session_id: str) -> None:
     """Ask for another title."""
     status = one(session_id).status
@@ -154,8 +152,7 @@ def _rename(session_id: str, title: str) -> None:
 # -- branch --------------------------------------------------------------------------------------
 
 
-@st.dialog("Branch", icon=":material/call_split:", on_dismiss=making.forget)
-@error_inside
+@dialog("Branch", "call_split", on_dismiss=making.forget)
 def branch_dialog(session_id: str, turn: int | None = None) -> None:
     """Create a second session in the state of this session at the end of a turn (None: the latest)."""
     # The dialog was opened again while the work goes on: its progress takes the place of the form.
@@ -216,8 +213,7 @@ def branch_effect(session_id: str, turn: int, latest: int) -> str:
 # -- reset and delete ----------------------------------------------------------------------------
 
 
-@st.dialog("Reset the session", icon=":material/restart_alt:", on_dismiss="rerun")
-@error_inside
+@dialog("Reset the session", "restart_alt")
 def reset_dialog(session_id: str) -> None:
     """Ask before deleting all messages and what was learned from them."""
     session = one(session_id)
@@ -283,8 +279,7 @@ def _stopped(session_id: str) -> bool:
     return False
 
 
-@st.dialog("Delete the session", icon=":material/delete:", on_dismiss="rerun")
-@error_inside
+@dialog("Delete the session", "delete")
 def delete_dialog(session_id: str) -> None:
     """Ask before deleting a session permanently; the demo is reset instead."""
     st.markdown(plain(delete_question(one(session_id))))

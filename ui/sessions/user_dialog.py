@@ -7,7 +7,7 @@ from memory_core.sessions.forget_user import UserData, data_of_user
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.verification.receipts import ForgetReceipt
 from memory_inspector.wording.formatting import count, plain, short
-from ui.parts.components import ROW_PIXELS, error_inside
+from ui.parts.components import ROW_PIXELS, dialog
 from ui.parts.forgetting import draw_receipt
 from ui.tab.people import allowed
 from ui.tab.services import engine
@@ -31,8 +31,7 @@ def draw_button(user_id: str) -> bool:
     return clicked
 
 
-@st.dialog("Forget this user", width="large", icon=":material/person_off:", on_dismiss="rerun")
-@error_inside
+@dialog("Forget this user", "person_off", width="large")
 def forget_user_dialog(user_id: str) -> None:
     """Ask before all sessions and facts of a user are erased; afterwards show the receipt of a search for them."""
     # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.

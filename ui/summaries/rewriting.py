@@ -9,7 +9,7 @@ from memory_core.messages import content_hash
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.summary_text import Freshness, cost_line, freshness_line
-from ui.parts.components import closing_button, error_inside, error_noticed
+from ui.parts.components import closing_button, dialog, error_noticed
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
 
@@ -19,8 +19,7 @@ REWRITE = "Rewrite now"
 _SOURCES = {"text": "Its own text", "messages": "The messages it summarises"}
 
 
-@st.dialog("Rewrite the summary", width=440, position="right", icon=":material/autorenew:", on_dismiss="rerun")
-@error_inside
+@dialog("Rewrite the summary", "autorenew", side=True)
 def rewrite_dialog(session_id: str, name: str) -> None:
     """Ask for the source and show the cost; nothing happens before the button is pressed."""
     chosen = chosen_model()

@@ -42,7 +42,7 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.terms import marked
 from memory_inspector.wording.unit_names import TURN
 from ui.lab import tried_variants
-from ui.parts.components import error_inside, heading
+from ui.parts.components import dialog, heading
 from ui.tab import appearance, nav, state
 from ui.tab.view import View
 from ui.timeline.opened_event import close
@@ -57,8 +57,7 @@ MAX_CHARACTERS = 2_000
 """Maximum characters of a text shown in full."""
 
 
-@st.dialog("What happened", width=440, position="right", icon=":material/timeline:", on_dismiss=close)
-@error_inside
+@dialog("What happened", "timeline", side=True, on_dismiss=close)
 def event_drawer(view: View, position: int) -> None:
     """Show one event of the log."""
     # A link may name an event that was erased with its session's reset.
