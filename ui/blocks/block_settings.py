@@ -15,7 +15,7 @@ from memory_inspector.wording.block_kinds import kind_of, settings_of
 from memory_inspector.wording.formatting import plain, short
 from memory_inspector.wording.settings import Setting, setting_words
 from ui.parts import toasts
-from ui.parts.components import closing_button, dialog, error_noticed
+from ui.parts.components import closing_buttons, dialog, error_noticed
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import draw_effect
@@ -98,16 +98,13 @@ def change_dialog(session_id: str, name: str, change: MenuChange) -> None:
         st.info("Nothing to change: it was changed elsewhere.")
         return
     possible = draw_effect(memory, blocks={name: {change.setting: change.value}})
-    with st.container(horizontal=True):
-        closing_button(
-            change.says,
-            _make,
-            (session_id, name, change, before),
-            kind="primary",
-            disabled=not possible,
-            key="blocks__change_save",
-        )
-        closing_button("Cancel", key="blocks__change_leave")
+    closing_buttons(
+        change.says,
+        _make,
+        (session_id, name, change, before),
+        disabled=not possible,
+        keys=("blocks__change_save", "blocks__change_leave"),
+    )
 
 
 @error_noticed

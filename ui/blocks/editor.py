@@ -20,7 +20,7 @@ from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
-from ui.parts.components import closing_button, dialog, drawer_actions, error_noticed, give_while_typing
+from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed, give_while_typing
 from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
 from ui.parts.drawer import Done, Drawer
 from ui.parts.effect import draw_effect
@@ -316,9 +316,8 @@ def remove_dialog(session_id: str, name: str | None = None) -> None:
         st.markdown(line)
     st.markdown(":small[This cannot be undone.]")
     draw_effect(memory, without=[name])
-    with st.container(horizontal=True):
-        closing_button("Remove block", _remove, (session_id, name), kind="primary", key="blocks__remove_save")
-        closing_button("Cancel", key="blocks__remove_keep")
+    keys = "blocks__remove_save", "blocks__remove_keep"
+    closing_buttons("Remove block", _remove, (session_id, name), keys=keys)
 
 
 def what_goes(memory: Memory, name: str) -> list[str]:

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
@@ -12,7 +13,7 @@ from memory_core.planning import curation as plans
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, dialog
+from ui.parts.components import closing_buttons, dialog
 from ui.tab.people import allowed
 
 FIELD_PIXELS = 140
@@ -85,15 +86,13 @@ def try_dialog(desk: FactSnapshot) -> None:
         alt="Facts found in the text",
     )
     chosen = [tried for tried, row in zip(tries.facts, taken, strict=True) if row["Take"]]
-    with st.container(horizontal=True):
-        closing_button(
-            f"Add {count(len(chosen), 'fact')}",
-            _take,
-            (desk, [(tried.text, tried.category) for tried in chosen]),
-            kind="primary",
-            **allowed(disabled=not chosen or desk.read_only),
-        )
-        closing_button("Cancel", forget, (desk.place,))
+    closing_buttons(
+        f"Add {count(len(chosen), 'fact')}",
+        _take,
+        (desk, [(tried.text, tried.category) for tried in chosen]),
+        on_cancel=partial(forget, desk.place),
+        **allowed(disabled=not chosen or desk.read_only),
+    )
 
 
 def forget(place: fact_tab.ListPosition) -> None:

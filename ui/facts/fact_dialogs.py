@@ -1,6 +1,7 @@
 """Dialogs of the Facts page: add, split, merge, reject, delete and copy facts."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -12,7 +13,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_elements import foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, dialog
+from ui.parts.components import closing_button, closing_buttons, dialog
 
 FIELD_PIXELS = 110
 OFFERED = 50
@@ -25,9 +26,7 @@ def add_dialog(desk: FactSnapshot) -> None:
     words, pin = fact_tab.key(desk.place, "add_words"), fact_tab.key(desk.place, "add_pin")
     text = st.text_area("Fact", key=words, height=FIELD_PIXELS, max_chars=4_000, placeholder="Ana likes jazz")
     pinned = st.toggle("Pin it", key=pin, help="A pinned fact is cut last.")
-    with st.container(horizontal=True):
-        closing_button("Add fact", _add, (desk, words, pin), kind="primary")
-        closing_button("Cancel", fact_tab.redraw, (desk.place,))
+    closing_buttons("Add fact", _add, (desk, words, pin), on_cancel=partial(fact_tab.redraw, desk.place))
     if text.strip():
         foreseen_line(desk, lambda: plans.add(text, pinned))
     else:
@@ -56,9 +55,7 @@ def split_dialog(desk: FactSnapshot, id: int) -> None:
     # The version is in the key: a fact that was changed meanwhile is offered with its new words.
     key = f"facts__split_{id}_{fact.version}"
     text = st.text_area("One fact per line", value=_halves(fact.text), key=key, height=FIELD_PIXELS, max_chars=4_000)
-    with st.container(horizontal=True):
-        closing_button("Split", _split, (desk, fact, key), kind="primary")
-        closing_button("Cancel")
+    closing_buttons("Split", _split, (desk, fact, key))
     foreseen_line(desk, lambda: plans.split(fact, _lines(text)))
 
 
@@ -95,9 +92,7 @@ def merge_dialog(desk: FactSnapshot, id: int) -> None:
         max_chars=4_000,
         placeholder="One sentence that says what both say",
     )
-    with st.container(horizontal=True):
-        closing_button("Merge", _merge, (desk, fact, other, key), kind="primary")
-        closing_button("Cancel")
+    closing_buttons("Merge", _merge, (desk, fact, other, key))
     if text.strip():
         foreseen_line(desk, lambda: plans.merge([fact, other], text))
 
@@ -141,9 +136,7 @@ def delete_dialog(desk: FactSnapshot, ids: Sequence[int]) -> None:
         if len(facts) > 8:
             st.markdown(f":small[:gray[and {tokens(len(facts) - 8)} more]]")
     st.markdown(":small[The words are removed everywhere. This cannot be undone. The messages they came from stay.]")
-    with st.container(horizontal=True):
-        closing_button("Delete for good", fact_changes.erase, (desk, facts), kind="primary")
-        closing_button("Cancel")
+    closing_buttons("Delete for good", fact_changes.erase, (desk, facts))
 
 
 @dialog("Copy a fact", "content_copy", side=True)
@@ -156,9 +149,7 @@ def copy_dialog(desk: FactSnapshot, id: int, block: str) -> None:
     scope = next((a.record.settings.get("scope") for a in desk.memory.blocks if a.name == block), "session")
     whose = "All sessions of the user then include it." if scope == "user" else "Both blocks then hold it."
     st.markdown(f"Copy it to **{plain(short(block))}**? {whose}")
-    with st.container(horizontal=True):
-        closing_button("Copy", _copy, (desk, fact, block), kind="primary")
-        closing_button("Cancel")
+    closing_buttons("Copy", _copy, (desk, fact, block))
 
 
 def _copy(desk: FactSnapshot, fact: Fact, block: str) -> None:

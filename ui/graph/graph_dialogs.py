@@ -25,7 +25,7 @@ from memory_inspector.reading.graph_neighbourhood import (
 from memory_inspector.wording.formatting import count, plain, short
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
-from ui.parts.components import closing_button, dialog
+from ui.parts.components import closing_button, closing_buttons, dialog
 
 LIKELY = 0.7
 """Minimum similarity of names, 0 to 1, of an entity that is preselected for merging."""
@@ -57,11 +57,7 @@ def add_dialog(desk: GraphSnapshot) -> None:
         possible = _foreseen(desk, graph, lambda: plans.add(graph, new))
     else:
         st.markdown(":small[:gray[Ana · lives in · Lisbon. Type a new name to add an entity.]]")
-    with st.container(horizontal=True):
-        closing_button(
-            "Add relation", _add, (desk, subject, predicate, object, types), kind="primary", disabled=not possible
-        )
-        closing_button("Cancel")
+    closing_buttons("Add relation", _add, (desk, subject, predicate, object, types), disabled=not possible)
 
 
 def _add(desk: GraphSnapshot, subject: str, predicate: str, object: str, types: tuple[str, str]) -> None:
@@ -93,11 +89,7 @@ def edit_dialog(desk: GraphSnapshot, id: int) -> None:
     before = (graph.name(relation.subject), relation.predicate, graph.name(relation.object))
     changed = (subject, predicate, object) != before and bool(subject and predicate and object)
     possible = changed and _foreseen(desk, graph, lambda: plans.edit(graph, relation, subject, predicate, object))
-    with st.container(horizontal=True):
-        closing_button(
-            "Save", _edit, (desk, relation, subject, predicate, object), kind="primary", disabled=not possible
-        )
-        closing_button("Cancel")
+    closing_buttons("Save", _edit, (desk, relation, subject, predicate, object), disabled=not possible)
 
 
 def _edit(desk: GraphSnapshot, relation: Relation, subject: str, predicate: str, object: str) -> None:
@@ -205,9 +197,7 @@ def entity_dialog(desk: GraphSnapshot, id: int) -> None:
         st.markdown(f":small[:gray[{plain(short(entity.name))} stays as another name.]]")
     changed = (name, tuple(others), type) != (entity.name, entity.aliases, entity.type) and bool(name)
     possible = changed and _foreseen(desk, graph, lambda: plans.rename(graph, entity, name, type, others))
-    with st.container(horizontal=True):
-        closing_button("Save", _rename, (desk, entity, name, type, others), kind="primary", disabled=not possible)
-        closing_button("Cancel")
+    closing_buttons("Save", _rename, (desk, entity, name, type, others), disabled=not possible)
 
 
 def _rename(desk: GraphSnapshot, entity: Entity, name: str, type: str, aliases: Sequence[str]) -> None:
@@ -259,9 +249,7 @@ def merge_dialog(desk: GraphSnapshot, id: int) -> None:
         f"**{plain(short(into.name, NAME_CHARACTERS))}**, which gets its {moved}."
     )
     possible = _foreseen(desk, graph, lambda: plans.merge(graph, [gone], into))
-    with st.container(horizontal=True):
-        closing_button("Merge", graph_changes.merge, (desk, [gone], into), kind="primary", disabled=not possible)
-        closing_button("Cancel")
+    closing_buttons("Merge", graph_changes.merge, (desk, [gone], into), disabled=not possible)
 
 
 @dialog("Remove an entity", "archive", side=True)
@@ -275,9 +263,7 @@ def remove_dialog(desk: GraphSnapshot, id: int) -> None:
     st.markdown(f"Remove **{plain(short(entity.name, NAME_CHARACTERS))}** with {count(degree, 'relation')}?")
     st.markdown(":small[They are then in no prompt, and are not learned again. This can be undone.]")
     possible = _foreseen(desk, graph, lambda: plans.remove(graph, [entity]))
-    with st.container(horizontal=True):
-        closing_button("Remove", graph_changes.remove, (desk, entity), kind="primary", disabled=not possible)
-        closing_button("Cancel")
+    closing_buttons("Remove", graph_changes.remove, (desk, entity), disabled=not possible)
 
 
 def _alike(one: Entity, other: Entity) -> float:

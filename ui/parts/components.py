@@ -125,6 +125,25 @@ def closing_button(
     st.button(plain(says), type=kind, on_click=close, disabled=disabled, key=key, help=help)
 
 
+def closing_buttons(
+    says: str,
+    on_click: Callable[..., None],
+    args: tuple[Any, ...] = (),
+    *,
+    on_cancel: Callable[[], None] | None = None,
+    row: DeltaGenerator | None = None,
+    keys: tuple[str, str] | tuple[None, None] = (None, None),
+    **options: Any,
+) -> None:
+    """Draw the button that makes a dialog's change, and Cancel beside it; both close the dialog.
+
+    `row`: where they stand, by default below what is drawn; `keys`: of both. `options` are those of `closing_button`.
+    """
+    with row or st.container(horizontal=True):
+        closing_button(says, on_click, args, kind="primary", key=keys[0], **options)
+        closing_button("Cancel", on_cancel, key=keys[1])
+
+
 def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], None] | None = None) -> None:
     """Placeholder for an empty page: a bold line, a line saying what will be here, and what can be done about it, drawn
     by `act`."""

@@ -9,7 +9,7 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts import toasts
-from ui.parts.components import closing_button, dialog, drawer_actions, error_noticed
+from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed
 from ui.parts.facts_limit import draw_limits
 from ui.tab import state
 from ui.tab.model import Chosen, chosen_model, services_for
@@ -48,16 +48,14 @@ def flush_dialog(session_id: str) -> None:
     # A flush can make a facts block condense its list: said before the click, not after it.
     draw_limits(memory, key="flushing")
     st.markdown(":small[A flush cannot be undone. The messages stay in the archive.]")
-    with drawer_actions("flush"):
-        closing_button(
-            f"Flush {count(len(plan.leave), 'message')}",
-            _flush,
-            (session_id, status.position),
-            kind="primary",
-            disabled=engine().running(session_id) is not None,
-            key="flushing__flush",
-        )
-        closing_button("Cancel", key="flushing__cancel")
+    closing_buttons(
+        f"Flush {count(len(plan.leave), 'message')}",
+        _flush,
+        (session_id, status.position),
+        row=drawer_actions("flush"),
+        disabled=engine().running(session_id) is not None,
+        keys=("flushing__flush", "flushing__cancel"),
+    )
 
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}

@@ -24,7 +24,7 @@ from memory_inspector.wording.unit_names import units
 from ui.lab import tried_variants
 from ui.parts import toasts
 from ui.parts.components import (
-    closing_button,
+    closing_buttons,
     dialog,
     drawer_actions,
     error_noticed,
@@ -202,11 +202,13 @@ def switch_dialog(session_id: str, key: str, parameters: dict[str, Any]) -> None
         st.markdown(f":small[:orange[:material/smart_toy:] {calls}]")
     if plan:
         st.markdown(f":small[{_NO_WAY_BACK}]")
-    with drawer_actions("switch"):
-        closing_button(
-            f"Switch to {title}", _do, (session_id, key, parameters), kind="primary", key="recipes__switch_do"
-        )
-        closing_button("Cancel", key="recipes__switch_cancel")
+    closing_buttons(
+        f"Switch to {title}",
+        _do,
+        (session_id, key, parameters),
+        row=drawer_actions("switch"),
+        keys=("recipes__switch_do", "recipes__switch_cancel"),
+    )
 
 
 _NO_WAY_BACK = (

@@ -27,7 +27,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
 from memory_inspector.wording.unit_names import beginning, from_turn, stored, stored_plural
 from ui.parts import toasts
-from ui.parts.components import closing_button, dialog, error_noticed, heading
+from ui.parts.components import closing_buttons, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect
 from ui.retrieval import search_state, tuning
 from ui.tab import nav, state
@@ -273,9 +273,7 @@ def _draw_delete(session_id: str, block: str, number: int, turn: int, words: str
         f"later flush brings it back. {beginning(_stays(unit))} in the archive."
     )
     st.text(short(" ".join(words.split()), 200))
-    with st.container(horizontal=True):
-        closing_button(f"Delete stored {unit}", _delete, (session_id, block, number, turn, unit), kind="primary")
-        closing_button("Cancel")
+    closing_buttons(f"Delete stored {unit}", _delete, (session_id, block, number, turn, unit))
 
 
 def _stays(unit: str) -> str:

@@ -1,6 +1,5 @@
 """Dialogs that create, rename, branch, reset and delete a session."""
 
-from collections.abc import Callable
 from typing import Literal
 
 import streamlit as st
@@ -18,7 +17,7 @@ from memory_inspector.wording.event_sentences import Words, describe
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import common, stored_plural, units
 from ui.parts import toasts
-from ui.parts.components import closing_button, dialog, error_noticed
+from ui.parts.components import closing_button, closing_buttons, dialog, error_noticed
 from ui.sessions import making
 from ui.sessions.session_rows import branch_title, delete_question, named, users
 from ui.tab import state
@@ -219,7 +218,7 @@ def reset_dialog(session_id: str) -> None:
     session = one(session_id)
     for line in reset_question(session):
         st.markdown(plain(line))
-    _sure("Reset demo" if session_id == DEMO_SESSION else "Reset session", _reset, session_id)
+    closing_buttons("Reset demo" if session_id == DEMO_SESSION else "Reset session", _reset, (session_id,))
 
 
 def reset_question(session: Overview) -> tuple[str, ...]:
@@ -283,7 +282,7 @@ def _stopped(session_id: str) -> bool:
 def delete_dialog(session_id: str) -> None:
     """Ask before deleting a session permanently; the demo is reset instead."""
     st.markdown(plain(delete_question(one(session_id))))
-    _sure("Delete session", _delete, session_id)
+    closing_buttons("Delete session", _delete, (session_id,))
 
 
 def _delete(session_id: str) -> None:
@@ -304,10 +303,3 @@ def _delete(session_id: str) -> None:
     # The demo is always there.
     if state.selected_session() == session_id:
         state.select_session(DEMO_SESSION)
-
-
-def _sure(says: str, do: Callable[[str], None], session_id: str) -> None:
-    """Draw the confirming button and the one that cancels."""
-    with st.container(horizontal=True):
-        closing_button(says, do, (session_id,), kind="primary")
-        closing_button("Cancel")

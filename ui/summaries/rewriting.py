@@ -9,7 +9,7 @@ from memory_core.messages import content_hash
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.summary_text import Freshness, cost_line, freshness_line
-from ui.parts.components import closing_button, dialog, error_noticed
+from ui.parts.components import closing_buttons, dialog, error_noticed
 from ui.tab.model import chosen_model, services_for
 from ui.tab.services import engine
 
@@ -57,16 +57,13 @@ def rewrite_dialog(session_id: str, name: str) -> None:
         st.info("Other work is running for this session. Rewrite the summary when it has finished.")
         possible = False
     st.markdown(":small[:gray[The current text stays in the history. If rewriting fails, it remains in use.]]")
-    with st.container(horizontal=True):
-        closing_button(
-            REWRITE,
-            _rewrite,
-            (session_id, name, from_messages),
-            kind="primary",
-            disabled=not possible,
-            key="blocks__rewrite_now",
-        )
-        closing_button("Cancel", key="blocks__rewrite_leave")
+    closing_buttons(
+        REWRITE,
+        _rewrite,
+        (session_id, name, from_messages),
+        disabled=not possible,
+        keys=("blocks__rewrite_now", "blocks__rewrite_leave"),
+    )
 
 
 def rewriting(session_id: str, name: str) -> str | None:
