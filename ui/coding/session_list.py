@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from time import time
 from typing import Any
-from zlib import crc32
 
 import streamlit as st
 
@@ -15,6 +14,7 @@ from memory_inspector.server.coding_sessions import coding_sessions
 from memory_inspector.wording.coding_text import COST
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui.parts.components import choose_view, empty, filled_rows, heading, unseen_heading
+from ui.parts.listing import pick_row
 from ui.tab import appearance, live, nav, state
 
 MAX_LOSSES = 200
@@ -59,16 +59,15 @@ def _table(overviews: Sequence[SessionOverview]) -> None:
     compactions = sum(one.compactions for one in overviews)
     counted = f"{count(len(overviews), 'session')} · {count(compactions, 'compaction')}"
     st.markdown(counted + (f" · {tokens(unread)} still to be counted" if unread else ""))
-    key = f"code__sessions_{crc32(chr(0).join(one.id for one in overviews).encode()):x}"  # rows are numbers
     number = partial(st.column_config.NumberColumn, width="small")
     unseen_heading("List of coding agents' sessions")
-    filled_rows("code__rows", len(overviews), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
+    pick_row(
         [_row(one) for one in overviews],
-        hide_index=True,
+        [one.id for one in overviews],
+        "code__sessions",
+        partial(state.write_address, nav.CODE),
+        slot=filled_rows("code__rows", len(overviews), minus=BESIDE_PIXELS, least=MIN_PIXELS),
         height="stretch",
-        key=key,
-        on_select=lambda: _open([one.id for one in overviews], st.session_state[key].selection.rows),
-        selection_mode="single-row",
         placeholder="–",
         column_config={
             "Session": st.column_config.TextColumn(width="medium", help="Its title, or what the user said first"),
@@ -96,12 +95,6 @@ def _row(one: SessionOverview) -> dict[str, Any]:
         "Written": "live" if one.is_live(now) else ago(one.changed, now, appearance.zone()),
         "Program": one.problem or one.program,
     }
-
-
-def _open(ids: Sequence[str], rows: Sequence[int]) -> None:
-    # A click may come for a longer list than the one that is drawn now.
-    if rows and rows[0] < len(ids):
-        state.write_address(nav.CODE, ids[rows[0]])
 
 
 def _projects(overviews: Sequence[SessionOverview]) -> None:

@@ -1,7 +1,6 @@
 """An attached agent's searches, on Retrieval: the results of each, and those missing in the prompt that followed."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -12,6 +11,7 @@ from memory_core.tracing.omitted_results import OmittedResults
 from memory_inspector.wording.event_sentences import NOT_CAPTURED
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import empty, heading
+from ui.parts.listing import pick_row
 from ui.tab import nav
 from ui.tab.view import View
 
@@ -46,10 +46,11 @@ def draw(view: View) -> None:
         if key is not None
     )
     # A new search moves the rows: the table then begins without a selection, and what was picked stays.
-    table = f"reported__searches_{searches[0].position}"
-    st.dataframe(
+    pick_row(
         search_rows(searches, omitted, texts),
-        hide_index=True,
+        [search.position for search in searches],
+        "reported__searches",
+        _pick,
         height="content" if len(searches) <= ROWS else 35 * (ROWS + 1),
         column_config={
             "Turn": st.column_config.NumberColumn(width=52, format="localized"),
@@ -62,9 +63,6 @@ def draw(view: View) -> None:
             ),
         },
         placeholder="–",
-        key=table,
-        on_select=partial(_pick, table, tuple(search.position for search in searches)),
-        selection_mode="single-row",
         alt="Searches, the newest first",
     )
     # Found by its position in the log, which stays the same when new rows come.
@@ -75,11 +73,8 @@ def draw(view: View) -> None:
         st.markdown(":small[:gray[Select a search to see its results.]]")
 
 
-def _pick(table: str, positions: Sequence[int]) -> None:
-    """Store the search of the selected row; `positions`: log positions of the rows as drawn."""
-    selection: Any = st.session_state.get(table)
-    rows = selection["selection"]["rows"] if selection else []
-    st.session_state[_PICKED] = positions[rows[0]] if rows and rows[0] < len(positions) else None
+def _pick(position: int | None) -> None:
+    st.session_state[_PICKED] = position
 
 
 def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], omitted: Mapping[int, OmittedResults]) -> str:

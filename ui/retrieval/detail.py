@@ -29,6 +29,7 @@ from memory_inspector.wording.unit_names import beginning, from_turn, stored, st
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect
+from ui.parts.listing import pick_row
 from ui.retrieval import search_state, tuning
 from ui.tab import nav, state
 from ui.tab.people import allowed
@@ -218,14 +219,14 @@ def _draw_questions(view: View, search: Search, ranked: RankedTurn, unit: str) -
         title = f"**Found by {count(len(asked), 'question')}**"
         st.markdown(f":small[{title} :gray[newest first; pick one to see that search]]", width="content")
         all_ = len(asked) > QUESTIONS and st.toggle(f"Show all {tokens(len(asked))}", key="retrieval__all_questions")
-    # Rows are selected by number: another unit or moment needs another table.
-    key = f"retrieval__questions_{ranked.number}_{view.position}"
     listed = asked if all_ else asked[:QUESTIONS]
     # Only the questions that are listed are read.
     words = view.memory.log.texts({one.query for one in listed})
-    st.dataframe(
+    pick_row(
         question_rows(listed, words),
-        hide_index=True,
+        listed,
+        f"retrieval__questions_{ranked.number}_{view.position}",  # another unit or moment is another table
+        lambda one: show_search(view, ranked.number, one, words.get(one.query)) if one is not None else None,
         height="content" if len(listed) <= MAX_LINES else LINE_PIXELS * (MAX_LINES + 1) + 2,
         column_config={
             "Turn": st.column_config.NumberColumn(
@@ -235,17 +236,8 @@ def _draw_questions(view: View, search: Search, ranked: RankedTurn, unit: str) -
             "Score": st.column_config.NumberColumn(format="%.2f", width=66),
             "Outcome": st.column_config.TextColumn(width=150, help=f"What became of this stored {unit} then."),
         },
-        key=key,
-        on_select=lambda: _pick_question(view, ranked.number, listed, words, key),
-        selection_mode="single-row",
         alt=f"The questions that found this stored {unit}, newest first",
     )
-
-
-def _pick_question(view: View, number: int, listed: tuple[FoundBy, ...], words: dict[str, str], key: str) -> None:
-    chosen = st.session_state[key]["selection"]["rows"]
-    if chosen and chosen[0] < len(listed):
-        show_search(view, number, listed[chosen[0]], words.get(listed[chosen[0]].query))
 
 
 def show_search(view: View, number: int, one: FoundBy, question: str | None) -> None:

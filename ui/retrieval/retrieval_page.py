@@ -23,6 +23,7 @@ from memory_inspector.reading.search_scores import ADDED, boosts_shown
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of
 from ui.parts.components import empty, filled_rows, unseen_heading
+from ui.parts.listing import pick_row
 from ui.parts.overlooked import draw_overlooked
 from ui.parts.struck import greyed
 from ui.retrieval import agent_searches, search_state, tuning
@@ -352,20 +353,18 @@ def _draw_list(
             f"of {tokens(len(ranked))}, best first]]"
         )
     part = ranked[page * ROWS : (page + 1) * ROWS]
-    numbers = [one.number for one in part]
-    key = table_key(numbers)
     beside = BESIDE_PIXELS + DETAIL_PIXELS * (picked is not None)
     # With a row selected, the table gives room to its details.
     least = LOW_PIXELS if picked is None else LOW_BESIDE_DETAIL
-    filled_rows("retrieval__rows", len(part), minus=beside, least=least).dataframe(
+    pick_row(
         greyed(rows(part, search, each_term=each_term, sought=sought), without_effect(part, search), "Outcome", "Text"),
-        hide_index=True,
+        [one.number for one in part],
+        "retrieval__rows",
+        lambda number: search_state.ask(session_id, number=number),
+        picked=picked,
         column_config=_columns(),
+        slot=filled_rows("retrieval__rows", len(part), minus=beside, least=least),
         height="stretch",
-        key=key,
-        on_select=lambda: _pick_row(session_id, key, numbers),
-        selection_mode="single-row",
-        selection_default={"selection": {"rows": [numbers.index(picked)] if picked in numbers else []}},
         alt=f"{beginning(stored_plural(unit))}, best first, with their scores and what became of them",
     )
 
@@ -376,13 +375,3 @@ def _columns() -> dict[str, Any]:
         for title, (form, width, says) in {**SEARCHES, **BOOSTS}.items()
     }
     return {**FIXED, **numbers}
-
-
-def table_key(numbers: list[int]) -> str:
-    """Key of the table, different for other rows: a selection is by row number and must not move to another turn."""
-    return f"retrieval__rows_{hash(tuple(numbers))}"
-
-
-def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
-    chosen = st.session_state[key]["selection"]["rows"]
-    search_state.ask(session_id, number=numbers[chosen[0]] if chosen else None)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
-from zlib import crc32
 
 import streamlit as st
 
@@ -19,6 +18,7 @@ from memory_inspector.recorder.refused_spans import refused_spans
 from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import filled_rows, heading, unseen_heading
+from ui.parts.listing import pick_row
 from ui.parts.saved_page import page_dialog
 from ui.sessions import session_dialogs, user_dialog
 from ui.sessions.connect import CONNECT, draw_card, draw_live_links, live_sessions
@@ -217,20 +217,17 @@ def _user(user: str) -> str:
 
 def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collection[str]) -> None:
     ids = [session.status.session_id for session in shown]
-    # The filter may hide the selected session: it stays selected, and no row is marked.
-    at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
-    key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
     number: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized", width="small")
     unseen_heading("List of sessions")
-    filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
+    pick_row(
         rows(shown, time.time(), agents=agents),
-        hide_index=True,
+        ids,
+        "sessions__table",
+        _pick,
+        picked=picked.status.session_id if picked else None,
+        slot=filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=MIN_PIXELS),
         height="stretch",
-        key=key,
-        on_select=lambda: _pick(ids, st.session_state[key].selection.rows),
-        selection_mode="single-row",
         placeholder="–",
-        selection_default={"selection": {"rows": [] if at is None else [at]}},
         column_config={
             "Session": st.column_config.TextColumn(width="medium"),
             "Lost": st.column_config.TextColumn(width="medium", help=LOST),
@@ -245,9 +242,7 @@ def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collectio
     )
 
 
-def _pick(ids: Sequence[str], selected: Sequence[int]) -> None:
-    # A click may come for a longer list than the one that is drawn now.
-    chosen = ids[selected[0]] if selected and selected[0] < len(ids) else None
+def _pick(chosen: str | None) -> None:
     # Stored with the session open at the click, to notice when another one is opened later.
     st.session_state[_PICKED] = (state.selected_session(), chosen)
 
