@@ -38,7 +38,6 @@ from ui.parts.components import choose_view, empty, error_noticed, heading
 from ui.parts.facts_limit import draw_limit
 from ui.parts.struck import draw_without, reason, struck
 from ui.recipes import section as recipes
-from ui.recipes.section import write_link
 from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.tab import nav
 from ui.tab.appearance import mode
@@ -63,7 +62,7 @@ def draw(view: View) -> None:
         recipes.draw(view)
         return
     # The address names a picked recipe, which this view does not show.
-    write_link(None)
+    recipes.link.put(None)
     drawer = _draw(view)
     # A run opens at most one dialog: it is returned, and opened after the page is drawn.
     if drawer is not None:

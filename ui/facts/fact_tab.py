@@ -3,18 +3,12 @@
 Kept for each block of each session, also while another page is shown.
 """
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import streamlit as st
-
 from memory_inspector.reading.fact_rows import FactFilter, Picked, View
 from ui.tab import state
-
-FACT = "fact"
-"""URL parameter with the id of the open fact."""
 
 ListPosition = tuple[str, str]
 """Session id and name of one of its facts blocks."""
@@ -47,8 +41,6 @@ class FactPageState:
     """Ids of the facts skipped in Review, in order."""
     asks: tuple[str, int] | None = None
     """Question shown in Review: `edit`, `merge` or `reject`, and the id of its fact."""
-    written: str | None = None
-    """Fact id this page last wrote to the URL."""
     generation: int = 0
     """Counter in the widget keys; increasing it redraws the widgets with the stored values."""
     remembered: Mapping[str, Any] = field(default_factory=dict)
@@ -57,6 +49,8 @@ class FactPageState:
 
 _PAGES = state.ByPlace("facts", FactPageState())
 at, change = _PAGES.at, _PAGES.change
+link = state.PageLink("facts_link", "fact")
+"""URL parameter with the id of the open fact."""
 blocks: state.ByPlace[str | None] = state.ByPlace("facts_block", None)
 """Name of the facts block shown last, by session."""
 
@@ -83,39 +77,9 @@ def ask(place: ListPosition, what: str | None, fact: int = 0) -> None:
     change(place, asks=None if what is None else (what, fact))
 
 
-def asked_fact() -> int | None:
-    """Id of the fact named by the URL."""
-    asked = st.query_params.get(FACT)
-    # Anyone can write an address: only a short run of digits is taken for an id.
-    return int(asked) if asked is not None and asked.isdecimal() and len(asked) < 16 else None
-
-
-def is_new(asked: int, place: ListPosition) -> bool:
-    """Tell whether the URL was changed by something other than this page."""
-    # The page writes the open fact to the address itself; only an address that differs asks for something.
-    return str(asked) != at(place).written
-
-
-def take_link(place: ListPosition) -> int | None:
-    """Return the id of the fact the URL asks for, once for each change of the URL; otherwise None."""
-    asked = asked_fact()
-    if asked is None or not is_new(asked, place):
-        return None
-    change(place, written=str(asked))
-    return asked
-
-
-def write_link(place: ListPosition, fact: int | None) -> None:
-    """Write the open fact to the URL, so that the page can be reloaded and linked to."""
-    written = None if fact is None else str(fact)
-    change(place, written=written)
-    state.write_address(FACT, written)
-
-
 def key(place: ListPosition, name: str) -> str:
     """Widget key of one block of one session; the generation in it changes when its fields start anew."""
-    # The place is hashed, because a block's name can hold any character and a key becomes a CSS class.
-    return f"facts__{name}_{zlib.crc32(repr(place).encode())}_{at(place).generation}"
+    return f"{_PAGES.key(place, name)}_{at(place).generation}"
 
 
 def redraw(place: ListPosition) -> None:

@@ -35,7 +35,7 @@ from ui.parts.components import empty, give_while_typing, unseen_heading
 from ui.parts.facts_limit import draw_limit, reduced
 from ui.parts.flushing import start_flush
 from ui.parts.undoing import changes_dialog
-from ui.tab import nav
+from ui.tab import nav, state
 from ui.tab.model import chosen_model
 from ui.tab.view import View as Shown
 
@@ -66,7 +66,7 @@ def draw(view: Shown) -> None:
     if in_view(desk.rows, shown) and shown in PAST_VIEWS:
         _list_and_panel(view, desk, shown)
         return
-    fact_tab.write_link(desk.place, None)
+    fact_tab.link.put(None, place=desk.place)
     if shown == "decisions":
         draw_decisions(desk)
         return
@@ -100,11 +100,10 @@ def _block(view: Shown, blocks: Sequence[str]) -> str:
     """The block to show. With several: that of the fact in the URL, else the one chosen last, else the first."""
     session_id = view.memory.session_id
     # A link names a fact by id only; with several blocks, the one that has it is looked for.
-    asked = fact_tab.asked_fact() if len(blocks) > 1 else None
-    if asked is not None:
-        for name in blocks:
-            if fact_tab.is_new(asked, (session_id, name)) and asked in _ids(view, name):
-                fact_tab.blocks.put(session_id, name)
+    for name in blocks if len(blocks) > 1 else ():
+        (asked,) = fact_tab.link.asked((session_id, name))
+        if asked is not None and state.address_number(asked) in _ids(view, name):
+            fact_tab.blocks.put(session_id, name)
     chosen = fact_tab.blocks.at(session_id)
     return chosen if chosen is not None and chosen in blocks else blocks[0]
 
@@ -117,7 +116,8 @@ def _ids(view: Shown, block: str) -> set[int]:
 
 def _take_link(desk: FactSnapshot) -> None:
     """Open the fact named by the URL, in the view that lists it."""
-    asked = fact_tab.take_link(desk.place)
+    (address,) = fact_tab.link.take(desk.place)
+    asked = state.address_number(address)
     row = desk.row(asked)
     if row is None:
         if asked is not None:
@@ -262,7 +262,7 @@ def _list_and_panel(view: Shown, desk: FactSnapshot, shown: View) -> None:
             draw_meanings(desk, fact_tab.at(desk.place).wanted.words.strip())
     picked = fact_tab.at(desk.place).picked
     ticked = [row for row in rows if row.id in picked.ticked]
-    fact_tab.write_link(desk.place, picked.open)
+    fact_tab.link.put(picked.open, place=desk.place)
     with detail:
         # One ticked fact is shown like an open one, with all that can be done with it.
         if len(ticked) > 1 and not desk.read_only:

@@ -29,6 +29,7 @@ from ui.graph.graph_panel import draw_entity, draw_list, draw_relation
 from ui.graph.graph_snapshot import GraphSnapshot, read_desk
 from ui.parts.components import chart, empty, filled, numbers_table, unseen_heading
 from ui.parts.undoing import changes_dialog
+from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.people import allowed
 from ui.tab.view import View
@@ -60,7 +61,7 @@ def draw(view: View) -> None:
     # 3. The controls are filled from the state, and change it by their callbacks only.
     _controls(desk, focus)
     relation = desk.graph.relations.get(looking.relation) if looking.relation is not None else None
-    graph_tab.write_link(desk.place, focus, relation.id if relation is not None else None)
+    graph_tab.link.put(focus, relation.id if relation is not None else None, place=desk.place)
     # 4. Figure and list show the same relations: the list can be read where the figure cannot.
     picture, detail = st.columns([0.58, 0.42], gap="medium")
     with picture:
@@ -132,9 +133,8 @@ def _head(view: View, desk: GraphSnapshot, blocks: Sequence[str]) -> None:
 
 def _take_link(desk: GraphSnapshot) -> None:
     """Show what the URL names: an entity, or a relation with its subject."""
-    if not graph_tab.is_new(desk.place):
-        return
-    asked, relation_id = graph_tab.asked()
+    asked, relation_asked = graph_tab.link.asked(desk.place)
+    relation_id = state.address_number(relation_asked)
     relation = desk.graph.relations.get(relation_id) if relation_id is not None else None
     focus = find(desk.graph, asked) if asked else None
     if focus is None and relation is not None:

@@ -53,7 +53,7 @@ def draw(view: View) -> None:
     # 2. A link selects before the table is drawn, and the table's own selection is written back after it.
     take_link(session_id)
     chosen = _table(session_id, current)
-    write_link(chosen)
+    link.put(chosen)
     if chosen is not None:
         _detail(view, RECIPES[chosen], current=current)
     else:
@@ -249,11 +249,10 @@ def _do(session_id: str, key: str, parameters: dict[str, Any]) -> None:
 # -- the recipe selected in this tab, by a click or by a URL --------------------------------------
 
 
-RECIPE = "recipe"
-"""URL parameter that names a recipe."""
+link = state.PageLink("recipes_written", "recipe")
+"""URL parameter with the key of the picked recipe."""
 
 _PICKED: state.ByPlace[str | None] = state.ByPlace("recipes_picked", None)
-_WRITTEN = "recipes_written"
 _DRAWN = "recipes_generation"
 
 
@@ -273,15 +272,8 @@ def generation() -> int:
 
 def take_link(session_id: str) -> None:
     """Select the recipe that the URL requests, unless this page wrote it there itself."""
-    asked = st.query_params.get(RECIPE)
+    (asked,) = link.take()
     # A selection that is passed in counts for a new table only, so that the table gets another key.
-    if asked in RECIPES and asked != st.session_state.get(_WRITTEN):
+    if asked in RECIPES:
         pick(session_id, asked)
-        st.session_state[_WRITTEN] = asked
         st.session_state[_DRAWN] = generation() + 1
-
-
-def write_link(key: str | None) -> None:
-    """Put the selected recipe in the URL, so that the page can be reloaded and linked to."""
-    st.session_state[_WRITTEN] = key
-    state.write_address(RECIPE, key)

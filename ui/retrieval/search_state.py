@@ -28,8 +28,7 @@ LONGEST_ADDRESS = 300
 """Maximum characters of a question, or of sought words, put in the URL; longer ones stay in the tab."""
 
 _BOXED = "retrieval_boxed"
-_LINKED = "retrieval_linked"
-_FIND_LINKED = "retrieval_find_linked"
+_QUERY_LINK, _FIND_LINK = state.PageLink("retrieval_linked", QUERY), state.PageLink("retrieval_find_linked", FIND)
 _RESULTS = "retrieval_results"
 _ELSEWHERE = "retrieval_elsewhere"
 MAX_RESULTS = 6
@@ -64,34 +63,25 @@ def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> Non
 
 def take_link(session_id: str) -> None:
     """Put the question and the sought words of the URL in the fields, unless this page wrote them there itself."""
-    linked = st.query_params.get(QUERY)
-    if linked is not None and linked != st.session_state.get(_LINKED):
+    (query,) = _QUERY_LINK.take()
+    if query is not None:
         # Not sent: following a link must not cost a call.
-        ask(session_id, query=linked.strip() or None, sent=False, number=None)
-        st.session_state[_LINKED] = linked
-    find = st.query_params.get(FIND)
+        ask(session_id, query=query.strip() or None, sent=False, number=None)
+    (find,) = _FIND_LINK.take()
     # Streamlit forgets the field while another page is drawn: the address brings its words back.
-    if find is not None and (find != st.session_state.get(_FIND_LINKED) or MISSED not in st.session_state):
+    if find is None and MISSED not in st.session_state:
+        find = st.query_params.get(FIND)
+    if find is not None:
         st.session_state[MISSED] = find.strip()[:LONGEST_ADDRESS]
-        st.session_state[_FIND_LINKED] = find
 
 
 def write_link(session_id: str) -> None:
     """Put the question and the sought words in the URL, so that the page can be reloaded and linked to."""
     query = asked(session_id).query
+    find = str(st.session_state.get(MISSED) or "").strip() or None
     # Browsers and proxies cut long addresses, and half a question is another question.
-    if query is None or len(query) > LONGEST_ADDRESS:
-        st.query_params.pop(QUERY, None)
-        st.session_state.pop(_LINKED, None)
-    elif st.query_params.get(QUERY) != query:
-        st.query_params[QUERY] = query
-        st.session_state[_LINKED] = query
-    find = str(st.session_state.get(MISSED) or "").strip()
-    if find and len(find) <= LONGEST_ADDRESS:
-        st.query_params[FIND] = st.session_state[_FIND_LINKED] = find
-    else:
-        st.query_params.pop(FIND, None)
-        st.session_state.pop(_FIND_LINKED, None)
+    for link, words in ((_QUERY_LINK, query), (_FIND_LINK, find)):
+        link.put(None if words is None or len(words) > LONGEST_ADDRESS else words)
 
 
 def fill_box(session_id: str, query: str) -> None:

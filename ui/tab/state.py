@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
+from zlib import crc32
 
 import streamlit as st
 
@@ -23,6 +24,9 @@ STEP = "step"
 
 LANES = "lanes"
 """Key of the budget lanes that this tab drew last, from which the next drawing is animated."""
+
+_LONGEST_NUMBER = 16
+"""Number of digits from which on an id in the address is refused."""
 
 _EARLIER = "chat_earlier"
 _DIALOG = "dialog_open"
@@ -53,6 +57,11 @@ class ByPlace(Generic[State]):
         before: Any = self.at(place)
         self.put(place, replace(before, **changes))
 
+    def key(self, place: Hashable, name: str) -> str:
+        """Return the widget key of one place."""
+        # The place is hashed, because a block's name can hold any character and a key becomes a CSS class.
+        return f"{self._name}__{name}_{crc32(repr(place).encode())}"
+
 
 def write_address(name: str, value: str | None) -> None:
     """Put a parameter in the address, so that the page can be reloaded and linked to; None: take it out."""
@@ -61,6 +70,40 @@ def write_address(name: str, value: str | None) -> None:
     # Streamlit sends every assignment to the browser, so an equal value is not written again.
     elif st.query_params.get(name) != value:
         st.query_params[name] = value
+
+
+def address_number(value: str | None) -> int | None:
+    """Return the id that a parameter of the address holds; None if it is none."""
+    # Anyone can write an address: only a short run of digits is taken for an id.
+    return int(value) if value is not None and value.isdecimal() and len(value) < _LONGEST_NUMBER else None
+
+
+class PageLink:
+    """Parameters of the address that a page reads and writes: what it wrote there itself asks for nothing."""
+
+    def __init__(self, key: str, *names: str) -> None:
+        """`key`: of the session state with what the page wrote last, by place."""
+        self._names, self._nothing = names, (None,) * len(names)
+        self._written: ByPlace[tuple[str | None, ...]] = ByPlace(key, self._nothing)
+
+    def asked(self, place: Hashable = None) -> tuple[str | None, ...]:
+        """Return the value of each parameter, if something other than the page changed one of them; otherwise None."""
+        values = tuple(st.query_params.get(name) for name in self._names)
+        return self._nothing if values == self._written.at(place) else values
+
+    def take(self, place: Hashable = None) -> tuple[str | None, ...]:
+        """Return what the address asks for, once for each change of it; see `asked`."""
+        asked = self.asked(place)
+        if asked != self._nothing:
+            self._written.put(place, asked)
+        return asked
+
+    def put(self, *values: object, place: Hashable = None) -> None:
+        """Put the values in the address, so that the page can be reloaded and linked to; None: take one out."""
+        written = tuple(None if value is None else str(value) for value in values)
+        self._written.put(place, written)
+        for name, value in zip(self._names, written, strict=True):
+            write_address(name, value)
 
 
 @dataclass(frozen=True, slots=True)

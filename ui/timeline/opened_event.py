@@ -27,9 +27,9 @@ def opened() -> int | None:
 def take_link() -> None:
     """Open the event that the URL requests, once."""
     # Taken out, or a drawer that was closed would open again with every redraw.
-    asked = st.query_params.pop(EVENT, None)
-    if asked is not None and asked.isdecimal() and len(asked) < 16:
-        open_event(int(asked))
+    position = state.address_number(st.query_params.pop(EVENT, None))
+    if position is not None:
+        open_event(position)
 
 
 def open_event(position: int) -> None:
