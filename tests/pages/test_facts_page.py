@@ -499,8 +499,8 @@ def test_saving_other_words_in_review_leaves_a_contradiction_that_still_stands(d
 
 def test_a_key_that_is_pressed_again_before_the_page_is_drawn_does_nothing_more(demo_home, monkeypatch):
     proposing("Ana likes jazz", "Rui bakes bread")
-    accept = review._accept
-    monkeypatch.setattr(review, "_accept", lambda desk, fact: [accept(desk, fact) for _ in range(2)])
+    make = fact_changes.make
+    monkeypatch.setattr(fact_changes, "make", lambda *args, **options: [make(*args, **options) for _ in range(2)])
     app = facts_page(session="mine")
     show(app, "review")
     press(app, "Accept")

@@ -18,6 +18,7 @@ from memory_inspector.wording.formatting import count, short, tokens
 from ui.facts import fact_tab
 from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts import effect, toasts
+from ui.parts.components import noticed
 from ui.tab import state
 
 DONE = {
@@ -54,15 +55,15 @@ def apply(desk: FactSnapshot, plan: Plan, *, quiet: bool = False) -> bool:
 
     `quiet` announces only the change, without its effect: for Review, where the next fact follows at once.
     """
-    try:
+    with noticed():
         store(desk, plan(), quiet=quiet)
-    except ConflictError as error:
-        state.say("warning", str(error))
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    else:
         return True
     return False
+
+
+def make(desk: FactSnapshot, plan: Plan, *, quiet: bool = False) -> None:
+    """Apply one change set as the callback of a button; see `apply`."""
+    apply(desk, plan, quiet=quiet)
 
 
 def store(desk: FactSnapshot, change: ChangeSet, *, quiet: bool = False) -> None:
@@ -88,17 +89,14 @@ def store(desk: FactSnapshot, change: ChangeSet, *, quiet: bool = False) -> None
 
 def undo(desk: FactSnapshot, change: AppliedChangeSet) -> None:
     """Undo a change; redo one that was undone."""
-    try:
+    with noticed():
         before = effect.next_prompt(desk.memory)
         # An undo is a change, too: undoing that one does the first again.
         done = desk.curation.undo(change.undone_by or change.number)
         if done is not None:
             sentence = f"{'Undone' if done.undone else 'Redone'}: {done.words}."
             toasts.done(_with_effect(desk, sentence, before, done.ids("fact")))
-    except MemoryInspectorError as error:
-        state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
-    # Ticks may name facts that the undo took away; the open fact stays open.
-    fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))
+    _untick(desk)
 
 
 def listed(desk: FactSnapshot) -> list[AppliedChangeSet]:
@@ -123,6 +121,11 @@ def _imported(desk: FactSnapshot, facts: Sequence[int]) -> str:
 
 def _take_back(desk: FactSnapshot, number: int) -> None:
     desk.curation.undo(number)
+    _untick(desk)
+
+
+def _untick(desk: FactSnapshot) -> None:
+    # Ticks may name facts that the undo took away; the open fact stays open.
     fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))
 
 
@@ -142,10 +145,6 @@ def label(desk: FactSnapshot, fact: Fact, category_key: str, topics_key: str) ->
     apply(desk, lambda: plans.label([fact], category, topics))
 
 
-def pin(desk: FactSnapshot, facts: Sequence[Fact], pinned: bool) -> None:
-    apply(desk, lambda: plans.pin(facts, pinned))
-
-
 def put_away(desk: FactSnapshot, facts: Sequence[Fact], key: str, *, reject: bool = False) -> None:
     """Retire or reject facts for the reason just picked."""
     # Pills report None when the picked reason is clicked again: nothing was decided.
@@ -154,10 +153,6 @@ def put_away(desk: FactSnapshot, facts: Sequence[Fact], key: str, *, reject: boo
         made = plans.reject if reject else plans.retire
         apply(desk, lambda: made(facts, str(reason).lower()))
         fact_tab.redraw(desk.place)
-
-
-def restore(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
-    apply(desk, lambda: plans.restore(facts))
 
 
 def refuse(desk: FactSnapshot, rewrite: Rewrite) -> None:
@@ -196,9 +191,7 @@ def foreseen(desk: FactSnapshot, change: ChangeSet) -> str:
     Raises:
         MemoryInspectorError: the change cannot be made.
     """
-    # Both previews come from the same planner and state, so that their difference is the effect of this change alone.
-    shown, facts = effect.shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}
-    return effect.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
+    return effect.effect_of(desk.memory, facts={desk.curation.block: desk.curation.after(change)})
 
 
 def _with_effect(desk: FactSnapshot, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:

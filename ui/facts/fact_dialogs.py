@@ -112,11 +112,8 @@ def reject_dialog(desk: FactSnapshot, id: int) -> None:
     st.markdown("It and similar facts will not be learned again. Why do you reject it?")
     with st.container(horizontal=True, gap="small"):
         for reason in REASONS:
-            closing_button(reason, _reject, (desk, fact, reason), key=f"facts__reject_{reason}")
-
-
-def _reject(desk: FactSnapshot, fact: Fact, reason: str) -> None:
-    fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()))
+            change = desk, partial(plans.reject, [fact], reason.lower())
+            closing_button(reason, fact_changes.make, change, key=f"facts__reject_{reason}")
 
 
 @dialog("Delete for good", "delete")
@@ -149,13 +146,9 @@ def copy_dialog(desk: FactSnapshot, id: int, block: str) -> None:
     scope = next((a.record.settings.get("scope") for a in desk.memory.blocks if a.name == block), "session")
     whose = "All sessions of the user then include it." if scope == "user" else "Both blocks then hold it."
     st.markdown(f"Copy it to **{plain(short(block))}**? {whose}")
-    closing_buttons("Copy", _copy, (desk, fact, block))
-
-
-def _copy(desk: FactSnapshot, fact: Fact, block: str) -> None:
     # A desk on the other block, where the copy is stored, and is taken back by Undo.
     other = FactSnapshot(memory=desk.memory, block=block, rows=())
-    fact_changes.apply(other, lambda: plans.add(fact.text, fact.pinned, fact.category))
+    closing_buttons("Copy", fact_changes.make, (other, partial(plans.add, fact.text, fact.pinned, fact.category)))
 
 
 def _still(desk: FactSnapshot, id: int) -> Fact | None:

@@ -99,7 +99,8 @@ def draw_selection(desk: FactSnapshot, rows: Sequence[ShownFact]) -> None:
         else:
             _which_holds(desk, facts)
             _bulk_actions(desk, facts)
-        st.button("Clear selection", key="facts__unselect", type="tertiary", on_click=_unselect, args=(desk.place,))
+        unselect = partial(fact_tab.unselect, desk.place)
+        st.button("Clear selection", key="facts__unselect", type="tertiary", on_click=unselect)
 
 
 def _which_holds(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
@@ -131,8 +132,8 @@ def _bulk_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
             "Unpin" if pinned else "Pin",
             key="facts__pin",
             icon=":material/keep:",
-            on_click=fact_changes.pin,
-            args=(desk, facts, not pinned),
+            on_click=fact_changes.make,
+            args=(desk, partial(plans.pin, facts, not pinned)),
         )
         retire_popover(desk, facts, mark)
     if text.strip():
@@ -141,20 +142,19 @@ def _bulk_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
 
 def _put_away_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
     with st.container(horizontal=True, gap="small"):
-        st.button(
-            "Restore", key="facts__restore", icon=":material/undo:", on_click=fact_changes.restore, args=(desk, facts)
-        )
+        _restore(desk, facts)
         if st.button("Delete for good", key="facts__delete", icon=":material/delete:", **allowed(Curation.erase)):
             fact_dialogs.delete_dialog(desk, [fact.id for fact in facts])
+
+
+def _restore(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
+    change = desk, partial(plans.restore, facts)
+    st.button("Restore", key="facts__restore", icon=":material/undo:", on_click=fact_changes.make, args=change)
 
 
 def _merge(desk: FactSnapshot, facts: Sequence[Fact], key: str) -> None:
     if fact_changes.apply(desk, lambda: plans.merge(facts, str(st.session_state.get(key, "")))):
         fact_tab.redraw(desk.place)
-
-
-def _unselect(place: fact_tab.ListPosition) -> None:
-    fact_tab.unselect(place)
 
 
 def _states(row: ShownFact) -> None:
@@ -244,13 +244,7 @@ def _edit(desk: FactSnapshot, fact: Fact) -> None:
     place = desk.place
     if fact.state in PUT_AWAY:
         with st.container(horizontal=True, gap="small"):
-            st.button(
-                "Restore",
-                key="facts__restore",
-                icon=":material/undo:",
-                on_click=fact_changes.restore,
-                args=(desk, [fact]),
-            )
+            _restore(desk, [fact])
             _menu(desk, fact)
         return
     draft = fact_tab.at(place).drafts.get(fact.id)
@@ -281,8 +275,8 @@ def _edit(desk: FactSnapshot, fact: Fact) -> None:
             pins,
             key="facts__pin",
             help="A pinned fact is cut last, and stays word for word when facts are condensed.",
-            on_click=fact_changes.pin,
-            args=(desk, [fact], not fact.pinned),
+            on_click=fact_changes.make,
+            args=(desk, partial(plans.pin, [fact], not fact.pinned)),
         )
         retire_popover(desk, [fact], f"{fact.id}_{fact_tab.at(place).generation}")
         _menu(desk, fact)

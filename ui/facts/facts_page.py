@@ -1,7 +1,7 @@
 """The Facts page: review and edit what a facts block has learned."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from zlib import crc32
 
@@ -9,7 +9,8 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.events import ContextBuilt
-from memory_core.history.change_log import next_undo
+from memory_core.history.change_log import AppliedChangeSet, next_undo
+from memory_core.history.rewrites import Rewrite
 from memory_core.planning.former_values import stored_marks
 from memory_inspector.reading.fact_rows import (
     CHECK_AFTER,
@@ -155,8 +156,7 @@ def _head(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> View:
             key=key,
             format_func=lambda label: labels[label],
             label_visibility="collapsed",
-            on_change=_show,
-            args=(place, key),
+            on_change=lambda: fact_tab.change(place, view=st.session_state[key]),
             width="content",
         )
         if len(blocks) > 1:
@@ -172,10 +172,6 @@ def _head(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> View:
         elif not view.past:
             _more(desk, ["Try extraction", "Export"])
     return shown
-
-
-def _show(place: fact_tab.ListPosition, key: str) -> None:
-    fact_tab.change(place, view=st.session_state[key])
 
 
 def _picker(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> None:
@@ -194,30 +190,24 @@ def _picker(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> None:
 
 def _undo(desk: FactSnapshot) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
-    # Condensing is no change set of a person, and has an undo of its own: the newer of the two is offered.
     newest = next_undo(desk.changes)
+    help = "Nothing to undo" if newest is None else newest.obstacle or f"Undo: {plain(newest.words)}"
+    undo: Callable[..., None] = fact_changes.undo
+    what: AppliedChangeSet | Rewrite | None = newest
+    disabled = newest is None or bool(newest.obstacle)
+    # Condensing is no change set of a person, and has an undo of its own: the newer of the two is offered.
     condensed = next((rewrite for rewrite in desk.rewrites if rewrite.vanished and not rewrite.refused), None)
     if condensed is not None and (newest is None or newest.number < condensed.position):
-        st.button(
-            "Undo",
-            key="facts__undo",
-            type="tertiary",
-            icon=":material/undo:",
-            help=f"Undo: {reduced(condensed)}",
-            on_click=fact_changes.refuse,
-            args=(desk, condensed),
-        )
-        return
-    help = "Nothing to undo" if newest is None else newest.obstacle or f"Undo: {plain(newest.words)}"
+        undo, what, help, disabled = fact_changes.refuse, condensed, f"Undo: {reduced(condensed)}", False
     st.button(
         "Undo",
         key="facts__undo",
         type="tertiary",
         icon=":material/undo:",
         help=help,
-        disabled=newest is None or bool(newest.obstacle),
-        on_click=fact_changes.undo,
-        args=(desk, newest),
+        disabled=disabled,
+        on_click=undo,
+        args=(desk, what),
     )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -115,9 +116,8 @@ def _actions(desk: FactSnapshot, fact: Fact, *, contradicts: bool, mergeable: bo
     place, id = desk.place, fact.id
     with st.container(horizontal=True, gap="small"):
         if not contradicts:
-            st.button(
-                "Accept", key="facts__accept", type="primary", shortcut="Alt+A", on_click=_accept, args=(desk, fact)
-            )
+            accept = partial(fact_changes.make, desk, partial(plans.accept, [fact]), quiet=True)
+            st.button("Accept", key="facts__accept", type="primary", shortcut="Alt+A", on_click=accept)
         st.button(
             "Merge",
             key="facts__merge",
@@ -179,10 +179,6 @@ def _effect(desk: FactSnapshot, fact: Fact) -> None:
         foreseen_line(desk, lambda: plans.reject([fact]), before="It is in the prompt already. Rejecting it: ")
 
 
-def _accept(desk: FactSnapshot, fact: Fact) -> None:
-    fact_changes.apply(desk, lambda: plans.accept([fact]), quiet=True)
-
-
 def _reject(desk: FactSnapshot, fact: Fact, reason: str) -> None:
     fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
     fact_tab.ask(desk.place, None)
@@ -213,7 +209,8 @@ def _held_back(desk: FactSnapshot) -> None:
             st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"),
         ):
             st.markdown(f"{plain(short(held.text, LONGEST))}  \n:small[:gray[{plain(why_held(held, time.time()))}]]")
-            st.button("Allow", key=f"facts__allow_{held.position}", on_click=_allow, args=(desk, held))
+            allow = partial(fact_changes.make, desk, partial(plans.allow, held))
+            st.button("Allow", key=f"facts__allow_{held.position}", on_click=allow)
     if len(desk.held) > HELD_SHOWN:
         st.markdown(f":small[:gray[and {tokens(len(desk.held) - HELD_SHOWN)} more]]")
 
@@ -223,7 +220,3 @@ def why_held(held: SuppressedFact, now: float) -> str:
     when = ago(held.near.updated_at, now)
     when = f"on {when}" if when[0].isdigit() and not when.endswith("ago") else when
     return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'
-
-
-def _allow(desk: FactSnapshot, held: SuppressedFact) -> None:
-    fact_changes.apply(desk, lambda: plans.allow(held))

@@ -1,6 +1,6 @@
 """The Rewrites view: results of condensing the list, with undo."""
 
-from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -73,8 +73,8 @@ def _draw(desk: FactSnapshot, rewrite: Rewrite) -> None:
                 "Restore it, pinned" if len(gone) == 1 else f"Restore all {tokens(len(gone))}, pinned",
                 key=f"facts__restore_all_{rewrite.position}",
                 icon=":material/keep:",
-                on_click=_restore,
-                args=(desk, gone, True),
+                on_click=fact_changes.make,
+                args=(desk, partial(plans.restore_vanished, gone, True)),
             )
         if not rewrite.refused:
             st.button(
@@ -112,8 +112,8 @@ def _vanished(desk: FactSnapshot, rewrite: Rewrite, line: RewrittenLine) -> None
                 "Restore",
                 key=f"facts__restore_{rewrite.position}_{line.id}",
                 type="tertiary",
-                on_click=_restore,
-                args=(desk, [line.fact], False),
+                on_click=fact_changes.make,
+                args=(desk, partial(plans.restore_vanished, [line.fact], False)),
             )
 
 
@@ -140,7 +140,3 @@ def _words(line: RewrittenLine) -> str:
 def _written(rewrite: Rewrite) -> list[RewrittenLine]:
     """Facts whose text the rewrite wrote itself."""
     return [*(merge.into for merge in rewrite.merged), *rewrite.new]
-
-
-def _restore(desk: FactSnapshot, facts: Sequence[Fact], pinned: bool) -> None:
-    fact_changes.apply(desk, lambda: plans.restore_vanished(facts, pinned))

@@ -1,6 +1,7 @@
 """Still true?: facts that nobody has confirmed for long, one at a time, with the keys T, X, A and S."""
 
 import time
+from functools import partial
 
 import streamlit as st
 
@@ -72,15 +73,13 @@ def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:
             key="facts__confirm",
             type="primary",
             shortcut="Alt+T",
-            on_click=_confirm,
-            args=(desk, fact),
+            on_click=partial(fact_changes.make, desk, partial(plans.confirm, [fact]), quiet=True),
         )
         st.button(
             "Retire",
             key="facts__retire_old",
             shortcut="Alt+X",
-            on_click=_retire,
-            args=(desk, fact),
+            on_click=partial(fact_changes.make, desk, partial(plans.retire, [fact], "outdated"), quiet=True),
         )
         why_not = "A program keeps it." if fact.key is not None else "The agent will ask already." if asks else None
         st.button(
@@ -93,14 +92,6 @@ def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:
             help=why_not or "The prompt tells the agent to ask the user whether it is still true.",
         )
         st.button("Skip", key="facts__skip_old", shortcut="Alt+S", on_click=fact_tab.skip, args=(desk.place, fact.id))
-
-
-def _confirm(desk: FactSnapshot, fact: Fact) -> None:
-    fact_changes.apply(desk, lambda: plans.confirm([fact]), quiet=True)
-
-
-def _retire(desk: FactSnapshot, fact: Fact) -> None:
-    fact_changes.apply(desk, lambda: plans.retire([fact], "outdated"), quiet=True)
 
 
 def _ask(desk: FactSnapshot, fact: Fact) -> None:

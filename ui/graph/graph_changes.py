@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from memory_core import ConflictError, MemoryInspectorError
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning.graph_draft import GraphPlan
@@ -11,22 +10,18 @@ from memory_core.planning.graph_rules import Entity, Relation
 from ui.graph import graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
 from ui.parts import toasts
-from ui.parts.effect import foreseen, next_prompt, shown_when_over
-from ui.tab import state
+from ui.parts.components import noticed
+from ui.parts.effect import effect_of, foreseen, next_prompt
+
+Change = Callable[[GraphDesk], AppliedChangeSet | None]
+"""Function that makes a change of the graph; None if nothing changed."""
 
 
-def apply(
-    desk: GraphSnapshot, change: Callable[[GraphDesk], AppliedChangeSet | None], *, before: str = ""
-) -> AppliedChangeSet | None:
+def apply(desk: GraphSnapshot, change: Change, *, before: str = "") -> AppliedChangeSet | None:
     """Apply a change set and announce it, after the words `before`, with its effect; return None if nothing changed."""
-    try:
+    with noticed():
         old = next_prompt(desk.memory)
         made = change(desk.desk)
-    except ConflictError as error:
-        state.say("warning", str(error))
-    except MemoryInspectorError as error:
-        state.say("error", str(error))
-    else:
         if made is not None:
             new = next_prompt(desk.memory)
             effect = f" {foreseen(old, new)}" if old is not None and new is not None else ""
@@ -37,12 +32,9 @@ def apply(
     return None
 
 
-def end(desk: GraphSnapshot, relation: Relation) -> None:
-    apply(desk, lambda graph: graph.end([relation]))
-
-
-def reactivate(desk: GraphSnapshot, relation: Relation) -> None:
-    apply(desk, lambda graph: graph.reactivate([relation]))
+def make(desk: GraphSnapshot, change: Change) -> None:
+    """Apply a change set as the callback of a button; see `apply`."""
+    apply(desk, change)
 
 
 def retire(desk: GraphSnapshot, relation: Relation) -> None:
@@ -74,7 +66,4 @@ def foretell(desk: GraphSnapshot, plan: GraphPlan) -> str:
     Raises:
         MemoryInspectorError: the change cannot be made.
     """
-    # Both prompts are planned from the same state, so that their difference is this change alone.
-    shown, graphs = shown_when_over(desk.memory), {desk.block: desk.desk.after(plan)}
-    preview = desk.memory.preview
-    return foreseen(preview.next_prompt(shown), preview.next_prompt(shown, graphs=graphs))
+    return effect_of(desk.memory, graphs={desk.block: desk.desk.after(plan)})

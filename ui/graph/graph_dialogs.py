@@ -3,15 +3,17 @@
 Each shows the effect of the change, or why it is impossible, before it is applied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from difflib import SequenceMatcher
+from functools import partial
 
 import streamlit as st
 
 from memory_core import MemoryInspectorError
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.planning.graph_rules import LONGEST, Entity, Graph, Names, Relation
+from memory_core.planning.graph_rules import LONGEST, Entity, Graph, Names
 from memory_core.text import similarity
 from memory_inspector.reading.graph_neighbourhood import (
     NAME_CHARACTERS,
@@ -89,11 +91,8 @@ def edit_dialog(desk: GraphSnapshot, id: int) -> None:
     before = (graph.name(relation.subject), relation.predicate, graph.name(relation.object))
     changed = (subject, predicate, object) != before and bool(subject and predicate and object)
     possible = changed and _foreseen(desk, graph, lambda: plans.edit(graph, relation, subject, predicate, object))
-    closing_buttons("Save", _edit, (desk, relation, subject, predicate, object), disabled=not possible)
-
-
-def _edit(desk: GraphSnapshot, relation: Relation, subject: str, predicate: str, object: str) -> None:
-    graph_changes.apply(desk, lambda graph: graph.edit(relation, subject=subject, predicate=predicate, object=object))
+    edited = partial(GraphDesk.edit, relation=relation, subject=subject, predicate=predicate, object=object)
+    closing_buttons("Save", graph_changes.make, (desk, edited), disabled=not possible)
 
 
 def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
@@ -197,11 +196,8 @@ def entity_dialog(desk: GraphSnapshot, id: int) -> None:
         st.markdown(f":small[:gray[{plain(short(entity.name))} stays as another name.]]")
     changed = (name, tuple(others), type) != (entity.name, entity.aliases, entity.type) and bool(name)
     possible = changed and _foreseen(desk, graph, lambda: plans.rename(graph, entity, name, type, others))
-    closing_buttons("Save", _rename, (desk, entity, name, type, others), disabled=not possible)
-
-
-def _rename(desk: GraphSnapshot, entity: Entity, name: str, type: str, aliases: Sequence[str]) -> None:
-    graph_changes.apply(desk, lambda graph: graph.rename(entity, name, type, aliases))
+    renamed = partial(GraphDesk.rename, entity=entity, name=name, type=type, aliases=others)
+    closing_buttons("Save", graph_changes.make, (desk, renamed), disabled=not possible)
 
 
 @dialog("Merge two entities", "merge", side=True)

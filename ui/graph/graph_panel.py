@@ -159,13 +159,10 @@ def _ends(desk: GraphSnapshot, relation: Relation) -> None:
                 key=f"graph__go_{id}",
                 type="tertiary",
                 icon=":material/center_focus_strong:",
-                on_click=_go,
-                args=(desk.place, id),
+                on_click=graph_tab.look,
+                args=(desk.place,),
+                kwargs={"focus": id},
             )
-
-
-def _go(place: graph_tab.ListPosition, entity: int) -> None:
-    graph_tab.look(place, focus=entity)
 
 
 def _relation_actions(desk: GraphSnapshot, relation: Relation) -> None:
@@ -178,16 +175,16 @@ def _relation_actions(desk: GraphSnapshot, relation: Relation) -> None:
                 "End",
                 key="graph__end",
                 help="It was true until now. It is kept, marked as ended.",
-                on_click=graph_changes.end,
-                args=(desk, relation),
+                on_click=graph_changes.make,
+                args=(desk, lambda graph: graph.end([relation])),
             )
         else:
             st.button(
                 "Mark as current",
                 key="graph__hold",
                 help="Relations that contradict it end.",
-                on_click=graph_changes.reactivate,
-                args=(desk, relation),
+                on_click=graph_changes.make,
+                args=(desk, lambda graph: graph.reactivate([relation])),
             )
         nav.follow_link(Ref.of("relation", relation.id), "Follow")
         # A menu reports the chosen label, which is mapped back to the entity.

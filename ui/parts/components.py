@@ -1,7 +1,8 @@
 """Small screen components shared by several pages."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
@@ -9,7 +10,7 @@ import streamlit as st
 from pydantic import BaseModel
 from streamlit.delta_generator import DeltaGenerator
 
-from memory_core import MemoryInspectorError
+from memory_core import ConflictError, MemoryInspectorError
 from memory_inspector.wording.formatting import plain
 from ui.tab import state
 
@@ -250,6 +251,15 @@ def dialog(
         return guarded
 
     return decorated
+
+
+@contextmanager
+def noticed() -> Iterator[None]:
+    """Show an engine error as a notice on the next drawing, a change made elsewhere meanwhile as a warning."""
+    try:
+        yield
+    except MemoryInspectorError as error:
+        state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
 
 
 def error_noticed(callback: Callable[Given, None]) -> Callable[Given, None]:

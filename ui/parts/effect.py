@@ -265,6 +265,17 @@ def _signed(change: int) -> str:
     return f"{'+' if change >= 0 else '−'}{count(abs(change), 'token')}"
 
 
+def effect_of(memory: Memory, **change: Any) -> str:
+    """Return the effect of a change on the next prompt; `change` as for `preview.next_prompt`.
+
+    Raises:
+        MemoryInspectorError: the change cannot be made.
+    """
+    # Both previews come from the same planner and state, so that their difference is the effect of this change alone.
+    shown = shown_when_over(memory)
+    return foreseen(memory.preview.next_prompt(shown), memory.preview.next_prompt(shown, **change))
+
+
 # -- in a drawer -----------------------------------------------------------------------------------
 
 
