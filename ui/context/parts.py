@@ -20,6 +20,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.prompt_text import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.context import pointing
 from ui.parts import probing
+from ui.parts.components import more_line
 from ui.parts.struck import WordsOf, draw_without, reason
 from ui.tab import nav
 
@@ -208,8 +209,7 @@ def _draw_differences(sign: str, colour: str, differences: Sequence[Difference])
     lines = [f":{colour}[{sign}] {_difference(difference)}" for difference in differences[:PAGE]]
     if lines:
         st.markdown("  \n".join(lines))
-    if len(differences) > PAGE:
-        st.markdown(f":small[:gray[and {tokens(len(differences) - PAGE)} more]]")
+    more_line(len(differences) - PAGE)
 
 
 def _difference(difference: Difference) -> str:

@@ -13,7 +13,7 @@ from memory_inspector.wording.marked_text import diff_pieces, markdown
 from ui.facts import fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import empty, filled_rows
+from ui.parts.components import empty, filled_rows, more_line
 from ui.tab import appearance
 
 MOST = 200
@@ -133,5 +133,4 @@ def _refused(decisions: BlockDecisions) -> None:
     st.markdown(":small[**Left out**]")
     for line in lines[:REFUSALS]:
         st.markdown(f":small[:orange[:material/block:] {plain(line)}]")
-    if len(lines) > REFUSALS:
-        st.markdown(f":small[:gray[and {tokens(len(lines) - REFUSALS)} more]]")
+    more_line(len(lines) - REFUSALS)

@@ -9,11 +9,11 @@ from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
 from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
-from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_elements import foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, closing_buttons, dialog
+from ui.parts.components import closing_button, closing_buttons, dialog, more_line
 
 FIELD_PIXELS = 110
 OFFERED = 50
@@ -130,8 +130,7 @@ def delete_dialog(desk: FactSnapshot, ids: Sequence[int]) -> None:
         # A confirmation names what it deletes, but must fit a small dialog.
         for fact in facts[:8]:
             st.markdown(f":small[{plain(short(fact.text, 90))}]")
-        if len(facts) > 8:
-            st.markdown(f":small[:gray[and {tokens(len(facts) - 8)} more]]")
+        more_line(len(facts) - 8)
     st.markdown(":small[The words are removed everywhere. This cannot be undone. The messages they came from stay.]")
     closing_buttons("Delete for good", fact_changes.erase, (desk, facts))
 

@@ -11,7 +11,7 @@ from memory_inspector.files.stores.memory_stores import PROGRAMS
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import closing_button, dialog
+from ui.parts.components import closing_button, dialog, more_line
 from ui.parts.facts_limit import draw_limit
 
 MAX_MEGABYTES = 20
@@ -97,8 +97,7 @@ def _preview(plan: ImportPlan) -> None:
         # Only the first rows are sent to the browser; the sentence above counts all.
         texts = [step.text for step in plan.change.steps if isinstance(step, New)]
         st.dataframe({"Fact": texts[:SHOWN]}, hide_index=True, key="facts__import_rows", alt="Facts to import")
-        if len(texts) > SHOWN:
-            st.markdown(f":small[:gray[and {tokens(len(texts) - SHOWN)} more]]")
+        more_line(len(texts) - SHOWN)
 
 
 def _where(place: int | str) -> str:

@@ -37,7 +37,7 @@ from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.facts.fact_tab import FactDraft
 from ui.parts import probing
-from ui.parts.components import heading
+from ui.parts.components import heading, more_line
 from ui.parts.struck import reason, struck
 from ui.tab import nav
 from ui.tab.people import allowed, obstacle
@@ -92,8 +92,7 @@ def draw_selection(desk: FactSnapshot, rows: Sequence[ShownFact]) -> None:
         heading(plain(selected(rows)))
         for row in rows[:SHOWN_SELECTED]:
             st.markdown(f":small[{plain(short(row.text, 80))}]")
-        if len(rows) > SHOWN_SELECTED:
-            st.markdown(f":small[:gray[and {tokens(len(rows) - SHOWN_SELECTED)} more]]")
+        more_line(len(rows) - SHOWN_SELECTED)
         if all(row.state in PUT_AWAY for row in rows):
             _put_away_actions(desk, facts)
         else:

@@ -17,7 +17,7 @@ from ui.facts import fact_changes, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
 from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
-from ui.parts.components import empty, heading
+from ui.parts.components import empty, heading, more_line
 
 LONGEST = 300
 FIELD_PIXELS = 92
@@ -211,8 +211,7 @@ def _held_back(desk: FactSnapshot) -> None:
             st.markdown(f"{plain(short(held.text, LONGEST))}  \n:small[:gray[{plain(why_held(held, time.time()))}]]")
             allow = partial(fact_changes.make, desk, partial(plans.allow, held))
             st.button("Allow", key=f"facts__allow_{held.position}", on_click=allow)
-    if len(desk.held) > HELD_SHOWN:
-        st.markdown(f":small[:gray[and {tokens(len(desk.held) - HELD_SHOWN)} more]]")
+    more_line(len(desk.held) - HELD_SHOWN)
 
 
 def why_held(held: SuppressedFact, now: float) -> str:

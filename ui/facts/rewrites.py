@@ -10,7 +10,7 @@ from memory_core.planning.fact_merging import Fact
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_changes
 from ui.facts.fact_snapshot import FactSnapshot
-from ui.parts.components import empty
+from ui.parts.components import empty, more_line
 
 SHOWN = 10
 """Maximum number of rewrites drawn."""
@@ -91,13 +91,13 @@ def _draw(desk: FactSnapshot, rewrite: Rewrite) -> None:
             _vanished(desk, rewrite, line)
         if not rewrite.vanished:
             st.markdown(":small[:gray[Nothing was dropped.]]")
-        _more(len(rewrite.vanished))
+        more_line(len(rewrite.vanished) - LINES)
     with after, st.container(gap="xsmall"):
         for merge in rewrite.merged[:LINES]:
             _merged(merge)
         for line in rewrite.new[:LINES]:
             st.markdown(f":small[:blue[**+**] {_words(line)}{_doubt(line)}]")
-        _more(len(rewrite.merged), len(rewrite.new))
+        more_line(max(0, len(rewrite.merged) - LINES) + max(0, len(rewrite.new) - LINES))
 
 
 def _vanished(desk: FactSnapshot, rewrite: Rewrite, line: RewrittenLine) -> None:
@@ -125,12 +125,6 @@ def _merged(merge: Merged) -> None:
 
 def _doubt(line: RewrittenLine) -> str:
     return " :orange[:material/warning: unsupported]" if line.unsupported else ""
-
-
-def _more(*sizes: int) -> None:
-    hidden = sum(max(0, size - LINES) for size in sizes)
-    if hidden:
-        st.markdown(f":small[:gray[and {tokens(hidden)} more]]")
 
 
 def _words(line: RewrittenLine) -> str:

@@ -10,7 +10,7 @@ from memory_inspector.files.graph_files import GraphFile, import_graph, read_gra
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
-from ui.parts.components import closing_button, dialog
+from ui.parts.components import closing_button, dialog, more_line
 
 MAX_MEGABYTES = 20
 SHOWN = 200
@@ -52,8 +52,7 @@ def import_dialog(desk: GraphSnapshot) -> None:
         for relation in file.relations
     ]
     st.dataframe(rows[:SHOWN], hide_index=True, key="graph__import_rows", alt="Relations in the file")
-    if len(rows) > SHOWN:
-        st.markdown(f":small[:gray[and {tokens(len(rows) - SHOWN)} more]]")
+    more_line(len(rows) - SHOWN)
     with st.container(horizontal=True):
         # Without new relations there is nothing to import; entities alone are in no prompt.
         if planned.added_relations:

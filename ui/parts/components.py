@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_inspector.wording.formatting import plain
+from memory_inspector.wording.formatting import plain, tokens
 from ui.tab import state
 
 if TYPE_CHECKING:
@@ -158,6 +158,12 @@ def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], N
         if act is not None:
             act()
         st.space("small")
+
+
+def more_line(hidden: int) -> None:
+    """Draw how many further items a list has that are not shown; nothing if there are none."""
+    if hidden > 0:
+        st.markdown(f":small[:gray[and {tokens(hidden)} more]]")
 
 
 def choose_view(views: Mapping[str, str], key: str) -> str:

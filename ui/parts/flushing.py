@@ -9,7 +9,7 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.terms import HELP
 from ui.parts import toasts
-from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed
+from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed, more_line
 from ui.parts.facts_limit import draw_limits
 from ui.tab import state
 from ui.tab.model import Chosen, chosen_model, services_for
@@ -43,8 +43,7 @@ def flush_dialog(session_id: str) -> None:
     st.markdown(f":small[{handed_to(memory)}]")
     for speaker, beginning in _leaving(memory, plan):
         st.markdown(f":small[:gray[{speaker}:] {plain(beginning)}]")
-    if len(plan.leave) > MESSAGES_SHOWN:
-        st.markdown(f":small[:gray[and {tokens(len(plan.leave) - MESSAGES_SHOWN)} more]]")
+    more_line(len(plan.leave) - MESSAGES_SHOWN)
     # A flush can make a facts block condense its list: said before the click, not after it.
     draw_limits(memory, key="flushing")
     st.markdown(":small[A flush cannot be undone. The messages stay in the archive.]")

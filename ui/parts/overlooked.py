@@ -11,6 +11,7 @@ from memory_core.tracing.overlooked import EmptySearch, Overlooked
 from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
 from memory_inspector.wording.unit_names import stored, unit_of
+from ui.parts.components import more_line
 from ui.tab import nav
 from ui.tab.view import View
 
@@ -72,7 +73,7 @@ def _draw_searches(view: View, searches: tuple[EmptySearch, ...]) -> None:
                 # the trace of the best candidate, which shows where it was lost
                 nav.link("trace", label, icon=":material/route:", turn=search.turn, **nav.followed(search.best))
             st.markdown(f":small[:gray[{plain(_why_nothing(search))}]]", width="content")
-    _more(len(searches))
+    more_line(len(searches) - SHOWN)
 
 
 def _why_nothing(search: EmptySearch) -> str:
@@ -110,16 +111,11 @@ def _draw_rows(title: str, about: str, view: View, rows: Iterable[tuple[Ref, str
             nav.follow_link(ref, f":small[“{plain(short(_words(view, ref), LONGEST))}”]")
             if note:
                 st.markdown(f":small[:gray[{note}]]", width="content")
-    _more(len(listed))
+    more_line(len(listed) - SHOWN)
 
 
 def _title(title: str, about: str) -> None:
     st.markdown(f"**{title}** :small[:gray[{about}]]")
-
-
-def _more(rows: int) -> None:
-    if rows > SHOWN:
-        st.markdown(f":small[:gray[and {tokens(rows - SHOWN)} more]]")
 
 
 def _words(view: View, ref: Ref) -> str:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import streamlit as st
-
 from memory_core.events import Ref
 from memory_core.tracing.effects import Effect
 from memory_core.tracing.rule_words import CUTS, SEARCH
@@ -12,6 +10,7 @@ from memory_core.tracing.values import Stage
 from memory_inspector.palette import colour
 from memory_inspector.reading.fact_rows import PUT_AWAY, STATES
 from memory_inspector.wording.formatting import plain, short, tokens
+from ui.parts.components import more_line
 from ui.tab import nav
 from ui.tab.appearance import mode
 
@@ -84,8 +83,7 @@ def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> Non
         if effect.ref in texts:
             line = short(" ".join(texts[effect.ref].split()), LONGEST)
             nav.follow_link(effect.ref, f":small[{struck(line, effect)}]", help=plain(reason(effect)))
-    if len(effects) > most:
-        st.markdown(f":small[:gray[and {tokens(len(effects) - most)} more]]")
+    more_line(len(effects) - most)
 
 
 def crossed_out(words: str) -> str:

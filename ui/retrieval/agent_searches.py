@@ -10,7 +10,7 @@ from memory_core.history.stores import found_nothing, store_name
 from memory_core.tracing.omitted_results import OmittedResults
 from memory_inspector.wording.event_sentences import NOT_CAPTURED
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui.parts.components import empty, heading
+from ui.parts.components import empty, heading, more_line
 from ui.parts.listing import pick_row
 from ui.tab import nav
 from ui.tab.view import View
@@ -143,8 +143,7 @@ def _draw_search(search: EventRecord, omitted: Mapping[int, OmittedResults], tex
         if not event.results:
             # A span may give the number of results without the results.
             st.markdown("It found nothing." if event.count == 0 else f"Results not known: {NOT_CAPTURED}.")
-        if len(event.results) > RESULTS:
-            st.markdown(f":small[:gray[and {tokens(len(event.results) - RESULTS)} more]]")
+        more_line(len(event.results) - RESULTS)
         if missing is not None:
             label = f":small[The prompt of turn {tokens(missing.prompt.turn)}]"
             nav.link("context", label, icon=":material/stacks:", turn=missing.prompt.turn)

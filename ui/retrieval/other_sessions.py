@@ -7,7 +7,7 @@ from memory_core.retrieval.explain import Elsewhere, Search
 from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.wording.formatting import plain, session_name, short, tokens
 from memory_inspector.wording.unit_names import stored
-from ui.parts.components import heading
+from ui.parts.components import heading, more_line
 from ui.tab import nav, state
 from ui.tab.services import engine
 
@@ -32,8 +32,7 @@ def draw_elsewhere(search: Search, unit: str) -> None:
     with st.container(gap="xsmall", key="retrieval__elsewhere"):
         for other in units[:SHOWN]:
             _draw(other, titles)
-    if len(units) > SHOWN:
-        st.markdown(f":small[:gray[and {tokens(len(units) - SHOWN)} more]]")
+    more_line(len(units) - SHOWN)
 
 
 def _draw(unit: Elsewhere, titles: dict[str, str]) -> None:
