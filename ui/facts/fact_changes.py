@@ -14,7 +14,7 @@ from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_rows import Picked
-from memory_inspector.wording.formatting import count, short, tokens
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts import fact_tab
 from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts import effect, toasts
@@ -192,6 +192,17 @@ def foreseen(desk: FactSnapshot, change: ChangeSet) -> str:
         MemoryInspectorError: the change cannot be made.
     """
     return effect.effect_of(desk.memory, facts={desk.curation.block: desk.curation.after(change)})
+
+
+def draw_effect(desk: FactSnapshot, plan: Plan, *, before: str = "") -> None:
+    """Draw the effect of a change on the next prompt, or why the change is impossible."""
+    try:
+        preview = foreseen(desk, plan())
+        # After a colon the sentence goes on in lower case; after a full stop it starts anew.
+        preview = f"{before}{preview[:1].lower()}{preview[1:]}" if before.endswith(": ") else f"{before}{preview}"
+    except MemoryInspectorError as error:
+        preview = str(error)
+    st.markdown(f":small[:gray[{plain(preview)}]]")
 
 
 def _with_effect(desk: FactSnapshot, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:

@@ -11,7 +11,6 @@ from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
-from ui.facts.fact_elements import foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import closing_button, closing_buttons, dialog, more_line
 
@@ -28,7 +27,7 @@ def add_dialog(desk: FactSnapshot) -> None:
     pinned = st.toggle("Pin it", key=pin, help="A pinned fact is cut last.")
     closing_buttons("Add fact", _add, (desk, words, pin), on_cancel=partial(fact_tab.redraw, desk.place))
     if text.strip():
-        foreseen_line(desk, lambda: plans.add(text, pinned))
+        fact_changes.draw_effect(desk, lambda: plans.add(text, pinned))
     else:
         st.markdown(":small[:gray[Enter a fact to preview the next prompt.]]")
 
@@ -56,7 +55,7 @@ def split_dialog(desk: FactSnapshot, id: int) -> None:
     key = f"facts__split_{id}_{fact.version}"
     text = st.text_area("One fact per line", value=_halves(fact.text), key=key, height=FIELD_PIXELS, max_chars=4_000)
     closing_buttons("Split", _split, (desk, fact, key))
-    foreseen_line(desk, lambda: plans.split(fact, _lines(text)))
+    fact_changes.draw_effect(desk, lambda: plans.split(fact, _lines(text)))
 
 
 def _split(desk: FactSnapshot, fact: Fact, key: str) -> None:
@@ -94,7 +93,7 @@ def merge_dialog(desk: FactSnapshot, id: int) -> None:
     )
     closing_buttons("Merge", _merge, (desk, fact, other, key))
     if text.strip():
-        foreseen_line(desk, lambda: plans.merge([fact, other], text))
+        fact_changes.draw_effect(desk, lambda: plans.merge([fact, other], text))
 
 
 def _merge(desk: FactSnapshot, fact: Fact, other: Fact, key: str) -> None:

@@ -33,11 +33,11 @@ from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.marked_text import markdown
 from ui.facts import fact_changes, fact_dialogs, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
-from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.facts.fact_tab import FactDraft
 from ui.parts import probing
 from ui.parts.components import heading, more_line
+from ui.parts.sources import draw_source
 from ui.parts.struck import reason, struck
 from ui.tab import nav
 from ui.tab.people import allowed, obstacle
@@ -136,7 +136,7 @@ def _bulk_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
         )
         retire_popover(desk, facts, mark)
     if text.strip():
-        foreseen_line(desk, lambda: plans.merge(facts, text), before="Merging them: ")
+        fact_changes.draw_effect(desk, lambda: plans.merge(facts, text), before="Merging them: ")
 
 
 def _put_away_actions(desk: FactSnapshot, facts: Sequence[Fact]) -> None:
@@ -283,7 +283,7 @@ def _edit(desk: FactSnapshot, fact: Fact) -> None:
         st.markdown(":small[:gray[Edit to preview the next prompt.]]")
     else:
         size = f"{tokens(fact.tokens)} → {count(desk.memory.session.count_tokens(text.strip()), 'token')}. "
-        foreseen_line(desk, lambda: plans.edit(fact, text), before=size)
+        fact_changes.draw_effect(desk, lambda: plans.edit(fact, text), before=size)
 
 
 def _changed_elsewhere(desk: FactSnapshot, fact: Fact, draft: FactDraft) -> None:

@@ -12,17 +12,16 @@ from memory_core import Memory, list_sessions
 from memory_core.curation.fact_desk import Curation, Review, SourceMessage
 from memory_core.events import KINDS, EventRecord, FactAdded, FactChanged, MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.fact_evidence import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite
 from memory_core.history.slices import block_slice, fact_slice, message_slice
 from memory_core.history.usage import UsageCount, Use, usage_of
-from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_history import BlockDecisions, decisions_of
 from memory_inspector.reading.fact_rows import ShownFact, Source
+from ui.parts.sources import source_messages
 from ui.tab.view import View
 
 _HANDLED = fact_slice.HANDLED | message_slice.HANDLED | block_slice.HANDLED
@@ -206,16 +205,9 @@ def sources_of(desk: FactSnapshot, fact: int) -> Sequence[SourceMessage]:
     if not desk.past:
         return desk.curation.sources(desk.facts[fact])
     memory, then = desk.memory, desk.then[fact]
-    messages: list[SourceMessage] = []
-    for session_id, seq in then.sources:
-        # Other sessions may be deleted, and their log is not read for this page.
-        if session_id != memory.session_id:
-            continue
-        for stored in memory.session.messages(after=seq - 1, upto=seq):
-            text = message_text(stored.message)
-            spans = source_spans(then.text or "", text)
-            messages.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
-    return messages
+    # Other sessions may be deleted, and their log is not read for this page.
+    here = [seq for session_id, seq in then.sources if session_id == memory.session_id]
+    return source_messages(memory, here, then.text or "")
 
 
 def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:

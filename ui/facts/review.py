@@ -15,9 +15,9 @@ from memory_inspector.reading.fact_rows import REASONS, SIMILAR_AS_SAME
 from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
-from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.parts.components import empty, heading, more_line
+from ui.parts.sources import draw_source
 
 LONGEST = 300
 FIELD_PIXELS = 92
@@ -174,9 +174,11 @@ def _why(desk: FactSnapshot, fact: Fact) -> None:
 def _effect(desk: FactSnapshot, fact: Fact) -> None:
     """Draw the effect of a decision: accepting adds a proposed fact to the prompt, rejecting removes a doubtful one."""
     if fact.state == "proposed":
-        foreseen_line(desk, lambda: plans.accept([fact]), before="Accepting it: ")
+        fact_changes.draw_effect(desk, lambda: plans.accept([fact]), before="Accepting it: ")
     else:
-        foreseen_line(desk, lambda: plans.reject([fact]), before="It is in the prompt already. Rejecting it: ")
+        fact_changes.draw_effect(
+            desk, lambda: plans.reject([fact]), before="It is in the prompt already. Rejecting it: "
+        )
 
 
 def _reject(desk: FactSnapshot, fact: Fact, reason: str) -> None:

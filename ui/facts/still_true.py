@@ -10,9 +10,9 @@ from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_rows import CHECK_AFTER, CHECK_FIRST, ShownFact, to_check, unconfirmed, used
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_changes, fact_tab
-from ui.facts.fact_elements import draw_source, foreseen_line
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.parts.components import empty
+from ui.parts.sources import draw_source
 
 LONGEST = 300
 _AGE = "check_after"
@@ -63,7 +63,7 @@ def _card(desk: FactSnapshot, row: ShownFact, listed: int) -> None:
         if row.asks:
             st.markdown(":small[:blue[:material/help:] The agent will ask about it.]")
         _answers(desk, fact, asks=row.asks)
-        foreseen_line(desk, lambda: plans.retire([fact]), before="Retiring it: ")
+        fact_changes.draw_effect(desk, lambda: plans.retire([fact]), before="Retiring it: ")
 
 
 def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:

@@ -15,11 +15,11 @@ from memory_inspector.reading.graph_neighbourhood import (
     state_line,
 )
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui.facts.fact_elements import draw_source
 from ui.graph import graph_changes, graph_dialogs, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot, sources_of
 from ui.parts import forgetting
 from ui.parts.components import filled, heading
+from ui.parts.sources import draw_source
 from ui.tab import nav
 
 PAGE = 12

@@ -11,11 +11,10 @@ from memory_core.curation.fact_desk import SourceMessage
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.events import MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.fact_evidence import source_spans
 from memory_core.history.slices.graph_slice import PastGraph
-from memory_core.messages import message_text
 from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_inspector.reading.graph_neighbourhood import RelationSource
+from ui.parts.sources import source_messages
 from ui.tab.view import View
 
 
@@ -95,13 +94,6 @@ def past_graph(view: View, block: str) -> Graph:
 
 def sources_of(desk: GraphSnapshot, relation: Relation, most: int) -> Sequence[SourceMessage]:
     """The first `most` source messages of a relation in this session, with the relation's words marked."""
-    session_id = desk.memory.session_id
-    words = desk.graph.sentence(relation)
-    entities = []
     # Only as many as are shown are read; other sessions may be gone.
-    for seq in sorted(seq for session, seq in relation.sources if session == session_id)[:most]:
-        for stored in desk.memory.session.messages(after=seq - 1, upto=seq):
-            text = message_text(stored.message)
-            spans = source_spans(words, text)
-            entities.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
-    return entities
+    here = sorted(seq for session, seq in relation.sources if session == desk.memory.session_id)[:most]
+    return source_messages(desk.memory, here, desk.graph.sentence(relation))
