@@ -60,7 +60,7 @@ CAPABILITIES = {
         3_310,
         "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
         "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
-        "ui/sessions/user_dialog.py memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
+        "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
         "memory_core/planning/impact.py memory_core/planning/phrase_matching.py",
     ),
     "Quarantine and former values": (

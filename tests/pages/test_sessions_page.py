@@ -34,7 +34,8 @@ from memory_inspector.recorder.wire import Exchange
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from ui.sessions import health, user_dialog
+from ui.parts import forgetting
+from ui.sessions import health
 from ui.sessions.exporting import exports
 from ui.tab import services
 
@@ -253,7 +254,7 @@ def test_a_user_of_whom_only_facts_are_left_is_offered_and_forgotten(demo_home):
     assert not app.dataframe
     assert "No session matches." in joined(app)
     assert button(app, "Forget this user")
-    drawn = dialog("ui.sessions.user_dialog", "forget_user_dialog", "ana")
+    drawn = dialog("ui.parts.forgetting", "forget_user_dialog", "ana")
     assert drawn.dataframe[0].value.to_dict("records") == [{"Shared fact": "The user is allergic to nuts"}]
     assert button(drawn, "Forget 1 fact")
 
@@ -387,7 +388,9 @@ def delete_by_dialog(memory):
 
 
 def forget_by_dialog(memory):
-    user_dialog._forgotten(data_of_user(database(), "ana"))  # the button draws a fragment again, which AppTest cannot
+    forgetting._user_forgotten(
+        data_of_user(database(), "ana")
+    )  # the button draws a fragment again, which AppTest cannot
 
 
 @pytest.mark.parametrize("delete", [delete_by_dialog, forget_by_dialog])

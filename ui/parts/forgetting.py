@@ -1,14 +1,15 @@
-"""The dialogs Quarantine and Forget: the affected items, as rows that can be unticked, and the result."""
+"""The dialogs Quarantine, Forget and Forget this user: what would be affected, and the receipt of a search for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import streamlit as st
 
-from memory_core import Memory, MemoryInspectorError
+from memory_core import Database, Memory, MemoryInspectorError, forget_user
 from memory_core.events import QuarantineChanged, Ref
 from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import Affected, Impact
 from memory_core.sessions import erase_phrase
+from memory_core.sessions.forget_user import UserData, data_of_user
 from memory_core.text import listed
 from memory_inspector.server.forget_receipt import receipt_for
 from memory_inspector.verification.receipts import ForgetReceipt
@@ -22,11 +23,14 @@ from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View, memory_of
 
-_PHRASE, _DONE = "forget__phrase", "forget__done"
+_PHRASE, _DONE, _USER_DONE = "forget__phrase", "forget__done", "forget_user__done"
 MAX_CHARACTERS = 500
-TABLE_PIXELS = 320
+TABLE_PIXELS, USER_TABLE_PIXELS = 320, 280
 ROWS_SHOWN = 6
 """Maximum number of items listed of a set in quarantine."""
+
+Result = tuple[str, ForgetReceipt | str]
+"""Sentence on what was done, and the receipt of the search afterwards or the reason why there is none."""
 
 Chosen = str | Ref | Entity
 """A phrase, which can be changed in the dialog, a message or fact, or an entity."""
@@ -141,7 +145,7 @@ def forget_dialog(session_id: str, what: Chosen) -> None:
     """Let the user choose what is erased; afterwards show the receipt of a search for it."""
     memory = engine().open(session_id)
     # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
-    done: tuple[str, ForgetReceipt | str] | None = st.session_state.get(_DONE)
+    done: Result | None = st.session_state.get(_DONE)
     if done is not None:
         draw_receipt(*done)
         return
@@ -219,28 +223,39 @@ def _draw_rows(chosen: Chosen, impact: Impact) -> list[Affected]:
     return [row for row, line in zip(rows, edited, strict=True) if not line["Include"]]
 
 
-def _forgotten(
-    memory: Memory, chosen: Chosen, unticked: list[Affected], going: Impact
-) -> tuple[str, ForgetReceipt | str]:
-    """Forget, then search; return what was done, and the receipt or why there is none."""
-    # A running turn could learn again from the words while they are forgotten.
-    if not all(engine().stop(session_id) for session_id in (memory.session_id, *(one.session for one in going.others))):
+def _forgotten(memory: Memory, chosen: Chosen, unticked: list[Affected], going: Impact) -> Result:
+    def forget() -> tuple[str, Sequence[str]]:
+        impact = memory.session.forget(chosen, keep=unticked)
+        # What was said before to stay is found again below, where only files and columns name it.
+        stays = [f"“{short(row.words)}”" for row in impact.rows if row.stays]
+        stays += [f"{count(len(unticked), 'item')} that you kept"] if unticked else []
+        besides = f", but not in {listed(stays)}, as was said before" if stays else ""
+        return f"Forgot {count(len(impact.erased), 'item')}{besides}.", impact.target.searched
+
+    session_ids = [memory.session_id, *(one.session for one in going.others)]
+    return _erased(memory.session.database, session_ids, forget, failed="Not all was forgotten.")
+
+
+def _erased(
+    database: Database, session_ids: Iterable[str], erase: Callable[[], tuple[str, Sequence[str]]], *, failed: str
+) -> Result:
+    """Erase, then search for what is left; return what was done, and the receipt or why there is none.
+
+    `erase` returns what was done and the words to search for; `failed` tells that it could not.
+    """
+    # A running turn could go on writing, or learn again from the words, while they are erased.
+    if not all(engine().stop(session_id) for session_id in session_ids):
         return "Nothing was changed.", "A turn is still being written: try again when it has ended."
     with st.spinner("Forgetting"):
         try:
-            impact = memory.session.forget(chosen, keep=unticked)
+            done, searched = erase()
         except MemoryInspectorError as error:
-            return "Not all was forgotten.", str(error)
+            return failed, str(error)
     with st.spinner("Searching for what is left"):
         try:
-            receipt: ForgetReceipt | str = receipt_for(memory.session.database, impact.target.searched)
+            return done, receipt_for(database, searched)
         except MemoryInspectorError as error:
-            receipt = str(error)
-    # What was said before to stay is found again below, where only files and columns name it.
-    stays = [f"“{short(row.words)}”" for row in impact.rows if row.stays]
-    stays += [f"{count(len(unticked), 'item')} that you kept"] if unticked else []
-    besides = f", but not in {listed(stays)}, as was said before" if stays else ""
-    return f"Forgot {count(len(impact.erased), 'item')}{besides}.", receipt
+            return done, str(error)
 
 
 def draw_receipt(done: str, receipt: ForgetReceipt | str) -> None:
@@ -267,3 +282,73 @@ def draw_receipt(done: str, receipt: ForgetReceipt | str) -> None:
             "Page to print", receipt.page(), "receipt.txt", "text/plain", key="forget__page", on_click="ignore"
         )
     st.markdown(":small[:gray[The receipt holds no words. `memory-inspector verify receipt.json` searches again.]]")
+
+
+# -- a user ----------------------------------------------------------------------------------------
+
+
+def draw_user_button(user_id: str) -> bool:
+    """Draw the button that opens the dialog; return whether it was clicked."""
+    clicked = st.button(
+        "Forget this user",
+        key="sessions__forget_user",
+        type="tertiary",
+        icon=":material/person_off:",
+        **allowed(forget_user),
+    )
+    if clicked:
+        st.session_state.pop(_USER_DONE, None)
+        forget_user_dialog(user_id)
+    return clicked
+
+
+@dialog("Forget this user", "person_off", width="large")
+def forget_user_dialog(user_id: str) -> None:
+    """Ask before all sessions and facts of a user are erased; afterwards show the receipt of a search for them."""
+    # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
+    done: Result | None = st.session_state.get(_USER_DONE)
+    if done is not None:
+        draw_receipt(*done)
+        return
+    try:
+        data = data_of_user(engine().database, user_id)
+    except MemoryInspectorError as error:
+        st.markdown(plain(str(error)))
+        return
+    st.markdown(f"Everything stored about **{plain(short(user_id, 80))}**: {plain(_data_line(data))}.")
+    # Without a session the facts are all there is.
+    sessions: list[dict[str, object]] = [
+        {
+            "Session": status.title or status.session_id,
+            "Messages": status.queue_messages + status.archived_messages,
+            "Turns": status.turns,
+        }
+        for status in data.sessions
+    ]
+    rows = sessions or [{"Shared fact": fact} for fact in data.facts]
+    height = min(USER_TABLE_PIXELS, ROW_PIXELS * (len(rows) + 1) + 3)
+    st.dataframe(rows, hide_index=True, width="stretch", height=height)
+    st.markdown(":small[:gray[This cannot be undone. Mentions in the sessions of others stay.]]")
+    if st.button(
+        f"Forget {count(len(rows), 'session' if sessions else 'fact')}",
+        key="forget_user__do",
+        type="primary",
+        icon=":material/person_off:",
+    ):
+        st.session_state[_USER_DONE] = _user_forgotten(data)
+        st.rerun(scope="fragment")
+
+
+def _data_line(data: UserData) -> str:
+    parts = [(len(data.sessions), "session"), (data.messages, "message"), (len(data.facts), "shared fact")]
+    return ", ".join(count(number, noun) for number, noun in parts if number)
+
+
+def _user_forgotten(data: UserData) -> Result:
+    database = engine().database
+
+    def forget() -> tuple[str, Sequence[str]]:
+        gone = forget_user(database, data.user_id, index=engine().services.index_of(database))
+        return f"Forgot {_data_line(gone)}.", gone.searched
+
+    return _erased(database, [status.session_id for status in data.sessions], forget, failed="Nothing was forgotten.")

@@ -18,9 +18,10 @@ from memory_inspector.recorder.refused_spans import refused_spans
 from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import filled_rows, heading, unseen_heading
+from ui.parts.forgetting import draw_user_button
 from ui.parts.listing import pick_row
 from ui.parts.saved_page import page_dialog
-from ui.sessions import session_dialogs, user_dialog
+from ui.sessions import session_dialogs
 from ui.sessions.connect import CONNECT, draw_card, draw_live_links, live_sessions
 from ui.sessions.exporting import export_dialog
 from ui.sessions.health import LABELS, draw_health, latest
@@ -97,7 +98,7 @@ def draw() -> None:
         user = _filter(sessions, outliving)
         shown = _narrowed(of_user(sessions, user), words)
     if user not in (EVERYONE, NOBODY):
-        dialog_open = user_dialog.draw_button(user) or dialog_open
+        dialog_open = draw_user_button(user) or dialog_open
     picked = _picked(sessions)
     if shown or not sessions:
         _table(shown, picked, agents)
