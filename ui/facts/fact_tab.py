@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_inspector.reading.fact_rows import FactFilter, Picked, View
+from ui.parts.listing import BlockChoice
 from ui.tab import state
 
 ListPosition = tuple[str, str]
@@ -51,8 +52,7 @@ _PAGES = state.ByPlace("facts", FactPageState())
 at, change = _PAGES.at, _PAGES.change
 link = state.PageLink("facts_link", "fact")
 """URL parameter with the id of the open fact."""
-blocks: state.ByPlace[str | None] = state.ByPlace("facts_block", None)
-"""Name of the facts block shown last, by session."""
+blocks = BlockChoice("facts", width=150)
 
 
 def unselect(place: ListPosition) -> None:

@@ -104,9 +104,8 @@ def _block(view: Shown, blocks: Sequence[str]) -> str:
     for name in blocks if len(blocks) > 1 else ():
         (asked,) = fact_tab.link.asked((session_id, name))
         if asked is not None and state.address_number(asked) in _ids(view, name):
-            fact_tab.blocks.put(session_id, name)
-    chosen = fact_tab.blocks.at(session_id)
-    return chosen if chosen is not None and chosen in blocks else blocks[0]
+            fact_tab.blocks.choose(session_id, name)
+    return fact_tab.blocks.shown(session_id, blocks)
 
 
 def _ids(view: Shown, block: str) -> set[int]:
@@ -159,8 +158,7 @@ def _head(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> View:
             on_change=lambda: fact_tab.change(place, view=st.session_state[key]),
             width="content",
         )
-        if len(blocks) > 1:
-            _picker(view, desk, blocks)
+        fact_tab.blocks.draw(view.memory.session_id, blocks)
         if in_view(desk.rows, shown) and shown in PAST_VIEWS:
             draw_search(place, desk.rows, shown, elsewhere=desk.elsewhere)
         else:
@@ -172,20 +170,6 @@ def _head(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> View:
         elif not view.past:
             _more(desk, ["Try extraction", "Export"])
     return shown
-
-
-def _picker(view: Shown, desk: FactSnapshot, blocks: Sequence[str]) -> None:
-    key = f"facts__block_{view.memory.session_id}"
-    st.selectbox(
-        "Block",
-        blocks,
-        index=list(blocks).index(desk.block),
-        key=key,
-        format_func=short,
-        label_visibility="collapsed",
-        on_change=lambda: fact_tab.blocks.put(view.memory.session_id, st.session_state[key]),
-        width=150,
-    )
 
 
 def _undo(desk: FactSnapshot) -> None:

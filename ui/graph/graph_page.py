@@ -46,7 +46,7 @@ def draw(view: View) -> None:
     if not blocks:
         _no_block(view)
         return
-    desk = read_desk(view, _block(view, blocks))
+    desk = read_desk(view, graph_tab.blocks.shown(view.memory.session_id, blocks))
     _head(view, desk, blocks)
     if not by_mentions(desk.graph):
         _nothing(view, desk)
@@ -100,29 +100,12 @@ def _nothing(view: View, desk: GraphSnapshot) -> None:
     _undo_line(desk)
 
 
-def _block(view: View, blocks: Sequence[str]) -> str:
-    chosen = graph_tab.blocks.at(view.memory.session_id)
-    return chosen if chosen is not None and chosen in blocks else blocks[0]
-
-
 def _head(view: View, desk: GraphSnapshot, blocks: Sequence[str]) -> None:
     """Draw the summary of the graph, and the buttons to add to it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph__head"):
         past_turn = view.shown_turn if view.past else None
         st.markdown(plain(opening(desk.graph, past_turn=past_turn)), width="stretch")
-        if len(blocks) > 1:
-            session_id = view.memory.session_id
-            widget = f"graph__block_{session_id}"
-            st.selectbox(
-                "Block",
-                blocks,
-                index=list(blocks).index(desk.block),
-                key=widget,
-                format_func=short,
-                label_visibility="collapsed",
-                on_change=lambda: graph_tab.blocks.put(session_id, st.session_state[widget]),
-                width=180,
-            )
+        graph_tab.blocks.draw(view.memory.session_id, blocks)
         if view.read_only:
             return
         if st.button("Import", key="graph__import", type="tertiary", icon=":material/upload:"):

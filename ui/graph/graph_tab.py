@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from ui.parts.listing import BlockChoice
 from ui.tab import state
 
 ListPosition = tuple[str, str]
@@ -37,8 +38,7 @@ _PLACES = state.ByPlace("graph", Looking())
 looking, key = _PLACES.at, _PLACES.key
 link = state.PageLink("graph_link", "entity", "relation")
 """URL parameters with the focus and the open relation."""
-blocks: state.ByPlace[str | None] = state.ByPlace("graph_block", None)
-"""Name of the graph block shown last, by session."""
+blocks = BlockChoice("graph", width=180)
 
 
 def look(place: ListPosition, **changes: Any) -> None:

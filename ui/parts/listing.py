@@ -1,4 +1,4 @@
-"""The toolkit of a list beside a panel: a table in which one row is picked."""
+"""The toolkit of a list beside a panel: the choice of a block, and a table in which one row is picked."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -7,7 +7,41 @@ from zlib import crc32
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from memory_inspector.wording.formatting import short
+from ui.tab import state
+
 Id = TypeVar("Id")
+
+
+class BlockChoice:
+    """The choice of one of a session's blocks of a kind, kept while other pages are drawn."""
+
+    def __init__(self, page: str, *, width: int) -> None:
+        """`page` begins the keys; `width`: in pixels."""
+        self._page, self._width = page, width
+        self._chosen: state.ByPlace[str | None] = state.ByPlace(f"{page}_block", None)
+        self.choose = self._chosen.put
+
+    def shown(self, session_id: str, blocks: Sequence[str]) -> str:
+        """Return the block that was chosen last, otherwise the first."""
+        chosen = self._chosen.at(session_id)
+        return chosen if chosen is not None and chosen in blocks else blocks[0]
+
+    def draw(self, session_id: str, blocks: Sequence[str]) -> None:
+        """Draw the choice, if there are several blocks."""
+        if len(blocks) == 1:
+            return
+        key = f"{self._page}__block_{session_id}"
+        st.selectbox(
+            "Block",
+            blocks,
+            index=list(blocks).index(self.shown(session_id, blocks)),
+            key=key,
+            format_func=short,
+            label_visibility="collapsed",
+            on_change=lambda: self.choose(session_id, st.session_state[key]),
+            width=self._width,
+        )
 
 
 def pick_row(
