@@ -40,8 +40,7 @@ def _add(desk: FactSnapshot, words: str, pin: str) -> None:
     if fact_changes.apply(desk, lambda: plans.add(text, pinned)):
         fact_tab.redraw(desk.place)
         new = [fact.id for fact in desk.curation.facts() if fact.id not in before]
-        fact_tab.change(desk.place, view="active")
-        fact_tab.change(desk.place, picked=Picked(new[-1] if new else None))
+        fact_tab.change(desk.place, view="active", picked=Picked(new[-1] if new else None))
 
 
 @dialog("Split a fact", "call_split", side=True)

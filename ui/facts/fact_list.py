@@ -214,6 +214,7 @@ def _filter(
         got = st.session_state
         fact_tab.change(
             place,
+            order=got.get(key("sort")) or "newest",
             wanted=replace(
                 fact_tab.at(place).wanted,
                 states=tuple(got.get(key("states")) or ()),
@@ -225,7 +226,6 @@ def _filter(
                 topics=tuple(got.get(key("topics")) or ()),
             ),
         )
-        fact_tab.change(place, order=got.get(key("sort")) or "newest")
 
     st.selectbox(
         "Sort",

@@ -126,10 +126,9 @@ def _take_link(desk: FactSnapshot) -> None:
         return
     # Every state is listed in one of these views, so that old links keep working.
     view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
-    fact_tab.change(desk.place, view=view)
+    fact_tab.change(desk.place, view=view, picked=Picked(row.id))
     # Review shows one fact at a time: the one of the link goes first there.
     fact_tab.keep(desk.place, "asked_for", row.id)
-    fact_tab.change(desk.place, picked=Picked(row.id))
     fact_tab.redraw(desk.place)
 
 
@@ -320,7 +319,5 @@ def draw_meanings(desk: FactSnapshot, words: str) -> None:
 
 def _open(place: fact_tab.ListPosition, fact: int) -> None:
     """Open a fact, and clear the search that may hide it."""
-    fact_tab.change(place, wanted=FactFilter())
-    fact_tab.change(place, view="active")
-    fact_tab.change(place, picked=Picked(fact))
+    fact_tab.change(place, wanted=FactFilter(), view="active", picked=Picked(fact))
     fact_tab.redraw(place)

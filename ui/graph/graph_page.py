@@ -150,9 +150,8 @@ def _controls(desk: GraphSnapshot, focus: int) -> None:
     ranked = [entity.id for entity in by_mentions(desk.graph)]
     labels = {id: entity_label(desk.graph.entities[id]) for id in ranked}
     with st.container(horizontal=True, vertical_alignment="top", gap="small", key="graph__controls"):
-        widget = graph_tab.key(place, "focus")
         # A click in the figure or the list changes the focus, too: the field follows, with the same key.
-        graph_tab.fill(widget, focus)
+        widget = graph_tab.field(place, "focus", focus)
         st.selectbox(
             "Focus",
             ranked,
@@ -162,8 +161,7 @@ def _controls(desk: GraphSnapshot, focus: int) -> None:
             width=190,
         )
         others = [id for id in ranked if id != focus]
-        to = graph_tab.key(place, "to")
-        graph_tab.fill(to, looking.to)
+        to = graph_tab.field(place, "to", looking.to)
         st.selectbox(
             "Path to",
             others,
@@ -176,8 +174,7 @@ def _controls(desk: GraphSnapshot, focus: int) -> None:
             help="Shortest path over current relations, in either direction.",
         )
         kinds_present = kinds(desk.graph)
-        chosen = graph_tab.key(place, "kinds")
-        graph_tab.fill(chosen, [kind for kind in looking.kinds if kind in kinds_present])
+        chosen = graph_tab.field(place, "kinds", [kind for kind in looking.kinds if kind in kinds_present])
         st.multiselect(
             "Kinds",
             kinds_present,
@@ -187,8 +184,7 @@ def _controls(desk: GraphSnapshot, focus: int) -> None:
             on_change=lambda: graph_tab.look(place, kinds=tuple(st.session_state[chosen]), page=1),
             width="stretch",
         )
-        far = graph_tab.key(place, "steps")
-        graph_tab.fill(far, looking.steps)
+        far = graph_tab.field(place, "steps", looking.steps)
         st.segmented_control(
             "Around the focus",
             list(STEPS),

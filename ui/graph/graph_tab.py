@@ -50,11 +50,13 @@ def look(place: ListPosition, **changes: Any) -> None:
     _PLACES.change(place, **changes)
 
 
-def fill(widget: str, value: Any) -> None:
-    """Set a widget's value before it is drawn."""
+def field(place: ListPosition, name: str, value: Any) -> str:
+    """Return the key of a widget that is drawn next, and give it a value: a click elsewhere may have changed it."""
+    widget = key(place, name)
     # Only a differing value is assigned: Streamlit treats an assignment as a new value of the widget.
     if widget not in st.session_state or st.session_state[widget] != value:
         st.session_state[widget] = value
+    return widget
 
 
 def redraw(place: ListPosition) -> None:
