@@ -29,9 +29,8 @@ from ui.facts.decision_list import draw_decisions
 from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
 from ui.facts.fact_snapshot import FactSnapshot, read_desk, read_past
-from ui.facts.review import draw_review
+from ui.facts.review import chosen_age, draw_check, draw_review
 from ui.facts.rewrites import draw_rewrites
-from ui.facts.still_true import chosen_age, draw_check
 from ui.parts.components import empty, give_while_typing, unseen_heading
 from ui.parts.facts_limit import draw_limit, reduced
 from ui.parts.flushing import start_flush

@@ -1,8 +1,13 @@
-"""Review: facts waiting for review, one at a time, with the keys A, M, E, X and S; for a contradiction, A, O and B."""
+"""Facts one at a time, each decided with a key.
+
+Review has those that wait for it, with the keys A, M, E, X and S; for a contradiction, A, O and B. Still true? has
+those that nobody has confirmed for long, with the keys T, X, A and S.
+"""
 
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import TypeVar
 
 import streamlit as st
 
@@ -11,7 +16,16 @@ from memory_core.planning import curation as plans
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_merging import Fact
 from memory_core.text import similarity
-from memory_inspector.reading.fact_rows import REASONS, SIMILAR_AS_SAME
+from memory_inspector.reading.fact_rows import (
+    CHECK_AFTER,
+    CHECK_FIRST,
+    REASONS,
+    SIMILAR_AS_SAME,
+    ShownFact,
+    to_check,
+    unconfirmed,
+    used,
+)
 from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.facts import fact_changes, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
@@ -19,12 +33,16 @@ from ui.facts.fact_snapshot import FactSnapshot, sources_of
 from ui.parts.components import empty, heading, more_line
 from ui.parts.sources import draw_source
 
+Listed = TypeVar("Listed", Fact, ShownFact)
+
 LONGEST = 300
 FIELD_PIXELS = 92
 HELD_SHOWN = 5
+_AGE = "check_after"
+"""Name under which the tab remembers the age chosen in Still true?"""
 
 
-def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None = None) -> list[Fact]:
+def in_turn(waiting: Sequence[Listed], skipped: Sequence[int], first: int | None = None) -> list[Listed]:
     """Return the facts in order of review: the one that a link asked for first, skipped ones last, as skipped."""
     # What was skipped overrides the link: a linked fact that was skipped must not come back at once.
     # All others share place 0 and keep their order, as the sort is stable.
@@ -71,12 +89,8 @@ def _card(desk: FactSnapshot, fact: Fact) -> None:
     # The question belongs to one fact: when another comes up, it starts with the buttons.
     asks = asked[0] if asked and asked[1] == fact.id else None
     with st.container(border=True, gap="small", key="facts__review"):
-        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            waiting = [listed.id for listed in desk.review.facts] if desk.review else [fact.id]
-            place = f"{tokens(waiting.index(fact.id) + 1)} of {tokens(len(waiting))}"
-            st.markdown(f":small[:gray[{place}]]", width="content")
-            st.markdown(f":small[:gray[{plain(when_new(fact))}]]", width="content")
-        st.markdown(f"**{plain(short(fact.text, LONGEST))}**")
+        waiting = [listed.id for listed in desk.review.facts] if desk.review else [fact.id]
+        _head(fact, f"{tokens(waiting.index(fact.id) + 1)} of {tokens(len(waiting))}", plain(when_new(fact)))
         flags = desk.review.flags.get(fact.id, ()) if desk.review else ()
         for flag in flags:
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
@@ -99,6 +113,13 @@ def _card(desk: FactSnapshot, fact: Fact) -> None:
         # Where facts contradict each other, each choice shows its effect already.
         if not others:
             _effect(desk, fact)
+
+
+def _head(fact: Fact, number: str, when: str) -> None:
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown(f":small[:gray[{number}]]", width="content")
+        st.markdown(f":small[:gray[{when}]]", width="content")
+    st.markdown(f"**{plain(short(fact.text, LONGEST))}**")
 
 
 def when_new(fact: Fact) -> str:
@@ -221,3 +242,77 @@ def why_held(held: SuppressedFact, now: float) -> str:
     when = ago(held.near.updated_at, now)
     when = f"on {when}" if when[0].isdigit() and not when.endswith("ago") else when
     return f'Held back: you rejected a near copy {when} ({held.similarity:.2f}): "{short(held.near.text, 80)}".'
+
+
+# -- still true? -----------------------------------------------------------------------------------
+
+
+def chosen_age(place: fact_tab.ListPosition) -> str:
+    """Minimum age of the listed facts, as a key of `CHECK_AFTER`."""
+    return str(fact_tab.remembered(place, _AGE) or CHECK_FIRST)
+
+
+def draw_check(desk: FactSnapshot) -> None:
+    """Draw the choice of an age, and the first fact not confirmed for that long."""
+    key = fact_tab.key(desk.place, "check_after")
+    st.segmented_control(
+        "Not confirmed for",
+        list(CHECK_AFTER),
+        default=chosen_age(desk.place),
+        required=True,
+        key=key,
+        on_change=lambda: fact_tab.keep(desk.place, _AGE, st.session_state[key]),
+    )
+    old = to_check(desk.rows, now=time.time(), older=CHECK_AFTER[chosen_age(desk.place)])
+    # Skips are shared with Review: a fact put off there is put off here too.
+    rows = in_turn(old, fact_tab.at(desk.place).skipped)
+    if not rows:
+        empty("Nothing to check.", "Facts not confirmed for this long are listed here.", icon="done_all")
+        return
+    _check_card(desk, rows[0], len(rows))
+
+
+def _check_card(desk: FactSnapshot, row: ShownFact, listed: int) -> None:
+    fact = desk.facts[row.id]
+    with st.container(border=True, gap="small", key="facts__check"):
+        _head(fact, f"1 of {tokens(listed)}", unconfirmed(row, time.time()))
+        for source in sources_of(desk, fact.id)[:1]:
+            draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
+        st.markdown(f":small[:gray[{used(row.carried, row.cut)}]]")
+        if row.asks:
+            st.markdown(":small[:blue[:material/help:] The agent will ask about it.]")
+        _answers(desk, fact, asks=row.asks)
+        fact_changes.draw_effect(desk, lambda: plans.retire([fact]), before="Retiring it: ")
+
+
+def _answers(desk: FactSnapshot, fact: Fact, *, asks: bool) -> None:
+    with st.container(horizontal=True, gap="small"):
+        st.button(
+            "Still true",
+            key="facts__confirm",
+            type="primary",
+            shortcut="Alt+T",
+            on_click=partial(fact_changes.make, desk, partial(plans.confirm, [fact]), quiet=True),
+        )
+        st.button(
+            "Retire",
+            key="facts__retire_old",
+            shortcut="Alt+X",
+            on_click=partial(fact_changes.make, desk, partial(plans.retire, [fact], "outdated"), quiet=True),
+        )
+        why_not = "A program keeps it." if fact.key is not None else "The agent will ask already." if asks else None
+        st.button(
+            "Ask",
+            key="facts__ask",
+            shortcut="Alt+A",
+            disabled=why_not is not None,
+            on_click=_ask,
+            args=(desk, fact),
+            help=why_not or "The prompt tells the agent to ask the user whether it is still true.",
+        )
+        st.button("Skip", key="facts__skip_old", shortcut="Alt+S", on_click=fact_tab.skip, args=(desk.place, fact.id))
+
+
+def _ask(desk: FactSnapshot, fact: Fact) -> None:
+    if fact_changes.apply(desk, lambda: plans.ask([fact])):
+        fact_tab.skip(desk.place, fact.id)
