@@ -22,7 +22,7 @@ from ui.blocks.versions import draw_difference, draw_versions, restore, text_blo
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed, give_while_typing
 from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
-from ui.parts.drawer import Done, Drawer
+from ui.parts.drawer import Done, Drawer, draw_conflict
 from ui.parts.effect import draw_effect
 from ui.parts.setting_form import draw_setting
 from ui.tab.model import chosen_model, services_for
@@ -86,7 +86,12 @@ def edit_dialog(session_id: str, name: str) -> None:
         place.markdown(f":small[:material/edit_note: Your draft, {ago(opened.since, time.time())}. It is not saved.]")
     if opened.conflict:
         with place:
-            _conflict(key, box, current, attached.record.revision)
+            revision = attached.record.revision
+            draw_conflict(
+                f"blocks__{key}_",
+                partial(_show_theirs, key, box, current, revision),
+                partial(keep_draft, key, Draft(revision, theirs=current)),
+            )
     # Editing goes on after a conflict, so the difference is to what is stored now.
     elif opened.theirs is not None and text != current:
         draw_difference("What Save would change", current, text)
@@ -127,13 +132,6 @@ def _discard(session_id: str, name: str, key: str) -> None:
     keep_draft(key, Draft(saved=True))
 
 
-def _conflict(key: str, box: str, theirs: str, revision: int) -> None:
-    st.warning("Changed in another tab since you opened it. Nothing was saved.", icon=":material/warning:")
-    with st.container(horizontal=True):
-        st.button("Show theirs", key=f"blocks__{key}_theirs", on_click=_show_theirs, args=(key, box, theirs, revision))
-        st.button("Keep editing", key=f"blocks__{key}_keep", on_click=_keep_editing, args=(key, theirs, revision))
-
-
 def _save(session_id: str, name: str, key: str, box: str) -> None:
     text, opened = str(st.session_state.get(box, "")), open_draft(key)
     if opened is None:
@@ -161,10 +159,6 @@ def _show_theirs(key: str, box: str, theirs: str, revision: int) -> None:
     mine = str(st.session_state.get(box, ""))
     st.session_state[box] = theirs
     keep_draft(key, Draft(revision, mine=mine))
-
-
-def _keep_editing(key: str, theirs: str, revision: int) -> None:
-    keep_draft(key, Draft(revision, theirs=theirs))
 
 
 def _take_mine(key: str, box: str) -> None:

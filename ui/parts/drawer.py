@@ -24,6 +24,14 @@ NOTHING: Done = ("Nothing was changed.", None)
 """Result if a change was reverted right before the click."""
 
 
+def draw_conflict(prefix: str, show_theirs: Callable[[], None], keep_editing: Callable[[], None]) -> None:
+    """Draw that another tab saved meanwhile, and the choice between both values; `prefix` begins the keys."""
+    st.warning("Changed in another tab since you opened it. Nothing was saved.", icon=":material/warning:")
+    with st.container(horizontal=True):
+        st.button("Show theirs", key=f"{prefix}theirs", on_click=show_theirs)
+        st.button("Keep editing", key=f"{prefix}keep", on_click=keep_editing)
+
+
 class Drawer:
     """The fields of an open drawer, by name.
 
@@ -135,10 +143,7 @@ class Drawer:
             engine().unsaved.forget(self._place)
         with self._said:
             if self._draft.conflict:
-                st.warning("Changed in another tab since you opened it. Nothing was saved.", icon=":material/warning:")
-                with st.container(horizontal=True):
-                    st.button("Show theirs", key=f"{self._prefix}theirs", on_click=self._show_theirs)
-                    st.button("Keep editing", key=f"{self._prefix}keep", on_click=self._keep_editing)
+                draw_conflict(self._prefix, self._show_theirs, self._keep_editing)
             elif self._draft.problem is not None:
                 st.error(plain(self._draft.problem))
             elif self._draft.since is not None and changed:
