@@ -102,7 +102,7 @@ CAPABILITIES = {
     "Page Facts": (
         3_760,
         "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
-        "ui/parts/facts_limit.py ui/parts/undoing.py",
+        "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
         4_840,

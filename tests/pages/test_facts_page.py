@@ -237,7 +237,7 @@ def test_an_older_change_is_undone_from_the_list_and_done_again_and_what_cannot_
     assert "Changes" in facts_page().menu_button(key="facts__more").options  # AppTest cannot choose from it
     shown = FactSnapshot(memory=services.engine().open("demo"), block="Facts", rows=())
     app = dialog(
-        "ui.parts.undoing", "changes_dialog", partial(fact_changes.listed, shown), partial(fact_changes.undo, shown)
+        "ui.parts.listing", "changes_dialog", partial(fact_changes.listed, shown), partial(fact_changes.undo, shown)
     )
     (last, pinned, edited) = listed(app)
     assert [said.partition(".")[0] for said, *_ in (last, pinned, edited)] == [

@@ -394,7 +394,7 @@ def test_a_graph_is_imported_with_a_preview_as_one_change(family):
     data = write_graph(family.blocks.graph().graph(), "json").encode()
     other = session("other", blocks=[GraphMemoryBlock(name="Relations")])
     wrote(other, FAMILY[0])
-    app = dialog("ui.graph.graph_files", "import_dialog", desk(other))
+    app = dialog("ui.graph.graph_dialogs", "import_dialog", desk(other))
     app.file_uploader[0].set_value(("family.json", data, "application/json")).run()
     assert not app.exception
     assert "6 entities, 5 relations." in joined(app)
@@ -405,7 +405,7 @@ def test_a_graph_is_imported_with_a_preview_as_one_change(family):
 
 
 def test_a_broken_file_is_refused_in_one_sentence(family):
-    app = dialog("ui.graph.graph_files", "import_dialog", desk(family))
+    app = dialog("ui.graph.graph_dialogs", "import_dialog", desk(family))
     app.file_uploader[0].set_value(("graph.json", b'{"entities": [', "application/json")).run()
     assert not app.exception
     assert app.error[0].value.endswith("Nothing was imported.")

@@ -30,7 +30,7 @@ from memory_inspector.reading.graph_neighbourhood import (
 from memory_inspector.wording.block_card_text import Standing, card
 from memory_inspector.wording.block_kinds import kinds as block_kinds
 from memory_inspector.wording.block_kinds import make, settings_of
-from ui.graph.graph_files import foreseen, preview
+from ui.graph.graph_dialogs import planned_import, preview
 
 
 def entity(id, name, type="person", aliases=(), state="active", merged_into=None):
@@ -475,12 +475,12 @@ def test_a_graph_block_can_be_added_and_set():
 
 def test_a_file_says_what_of_it_is_new_before_it_is_imported():
     file = file_of(FAMILY, "family.json")
-    assert preview(file, foreseen(Graph(), file)) == "family.json: 8 entities, 6 relations."
-    assert preview(file, foreseen(FAMILY, file)) == (
+    assert preview(file, planned_import(Graph(), file)) == "family.json: 8 entities, 6 relations."
+    assert preview(file, planned_import(FAMILY, file)) == (
         "family.json: 8 entities, 6 relations. 6 relations already exist. There is nothing new in it."
     )
 
 
 def test_what_is_exported_can_be_imported():
     read = read_graph_file(write_graph(FAMILY, "json").encode(), "family.json")
-    assert len(foreseen(Graph(), read).added_relations) == 6
+    assert len(planned_import(Graph(), read).added_relations) == 6

@@ -34,7 +34,7 @@ from ui.facts.rewrites import draw_rewrites
 from ui.parts.components import empty, give_while_typing, unseen_heading
 from ui.parts.facts_limit import draw_limit, reduced
 from ui.parts.flushing import start_flush
-from ui.parts.undoing import changes_dialog
+from ui.parts.listing import changes_dialog
 from ui.tab import nav, state
 from ui.tab.model import chosen_model
 from ui.tab.view import View as Shown

@@ -1,6 +1,6 @@
-"""Dialogs of the Graph page: add or edit a relation; edit, merge or remove an entity.
+"""Dialogs of the Graph page: add or edit a relation; edit, merge or remove an entity; import a file.
 
-Each shows the effect of the change, or why it is impossible, before it is applied.
+Each shows the effect of the change, or why it is impossible, before it is applied. Export is on Sessions.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import LONGEST, Entity, Graph, Names
 from memory_core.text import similarity
+from memory_inspector.files.graph_files import GraphFile, import_graph, read_graph_file
 from memory_inspector.reading.graph_neighbourhood import (
     NAME_CHARACTERS,
     TYPES,
@@ -24,10 +25,10 @@ from memory_inspector.reading.graph_neighbourhood import (
     relation_words,
     relations,
 )
-from memory_inspector.wording.formatting import count, plain, short
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
-from ui.parts.components import closing_button, closing_buttons, dialog
+from ui.parts.components import closing_button, closing_buttons, dialog, more_line
 
 LIKELY = 0.7
 """Minimum similarity of names, 0 to 1, of an entity that is preselected for merging."""
@@ -37,6 +38,9 @@ OFFERED = 200
 
 SHOWN_ENDS = 3
 """Maximum number of relations listed that a change would end."""
+
+MAX_MEGABYTES = 20
+ROWS_SHOWN = 200
 
 
 # -- relations -----------------------------------------------------------------------------------
@@ -282,3 +286,84 @@ def _still(graph: Graph, id: int) -> Entity | None:
         st.markdown("This entity was merged or removed elsewhere.")
         return None
     return entity
+
+
+# -- a file ----------------------------------------------------------------------------------------
+
+
+@dialog("Import a graph", "upload", width=720)
+def import_dialog(desk: GraphSnapshot) -> None:
+    """Choose a file, preview what is new in it, and import it as one change."""
+    uploaded = st.file_uploader(
+        "A graph as JSON",
+        key=f"{graph_tab.key(desk.place, 'import')}_{graph_tab.looking(desk.place).generation}",
+        max_upload_size=MAX_MEGABYTES,
+        help="Files exported on Sessions, and the JSONL file of MCP's reference memory. GraphML and Cypher "
+        "cannot be imported.",
+    )
+    if uploaded is None:
+        closing_button("Cancel")
+        return
+    # Read at each drawing: the plan says what is new compared with the graph as it is now.
+    graph = desk.desk.graph()
+    try:
+        file = read_graph_file(uploaded.getvalue(), uploaded.name)
+    except MemoryInspectorError as error:
+        st.error(f"{plain(str(error))} Nothing was imported.")
+        closing_button("Cancel", graph_tab.redraw, (desk.place,))
+        return
+    # Planned by the engine's own rules, which also say what they refuse and why.
+    planned = planned_import(graph, file)
+    st.markdown(f"**{plain(preview(file, planned))}**")
+    for reason, number in planned.refused:
+        st.markdown(f":small[Left out, {tokens(number)}: {plain(reason)}]")
+    rows = [
+        {
+            "From": relation.subject,
+            "Relation": relation.predicate,
+            "To": relation.object,
+            "State": _state(relation.state),
+        }
+        for relation in file.relations
+    ]
+    st.dataframe(rows[:ROWS_SHOWN], hide_index=True, key="graph__import_rows", alt="Relations in the file")
+    more_line(len(rows) - ROWS_SHOWN)
+    with st.container(horizontal=True):
+        # Without new relations there is nothing to import; entities alone are in no prompt.
+        if planned.added_relations:
+            says = f"Import {count(len(planned.added_relations), 'relation')}"
+            closing_button(says, _import, (desk, file), kind="primary")
+        closing_button("Cancel", graph_tab.redraw, (desk.place,))
+
+
+def planned_import(graph: Graph, file: GraphFile) -> GraphPlan:
+    """Plan the import of a file."""
+    new = [
+        plans.NamedRelation(relation.subject, relation.predicate, relation.object, ended=relation.state == "ended")
+        for relation in file.relations
+    ]
+    return plans.add_many(graph, new, {})
+
+
+def preview(file: GraphFile, planned: GraphPlan) -> str:
+    """Summarise a file and its plan: `graph.json: 12 entities, 15 relations. 3 relations already exist.`"""
+    size = f"{count(len(file.entities), 'entity')}, {count(len(file.relations), 'relation')}"
+    parts = [f"{short(file.name, 40)}: {size}."]
+    if planned.repeated:
+        parts.append(f"{count(planned.repeated, 'relation')} already {'exists' if planned.repeated == 1 else 'exist'}.")
+    if file.isolated:
+        parts.append(
+            f"{count(file.isolated, 'entity')} without a relation {'is' if file.isolated == 1 else 'are'} left out."
+        )
+    if not planned.added_relations:
+        parts.append("There is nothing new in it.")
+    return " ".join(parts)
+
+
+def _state(state: str) -> str:
+    return "ended" if state == "ended" else "holds"
+
+
+def _import(desk: GraphSnapshot, file: GraphFile) -> None:
+    graph_tab.redraw(desk.place)
+    graph_changes.apply(desk, lambda graph: import_graph(graph, file))

@@ -24,11 +24,11 @@ from memory_inspector.reading.graph_neighbourhood import (
 )
 from memory_inspector.wording.formatting import count, plain, short
 from ui.blocks.editor import add_dialog as add_block
-from ui.graph import graph_changes, graph_dialogs, graph_files, graph_tab
+from ui.graph import graph_changes, graph_dialogs, graph_tab
 from ui.graph.graph_panel import draw_entity, draw_list, draw_relation
 from ui.graph.graph_snapshot import GraphSnapshot, read_desk
 from ui.parts.components import chart, empty, filled, numbers_table, unseen_heading
-from ui.parts.undoing import changes_dialog
+from ui.parts.listing import changes_dialog
 from ui.tab import state
 from ui.tab.appearance import mode
 from ui.tab.people import allowed
@@ -109,7 +109,7 @@ def _head(view: View, desk: GraphSnapshot, blocks: Sequence[str]) -> None:
         if view.read_only:
             return
         if st.button("Import", key="graph__import", type="tertiary", icon=":material/upload:"):
-            graph_files.import_dialog(desk)
+            graph_dialogs.import_dialog(desk)
         if st.button("Add a relation", key="graph__add", icon=":material/add:"):
             graph_dialogs.add_dialog(desk)
 

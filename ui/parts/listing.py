@@ -1,5 +1,6 @@
-"""The toolkit of a list beside a panel: the choice of a block, and a table in which one row is picked."""
+"""The toolkit of a list beside a panel: choice of a block, table in which a row is picked, list of changes to undo."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from zlib import crc32
@@ -7,10 +8,15 @@ from zlib import crc32
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from memory_inspector.wording.formatting import short
+from memory_core.history.change_log import AppliedChangeSet, maker
+from memory_inspector.wording.formatting import ago, plain, short, tokens
+from ui.parts.components import closing_button, dialog
 from ui.tab import state
 
 Id = TypeVar("Id")
+
+CHANGES_SHOWN = 30
+"""Maximum number of change sets listed, the newest."""
 
 
 class BlockChoice:
@@ -77,3 +83,25 @@ def pick_row(
         selection_default={"selection": {"rows": [ids.index(picked)] if picked in ids else []}},
         **options,
     )
+
+
+@dialog("Changes", "history", side=True)
+def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callable[[AppliedChangeSet], None]) -> None:
+    """List the changes, newest first. `undo` reverts a change, or redoes a reverted one."""
+    listed = read()[:CHANGES_SHOWN]
+    if not listed:
+        st.markdown(":gray[Nothing was changed by hand yet.]")
+    for change in listed:
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", wrap=False):
+            st.markdown(f"{plain(short(change.sentence, 120))}  \n:small[:gray[{plain(about(change, time.time()))}]]")
+            # An obstacle disables the button, and stands in the line beside it as the reason.
+            says, key = "Redo" if change.undone else "Undo", f"changes__{change.number}"
+            closing_button(says, undo, (change,), disabled=bool(change.obstacle), key=key)
+
+
+def about(change: AppliedChangeSet, now: float) -> str:
+    """Return the line below a change: `Turn 4, a person, 2 minutes ago. Undone.`"""
+    record = change.record
+    turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
+    who = f"{turn}, {maker(change.actor, record.person)}, {ago(record.at, now)}."
+    return " ".join(part for part in (who, "Undone." if change.undone else "", change.obstacle) if part)
