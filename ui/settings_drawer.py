@@ -16,7 +16,7 @@ from ui.parts.components import dialog
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
-from ui.parts.setting_form import draw_setting
+from ui.parts.setting_form import change_settings, draw_setting
 from ui.tab import nav
 from ui.tab.services import engine
 
@@ -191,11 +191,6 @@ def _apply(session_id: str, drawer: Drawer) -> Done:
         return NOTHING
     # Only changed settings are compared with what is stored, so that two people can change different ones.
     before = {name: drawer.opened[name] for name in changes}
-    engine().open(session_id).configure(opened=before, **changes)
+    undo = change_settings(session_id, None, before, changes)
     sentence = listed([setting_words(name, changes[name], before[name]) for name in changes])
-    return f"From the next turn: {sentence}.", partial(_take_back, session_id, before, changes)
-
-
-def _take_back(session_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    # Refused unless the changed values are still stored: a later change by somebody else is not undone.
-    engine().open(session_id).configure(opened=after, **before)
+    return f"From the next turn: {sentence}.", undo

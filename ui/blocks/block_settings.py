@@ -19,7 +19,7 @@ from ui.parts.components import closing_buttons, dialog, error_noticed
 from ui.parts.drafts import leave
 from ui.parts.drawer import NOTHING, Done, Drawer
 from ui.parts.effect import draw_effect
-from ui.parts.setting_form import draw_setting
+from ui.parts.setting_form import change_settings, draw_setting
 from ui.tab.services import engine
 
 
@@ -109,17 +109,8 @@ def change_dialog(session_id: str, name: str, change: MenuChange) -> None:
 
 @error_noticed
 def _make(session_id: str, name: str, change: MenuChange, before: Any) -> None:
-    memory = engine().open(session_id)
-    memory.blocks.configure_all({name: {change.setting: change.value}}, opened={name: {change.setting: before}})
-    after = {change.setting: change.value}
-    toasts.done(
-        f"{short(name)}: {change.done}.",
-        undo=partial(_take_back, session_id, name, {change.setting: before}, after),
-    )
-
-
-def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    engine().open(session_id).blocks.configure_all({name: before}, opened={name: after})
+    undo = change_settings(session_id, name, {change.setting: before}, {change.setting: change.value})
+    toasts.done(f"{short(name)}: {change.done}.", undo=undo)
 
 
 # -- settings of a kind ----------------------------------------------------------------------------
@@ -176,6 +167,6 @@ def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
         return NOTHING
     # The former values serve twice: to detect a change made elsewhere, and to undo this one.
     before = {setting: drawer.opened[setting] for setting in changed}
-    engine().open(session_id).blocks.configure_all({name: changed}, opened={name: before})
+    undo = change_settings(session_id, name, before, changed)
     changes_listed = listed([setting_words(setting, changed[setting], before[setting]) for setting in changed])
-    return f"{short(name)}: {changes_listed}.", partial(_take_back, session_id, name, before, changed)
+    return f"{short(name)}: {changes_listed}.", undo

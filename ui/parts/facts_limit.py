@@ -12,6 +12,7 @@ from memory_core.planning.fact_merging import LimitEffect
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
 from ui.parts.components import error_noticed
+from ui.parts.setting_form import change_settings
 from ui.tab.people import allowed
 from ui.tab.services import engine
 from ui.tab.view import View
@@ -106,14 +107,7 @@ def undo_condensing(desk: Curation, rewrite: Rewrite) -> None:
 
 @error_noticed
 def _raise(session_id: str, block: str, limit: int) -> None:
-    blocks = engine().open(session_id).blocks
-    before = int(blocks.settings(block)["max_facts"])
-    # `opened` makes it a conflict if somebody else changed the limit between reading and writing.
-    blocks.configure(block, opened={"max_facts": before}, max_facts=limit)
-    toasts.done(
-        f"{short(block)} keeps up to {count(limit, 'fact')}.", undo=partial(_set_back, session_id, block, limit, before)
-    )
-
-
-def _set_back(session_id: str, block: str, limit: int, before: int) -> None:
-    engine().open(session_id).blocks.configure(block, opened={"max_facts": limit}, max_facts=before)
+    before = int(engine().open(session_id).blocks.settings(block)["max_facts"])
+    # A conflict if somebody else changed the limit between reading and writing.
+    undo = change_settings(session_id, block, {"max_facts": before}, {"max_facts": limit})
+    toasts.done(f"{short(block)} keeps up to {count(limit, 'fact')}.", undo=undo)

@@ -1,6 +1,7 @@
-"""The widget of a setting, the same wherever it can be changed."""
+"""The widget of a setting, the same wherever it can be changed, and the change of settings with its undo."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -9,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from memory_inspector.wording.settings import Setting
 from ui.parts.components import limits
+from ui.tab.services import engine
 
 MAX_CHARACTERS = 1_000
 """Maximum characters of a text setting."""
@@ -64,3 +66,20 @@ def draw_setting(
         }
         | more,
     )
+
+
+def change_settings(
+    session_id: str, block: str | None, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Callable[[], object]:
+    """Change settings of a block, or of the session (None), and return the function that changes them back.
+
+    Raises:
+        ConflictError: they are not as `before` any more: a later change by somebody else is not undone either.
+        MemoryInspectorError: a value is impossible, or the block was removed; nothing was changed.
+    """
+    memory = engine().open(session_id)
+    if block is None:
+        memory.configure(opened=before, **after)
+    else:
+        memory.blocks.configure(block, opened=before, **after)
+    return partial(change_settings, session_id, block, after, before)

@@ -2,7 +2,6 @@
 change the outcome, similar turns, and the questions that found it."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -30,6 +29,7 @@ from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect
 from ui.parts.listing import pick_row
+from ui.parts.setting_form import change_settings
 from ui.retrieval import search_state, tuning
 from ui.tab import nav, state
 from ui.tab.people import allowed
@@ -178,13 +178,8 @@ def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
 
 @error_noticed
 def _raise_limit(session_id: str, before: int | None, limit: int) -> None:
-    engine().open(session_id).configure(opened={"token_limit": before}, token_limit=limit)
-    undo = partial(_restore_limit, session_id, limit, before)
+    undo = change_settings(session_id, None, {"token_limit": before}, {"token_limit": limit})
     toasts.done(f"The token limit is {tokens(limit)} from the next turn on.", undo=undo)
-
-
-def _restore_limit(session_id: str, raised: int, limit: int | None) -> None:
-    engine().open(session_id).configure(opened={"token_limit": raised}, token_limit=limit)
 
 
 def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:

@@ -17,11 +17,10 @@ from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored_plural
 from ui.parts import toasts
 from ui.parts.effect import draw_effect
-from ui.parts.setting_form import draw_setting
+from ui.parts.setting_form import change_settings, draw_setting
 from ui.retrieval import search_state
 from ui.tab import state
 from ui.tab.people import allowed
-from ui.tab.services import engine
 from ui.tab.view import View
 
 TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"
@@ -152,7 +151,7 @@ def _back(session_id: str, name: str) -> None:
 
 def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str, Any]) -> None:
     try:
-        engine().open(session_id).blocks.configure(name, opened=opened, **changes)
+        change_settings(session_id, name, opened, changes)
     except ConflictError:
         state.say("warning", f"“{short(name)}” was changed in another tab since you opened it. Nothing was saved.")
     except MemoryInspectorError as error:
@@ -163,9 +162,5 @@ def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str
         before = {setting: opened[setting] for setting in changes}
         toasts.done(
             f"Saved. “{short(name)}” searches with these settings from the next turn on.",
-            undo=partial(_take_back, session_id, name, before, changes),
+            undo=partial(change_settings, session_id, name, changes, before),
         )
-
-
-def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    engine().open(session_id).blocks.configure(name, opened=after, **before)
