@@ -3,7 +3,7 @@
 Each shows the effect of the change, or why it is impossible, before it is applied. Export is on Sessions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 
@@ -100,29 +100,23 @@ def edit_dialog(desk: GraphSnapshot, id: int) -> None:
 
 
 def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
-    names = [entity.name for entity in by_mentions(graph)]
-    chosen = st.selectbox(
-        label,
-        # The present end stays on offer even where it is no active entity any more.
-        names if value is None or value in names else [value, *names],
-        index=None if value is None else (names.index(value) if value in names else 0),
-        key=key,
-        placeholder="Choose or type a name",
-        accept_new_options=True,
-        format_func=lambda name: short(name, NAME_CHARACTERS),
-    )
-    return str(chosen or "").strip()
+    return _typed(label, [entity.name for entity in by_mentions(graph)], key, value, "Choose or type a name")
 
 
 def _predicate(graph: Graph, key: str, value: str | None) -> str:
-    kinds_present = kinds(graph)
-    offered = kinds_present if value is None or value in kinds_present else [value, *kinds_present]
+    return _typed("Relation", kinds(graph), key, value, "Choose or type a relation")
+
+
+def _typed(label: str, names: Sequence[str], key: str, value: str | None, placeholder: str) -> str:
+    """Draw the choice of a name, or of another one that is typed."""
+    # The present value stays on offer even where nothing active has it any more.
+    offered = list(names) if value is None or value in names else [value, *names]
     chosen = st.selectbox(
-        "Relation",
+        label,
         offered,
         index=None if value is None else offered.index(value),
         key=key,
-        placeholder="Choose or type a relation",
+        placeholder=placeholder,
         accept_new_options=True,
         format_func=lambda name: short(name, NAME_CHARACTERS),
     )
