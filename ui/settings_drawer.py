@@ -13,8 +13,7 @@ from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.settings import SETTINGS, setting_words
 from memory_inspector.wording.terms import HELP
 from ui.parts.components import dialog
-from ui.parts.drafts import leave
-from ui.parts.drawer import NOTHING, Done, Drawer
+from ui.parts.drawer import NOTHING, Done, Drawer, leave
 from ui.parts.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
 from ui.parts.setting_form import change_settings, draw_setting
 from ui.tab import nav

@@ -3,14 +3,14 @@
 import pytest
 
 from ui.blocks import editor
-from ui.parts import drafts
-from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
+from ui.parts import drawer
+from ui.parts.drawer import Draft, draft, forget, keep_draft, leave, open_draft
 
 
 @pytest.fixture(autouse=True)
 def session_state(monkeypatch):
     state = {"box": "typed"}
-    monkeypatch.setattr(drafts.st, "session_state", state)
+    monkeypatch.setattr(drawer.st, "session_state", state)
     return state
 
 

@@ -16,8 +16,7 @@ from memory_inspector.wording.formatting import plain, short
 from memory_inspector.wording.settings import Setting, setting_words
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed
-from ui.parts.drafts import leave
-from ui.parts.drawer import NOTHING, Done, Drawer
+from ui.parts.drawer import NOTHING, Done, Drawer, leave
 from ui.parts.effect import draw_effect
 from ui.parts.setting_form import change_settings, draw_setting
 from ui.tab.services import engine

@@ -21,8 +21,7 @@ from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, drawer_actions, error_noticed, give_while_typing
-from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
-from ui.parts.drawer import Done, Drawer, draw_conflict
+from ui.parts.drawer import Done, Draft, Drawer, draft, draw_conflict, forget, keep_draft, leave, open_draft
 from ui.parts.effect import draw_effect
 from ui.parts.setting_form import draw_setting
 from ui.tab.model import chosen_model, services_for

@@ -17,7 +17,7 @@ from memory_inspector.wording.marked_text import MAX_LINES, difference
 from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line, origin_line
 from ui.parts import toasts
 from ui.parts.components import dialog
-from ui.parts.drafts import Draft, draft, forget, keep_draft, open_draft
+from ui.parts.drawer import Draft, draft, forget, keep_draft, open_draft
 from ui.parts.effect import draw_effect
 from ui.tab.services import engine
 
