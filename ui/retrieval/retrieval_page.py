@@ -4,10 +4,11 @@ from typing import Any
 
 import streamlit as st
 
-from memory_core import Memory, MessageStatus
+from memory_core import Memory, MessageStatus, list_sessions
 from memory_core.messages import MessageRole, message_text
-from memory_core.retrieval.explain import Search
+from memory_core.retrieval.explain import Elsewhere, Search
 from memory_core.retrieval.ranked import Ranked
+from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.reading.search_rows import (
     ROWS,
     degraded,
@@ -20,17 +21,17 @@ from memory_inspector.reading.search_rows import (
     without_effect,
 )
 from memory_inspector.reading.search_scores import ADDED, boosts_shown
-from memory_inspector.wording.formatting import count, plain, plural, short, tokens
+from memory_inspector.wording.formatting import count, plain, plural, session_name, short, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of
-from ui.parts.components import empty, filled_rows, unseen_heading
+from ui.parts.components import empty, filled_rows, heading, more_line, unseen_heading
 from ui.parts.listing import pick_row
 from ui.parts.overlooked import draw_overlooked
 from ui.parts.struck import greyed
 from ui.retrieval import agent_searches, search_state, tuning
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.other_models import draw_others
-from ui.retrieval.other_sessions import also, draw_elsewhere
-from ui.tab import nav
+from ui.tab import nav, state
+from ui.tab.services import engine
 from ui.tab.view import View
 
 BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "informativeness": 92, "length": 66}
@@ -62,6 +63,9 @@ BOOSTS = {
 """Columns for the terms of a score, by title: number format, width in pixels, help text."""
 STAGE = "retrieval__stage"
 """Widget key of the stage that filters the list."""
+ELSEWHERE_SHOWN = 8
+"""Maximum number of results listed from other sessions, the best."""
+WORDS_SHOWN = 220
 EACH_TERM = "retrieval__each_term"
 """Widget key of the toggle that shows each term of a score in its own column."""
 
@@ -142,11 +146,11 @@ def _draw_live(view: View, name: str, unit: str) -> None:
     if not search.stored:
         line.empty()
         _nothing_stored(view, unit)
-        draw_elsewhere(search, unit)
+        _draw_other_sessions(search, unit)
         return
     # 4. What was found, what it lacks, and what is in the user's other sessions.
     line.markdown(
-        headline(search, unit=unit) + also(search)
+        headline(search, unit=unit) + _also_found(search)
         if query
         else f"**{stored(search.stored, unit)}.** Ask a question to search them."
     )
@@ -156,7 +160,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
         st.markdown(
             f":small[:gray[Select a row to see the whole {unit}, why it ended there, and what would change that.]]"
         )
-    draw_elsewhere(search, unit)
+    _draw_other_sessions(search, unit)
     # 5. The same question under the stored settings, to say what the tried ones change.
     before = search_state.searched(memory, view.status.position, name, query, {}) if tried else search
     tuning.draw(view, block, before, search, unit)
@@ -230,7 +234,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
         return
     place = _recorded_place(view.memory.session_id, turn, len(searches))
     search = searches[place]
-    st.markdown(headline(search, past=True, unit=unit) + also(search))
+    st.markdown(headline(search, past=True, unit=unit) + _also_found(search))
     st.text(search.query if search.query is not None else "(The question was erased.)")
     notes = ["Recorded search. Questions can be tried on the latest turn."]
     # The log keeps the best candidates only, or each prompt would record the whole store.
@@ -239,7 +243,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
     st.markdown(f":small[:gray[{' '.join(notes)}]]")
     _warn(search)
     _draw_found(view, search, unit)
-    draw_elsewhere(search, unit)
+    _draw_other_sessions(search, unit)
 
 
 def _recorded_place(session_id: str, turn: int, searches: int) -> int:
@@ -375,3 +379,39 @@ def _columns() -> dict[str, Any]:
         for title, (form, width, says) in {**SEARCHES, **BOOSTS}.items()
     }
     return {**FIXED, **numbers}
+
+
+# -- results in the user's other sessions ----------------------------------------------------------
+
+
+def _also_found(search: Search) -> str:
+    """Return the headline's part about results from other sessions; empty if there are none."""
+    return f" **{tokens(len(search.elsewhere))} from other sessions.**" if search.elsewhere else ""
+
+
+def _draw_other_sessions(search: Search, unit: str) -> None:
+    """Draw the best results from other sessions; nothing if there are none."""
+    units = search.elsewhere
+    if not units:
+        return
+    sent = sum(other.outcome == "granted" for other in units)
+    heading("From other sessions", f" :small[:gray[{tokens(sent)} of {stored(len(units), unit)} in the prompt]]")
+    # What was found is kept in the prompt by its text: the session it came from may be gone.
+    titles = {other.session_id: other.title for other in list_sessions(engine().database)}
+    with st.container(gap="xsmall", key="retrieval__elsewhere"):
+        for other in units[:ELSEWHERE_SHOWN]:
+            _draw_other(other, titles)
+    more_line(len(units) - ELSEWHERE_SHOWN)
+
+
+def _draw_other(unit: Elsewhere, titles: dict[str, str]) -> None:
+    st.markdown(plain(short(" ".join(unit.words.split()), WORDS_SHOWN) or "(erased)"))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        turn = f"Turn {tokens(unit.turn)}"
+        if unit.session_id in titles:
+            title = session_name(titles[unit.session_id], unit.session_id)
+            label = f":small[{turn} of {plain(short(title, 40))}]"
+            nav.link("chat", label, icon="", turn=unit.turn, **{state.SESSION: unit.session_id})
+        else:
+            st.markdown(f":small[:gray[{turn} of a session that has been deleted since]]", width="content")
+        st.markdown(f":small[:gray[score {unit.score:.2f} · {plain(SEARCH[unit.outcome].label())}]]", width="content")
