@@ -114,7 +114,7 @@ CAPABILITIES = {
         1_330,
         "memory_core/blocks/summary.py memory_core/planning/running_summary.py memory_core/models/summarising.py "
         "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py memory_core/history/summaries.py "
-        "memory_inspector/wording/summary_text.py ui/summaries/*.py",
+        "memory_inspector/wording/summary_text.py ui/blocks/rewriting.py",
     ),
     "Graph: block, relations, desk": (
         2_700,

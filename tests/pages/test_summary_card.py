@@ -11,7 +11,7 @@ from memory_core import ChatMessage, SummaryMemoryBlock
 from memory_core.planning.running_summary import sentences
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
-from ui.summaries.rewriting import rewrite, rewriting
+from ui.blocks.rewriting import rewrite, rewriting
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -62,7 +62,7 @@ def history(memory):
 
 
 def asked(memory):
-    return drawer("ui.summaries.rewriting", "rewrite_dialog", memory.session_id, "Summary")
+    return drawer("ui.blocks.rewriting", "rewrite_dialog", memory.session_id, "Summary")
 
 
 def by_model(monkeypatch, scribe):

@@ -33,12 +33,12 @@ from ui.blocks import agent_stores
 from ui.blocks.block_settings import change_dialog, changes_for, settings_of_dialog
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
 from ui.blocks.order import order_dialog
+from ui.blocks.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.blocks.versions import history_dialog
 from ui.parts.components import choose_view, empty, error_noticed, heading
 from ui.parts.facts_limit import draw_limit
 from ui.parts.struck import draw_without, reason, struck
 from ui.recipes import section as recipes
-from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.tab import nav
 from ui.tab.appearance import mode
 from ui.tab.model import chosen_model, services_for
