@@ -110,6 +110,7 @@ def draw_list(
     reasons = dict.fromkeys(states[place][0] for place in gone)
     # Selections are indexes into the list as drawn: another list needs another widget, with the selection passed in.
     key = fact_tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
+    colours = CHIP_COLOURS[appearance.mode()]
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         greyed([_row(row, state, columns) for row, state in zip(shown, states, strict=True)], gone, "Fact"),
         key=key,
@@ -125,7 +126,7 @@ def draw_list(
                 "State",
                 help=f"Grey facts are not in the prompt of turn {tokens(effects.turn or 0)}" if gone else None,
                 options=[*CHIPS, *reasons],
-                color=[_chip_colour(name) for name in [*CHIPS.values(), *("gray" for _ in reasons)]],
+                color=[colours[name] for name in [*CHIPS.values(), *("gray" for _ in reasons)]],
                 width=_state_pixels(states, bool(gone)),
                 pinned=True,  # first, so that neither a long fact nor a phone pushes it out of sight
             ),
@@ -299,10 +300,6 @@ def _clear(place: fact_tab.ListPosition) -> None:
     fact_tab.change(place, wanted=FactFilter())
     # The fields hold the old values under their keys: new keys start them from the empty filter.
     fact_tab.redraw(place)
-
-
-def _chip_colour(name: str) -> str:
-    return CHIP_COLOURS[appearance.mode()][name]
 
 
 CHIP_COLOURS = {

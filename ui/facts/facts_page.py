@@ -54,7 +54,8 @@ def draw(view: Shown) -> None:
             act=None if view.read_only else lambda: nav.link("blocks", "Add facts", icon=":material/add:"),
         )
         return
-    desk = _desk(view, _block(view, blocks))
+    read = read_past if view.past else read_desk
+    desk = read(view, _block(view, blocks))
     give_while_typing("facts")
     _take_link(desk)
     past_turn = view.turn if view.past else None
@@ -90,10 +91,6 @@ def _in_prompt(view: Shown, desk: FactSnapshot) -> str:
         return ""
     noted = " with notes on former values" if stored_marks(part) else ""
     return f" In the prompt of turn {tokens(view.contexts[-1].turn)}: {count(int(part['granted']), 'token')}{noted}."
-
-
-def _desk(view: Shown, block: str) -> FactSnapshot:
-    return read_past(view, block) if view.past else read_desk(view, block)
 
 
 def _block(view: Shown, blocks: Sequence[str]) -> str:

@@ -5,13 +5,12 @@ from functools import partial
 
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Entity, Relation
 from ui.graph import graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
 from ui.parts import toasts
 from ui.parts.components import noticed
-from ui.parts.effect import effect_of, foreseen, next_prompt
+from ui.parts.effect import foreseen, next_prompt
 
 Change = Callable[[GraphDesk], AppliedChangeSet | None]
 """Function that makes a change of the graph; None if nothing changed."""
@@ -58,12 +57,3 @@ def undo(desk: GraphSnapshot, change: AppliedChangeSet) -> None:
     """Undo a change; redo one that was undone."""
     before = "Redone: " if change.undone else "Undone: "
     apply(desk, lambda graph: graph.undo(change.undone_by or change.number), before=before)
-
-
-def foretell(desk: GraphSnapshot, plan: GraphPlan) -> str:
-    """Describe the effect of a change on the next prompt.
-
-    Raises:
-        MemoryInspectorError: the change cannot be made.
-    """
-    return effect_of(desk.memory, graphs={desk.block: desk.desk.after(plan)})

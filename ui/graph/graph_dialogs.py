@@ -29,6 +29,7 @@ from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import GraphSnapshot
 from ui.parts.components import closing_button, closing_buttons, dialog, more_line
+from ui.parts.effect import effect_of
 
 LIKELY = 0.7
 """Minimum similarity of names, 0 to 1, of an entity that is preselected for merging."""
@@ -143,7 +144,7 @@ def _foreseen(desk: GraphSnapshot, graph: Graph, plan: Callable[[], GraphPlan]) 
     """Draw the effect of a change, or why it is impossible; return whether it is possible."""
     try:
         planned = plan()
-        preview = graph_changes.foretell(desk, planned)
+        preview = effect_of(desk.memory, graphs={desk.block: desk.desk.after(planned)})
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
         return False
@@ -316,7 +317,7 @@ def import_dialog(desk: GraphSnapshot) -> None:
             "From": relation.subject,
             "Relation": relation.predicate,
             "To": relation.object,
-            "State": _state(relation.state),
+            "State": "ended" if relation.state == "ended" else "holds",
         }
         for relation in file.relations
     ]
@@ -352,10 +353,6 @@ def preview(file: GraphFile, planned: GraphPlan) -> str:
     if not planned.added_relations:
         parts.append("There is nothing new in it.")
     return " ".join(parts)
-
-
-def _state(state: str) -> str:
-    return "ended" if state == "ended" else "holds"
 
 
 def _import(desk: GraphSnapshot, file: GraphFile) -> None:

@@ -138,8 +138,7 @@ def _draw_fix(view: View, search: Search, ranked: RankedTurn, unit: str) -> None
         change_label(changes),
         key="retrieval__fix",
         wrap=True,
-        on_click=_try,
-        args=(session_id, search.block, changes),
+        on_click=lambda: tuning.set_tried(session_id, search.block, **changes),
         help="Changes the settings below. Nothing is stored before you apply them.",
     )
     st.markdown(f":small[Then {changed_sentence(search, after, first=ranked.number, unit=unit)}.]")
@@ -180,10 +179,6 @@ def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
 def _raise_limit(session_id: str, before: int | None, limit: int) -> None:
     undo = change_settings(session_id, None, {"token_limit": before}, {"token_limit": limit})
     toasts.done(f"The token limit is {tokens(limit)} from the next turn on.", undo=undo)
-
-
-def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
-    tuning.set_tried(session_id, block, **changes)
 
 
 def _draw_score(search: Search, ranked: RankedTurn, unit: str) -> None:

@@ -87,9 +87,8 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
             ),
         )
         if changes:
-            st.button(
-                "Discard changes", key="retrieval__back", type="tertiary", on_click=_back, args=(session_id, name)
-            )
+            back = partial(search_state.try_settings, session_id, name, {})
+            st.button("Discard changes", key="retrieval__back", type="tertiary", on_click=back)
     st.pills(
         "What counts in the score",
         list(SIGNALS),
@@ -143,10 +142,6 @@ def _switched(session_id: str, name: str, stored: Mapping[str, float]) -> None:
 def switched(on: Collection[str], stored: Mapping[str, float]) -> dict[str, float]:
     """Weights by setting: the block's own for enabled signals, the usual one if that is 0; 0 for disabled signals."""
     return {signal.setting: (stored[name] or signal.usual) if name in on else 0.0 for name, signal in SIGNALS.items()}
-
-
-def _back(session_id: str, name: str) -> None:
-    search_state.try_settings(session_id, name, {})
 
 
 def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str, Any]) -> None:
