@@ -1,7 +1,7 @@
 """The Decisions view: the decision on each found fact, the existing facts it was compared with, and the reason."""
 
-import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -14,6 +14,7 @@ from ui.facts import fact_tab
 from ui.facts.fact_list import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
 from ui.facts.fact_snapshot import FactSnapshot
 from ui.parts.components import empty, filled_rows, more_line
+from ui.parts.listing import pick_row
 from ui.tab import appearance
 
 MOST = 200
@@ -52,16 +53,17 @@ def draw_decisions(desk: FactSnapshot) -> None:
 
 def _list(desk: FactSnapshot, decisions: BlockDecisions, shown: Sequence[Decided]) -> Decided:
     """Draw the table; return the selected decision, by default the newest."""
-    positions = [decision.position for decision in shown]
-    # The selection is by row number: other decisions need another widget, or an old selection names a wrong row.
-    key = fact_tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
-    picked = fact_tab.remembered(desk.place, _PICKED)
     # Remembered by log position, which stays the same when newer decisions move the rows down.
-    at = positions.index(picked) if picked in positions else 0
-    drawn: Any = filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
+    before = fact_tab.remembered(desk.place, _PICKED)
+    picked = next((decision for decision in shown if decision.position == before), shown[0])
+    fact_tab.keep(desk.place, _PICKED, picked.position)
+    pick_row(
         rows(decisions, shown),
-        key=key,
-        hide_index=True,
+        [decision.position for decision in shown],
+        fact_tab.key(desk.place, "decisions"),
+        partial(fact_tab.keep, desk.place, _PICKED),
+        picked=picked.position,
+        slot=filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS),
         height="stretch",
         column_config={
             "Turn": st.column_config.NumberColumn(width=48, format="localized", pinned=True),
@@ -77,15 +79,8 @@ def _list(desk: FactSnapshot, decisions: BlockDecisions, shown: Sequence[Decided
             ),
         },
         placeholder="–",
-        on_select="rerun",
-        selection_mode="single-row",
-        selection_default={"selection": {"rows": [at]}},
         alt=f"{tokens(len(shown))} decisions about found facts",
     )
-    chosen = drawn["selection"]["rows"]
-    # A click can arrive for a longer list than the one that is drawn now.
-    picked = shown[chosen[0] if chosen and chosen[0] < len(shown) else 0]
-    fact_tab.keep(desk.place, _PICKED, picked.position)
     return picked
 
 
