@@ -57,7 +57,7 @@ CAPABILITIES = {
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
-        3_310,
+        3_300,
         "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
         "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
         "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
@@ -100,7 +100,7 @@ CAPABILITIES = {
         "memory_core/history/rewrites.py memory_core/history/advice.py",
     ),
     "Page Facts": (
-        3_760,
+        3_550,
         "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
         "ui/parts/facts_limit.py",
     ),
@@ -111,7 +111,7 @@ CAPABILITIES = {
         "memory_core/store/word_vectors.py memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
     "Summary": (
-        1_330,
+        1_320,
         "memory_core/blocks/summary.py memory_core/planning/running_summary.py memory_core/models/summarising.py "
         "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py memory_core/history/summaries.py "
         "memory_inspector/wording/summary_text.py ui/blocks/rewriting.py",
@@ -203,7 +203,7 @@ CAPABILITIES = {
         "ui/blocks/*.py ui/settings_drawer.py ui/parts/setting_form.py memory_inspector/wording/block_*.py "
         "memory_inspector/wording/settings.py",
     ),
-    "Page Sessions, connect": (1_310, "ui/sessions/*.py memory_inspector/server/new_session.py"),
+    "Page Sessions, connect": (1_300, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
         3_850,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
