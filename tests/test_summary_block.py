@@ -15,10 +15,11 @@ from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.errors import ConfigError, ConflictError, ModelUnreachableError, NotFoundError
 from memory_core.events import ModelCalled, Ref
 from memory_core.history.rebuild import rebuild
+from memory_core.history.slices.projection import project
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.planning import curation
 from memory_core.store.tables import content_table
-from memory_inspector.reading.outcomes import Outcomes, flush_outcome
+from memory_inspector.reading.outcomes import flush_outcome, outcomes_of
 
 NAMES = ["Ana", "Rui", "Bo", "Cleo", "Dora", "Elif", "Finn", "Gus", "Hana", "Ivo"]
 
@@ -151,7 +152,7 @@ def test_what_became_of_a_message_and_of_a_flush_tells_of_the_summary():
     memory = remembering(summary_of())
     say(memory, range(8))
     log = memory.events()
-    kinds = [message.kind for message in Outcomes(log).messages]
+    kinds = [message.kind for message in outcomes_of(project(log)).messages]
     assert kinds == ["extracted"] * 4 + ["queue"] * 4
     flush = next(record.position for record in log if record.kind == "flush_planned")
     assert [(given.block, given.summarised) for given in flush_outcome(log, flush).given] == [("Summary", 2)]

@@ -61,7 +61,7 @@ def lines_at(memory, moment):
     """The lines of the story that are on screen at a moment."""
     records = memory.log.history().upto(moment.position)
     events = [record for record in records if record.turn == records[-1].turn and record.kind in STORY_KINDS]
-    return story(events, words_in_log(memory).words(events, memory))[: moment.lines]
+    return story(events, words_in_log(memory, events))[: moment.lines]
 
 
 def stops(memory):

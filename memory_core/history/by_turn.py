@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from memory_core.config import MemoryConfig
-from memory_core.events import AgentAttached, BlockFailed, EventRecord, FlushPlanned, Retrieved
+from memory_core.events import AgentAttached, EventRecord, FlushPlanned, Retrieved
 from memory_core.history.slices.block_slice import Blocks, PastBlock, States
-from memory_core.history.slices.contexts import context_of, is_context
+from memory_core.history.slices.contexts import context_of, failure_of, is_context
 from memory_core.history.slices.message_slice import Messages, is_flush
 from memory_core.history.slices.states import state_at
 from memory_core.planning.quarantine import QuarantinedSet, changes_quarantine, sets_in_force
@@ -278,11 +278,6 @@ def flush_of(record: EventRecord) -> FlushPlanned:
 def search_of(record: EventRecord) -> Retrieved | None:
     """Return the search of stored turns that a record contains; None if it is of another event."""
     return record.event if isinstance(record.event, Retrieved) else None
-
-
-def failure_of(record: EventRecord) -> BlockFailed | None:
-    """Return the failure to read a block that a record contains; None if it is of another event."""
-    return record.event if isinstance(record.event, BlockFailed) else None
 
 
 def history_of(records: Iterable[EventRecord]) -> History:

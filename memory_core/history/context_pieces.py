@@ -33,11 +33,11 @@ from memory_core.events import (
     spread,
 )
 from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.fact_slice import FactSlice, FactWords
-from memory_core.history.slices.graph_slice import GraphWords
-from memory_core.history.slices.message_slice import Messages, MessageState
+from memory_core.history.slices.fact_slice import FactWords
+from memory_core.history.slices.message_slice import MessageState
+from memory_core.history.slices.projection import Projection
 from memory_core.history.slices.states import state_at
-from memory_core.history.slices.vector_slice import StoredUnit, Vectors
+from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, Part, TextPart
 from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.rendering import (
@@ -63,34 +63,25 @@ class RelationWords:
 
 
 class Pieces:
-    """Hashes of the words of every piece of one session, at any position of its log. Contains no words.
+    """Hashes of the words of every piece of one session, at any position of its log. Contains no words."""
 
-    Incremental: apply the records in log order.
-    """
-
-    def __init__(self, session_id: str) -> None:
-        self._session_id = session_id
-        self._messages = Messages()
-        self._vectors = Vectors()
-        self._facts = FactSlice()
-        self._graph = GraphWords()
-
-    def apply(self, record: EventRecord) -> None:
-        """Apply an event; of other sessions' events only those about facts are used."""
-        self._facts.apply(record)
-        if record.session_id == self._session_id:
-            self._messages.apply(record)
-            self._vectors.apply(record)
-            self._graph.apply(record)
+    def __init__(self, past: Projection) -> None:
+        self._messages, self._vectors = past.messages, past.vectors
+        self._facts, self._graph = past.facts, past.graph_words
 
     def message(self, seq: int) -> MessageState | None:
         """Return a message as recorded in the log; None if the log does not contain it."""
         return self._messages.by_seq.get(seq)
 
+    @property
+    def messages(self) -> Sequence[MessageState]:
+        """All recorded messages, in order."""
+        # A copy, as another thread may apply records meanwhile.
+        return tuple(self._messages.by_seq.values())
+
     def messages_with(self, contents: Collection[str]) -> list[MessageState]:
         """Return recorded messages whose words have one of these hashes, in order."""
-        # A copy, as another thread may apply records meanwhile.
-        return [state for state in tuple(self._messages.by_seq.values()) if state.added.content in contents]
+        return [state for state in self.messages if state.added.content in contents]
 
     @property
     def fact_words(self) -> Mapping[int, Sequence[tuple[int, FactWords]]]:

@@ -2,35 +2,85 @@
 
 from collections.abc import Callable, Collection
 from threading import Lock
+from typing import Any, TypeVar, cast
 
 from memory_core.engine.session import Session
 from memory_core.history.by_turn import Folding, History, StaleLogError
+from memory_core.history.context_pieces import Pieces
+from memory_core.history.slices.projection import Projection
 from memory_core.process import collector_paused
 from memory_core.store import log_rows
 from memory_core.store.database import Database
 
+Result = TypeVar("Result")
+Query = Callable[[Projection], Result]
+"""Pure function of a session's state; its result must not change when further events are applied."""
+
+MAX_RESULTS = 16
+"""Maximum number of query results kept for one session: those of several pages, at several moments."""
+
 
 class Log:
-    """Cached `History` of one session; an update reads only new events. Thread-safe."""
+    """Log of one session, read and folded once in this process; an update reads only new events. Thread-safe."""
 
     def __init__(self) -> None:
-        self._folding = Folding()
         self._lock = Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._folding = Folding()
+        self._now, self._then = Projection(), Projection()
+        self._pieces = Pieces(self._now)
+        self._results: dict[tuple[Query[Any], int], Any] = {}
 
     def catch_up(self, database: Database, session_id: str, progress: Callable[[int], None] | None = None) -> History:
         """Return the history up to the newest event; `progress` receives the number of events read so far."""
         with self._lock:
-            try:
-                return self._read(database, session_id, progress)
-            # Events already read have changed: read all again into a new folding, which cannot be stale.
-            except StaleLogError:
-                self._folding = Folding()
-                return self._read(database, session_id, progress)
+            return self._caught_up(database, session_id, progress)
 
     def unread(self, database: Database, session_id: str) -> int:
         """Return the number of events stored since the last update."""
         with database.read() as connection:
             return log_rows.count_events(connection, session_id, after=self._folding.position)
+
+    def query(self, database: Database, session_id: str, query: Query[Result], upto: int | None = None) -> Result:
+        """Return the result of a query of the session, now or as it was after the event at a log position (`upto`)."""
+        with self._lock, collector_paused():
+            history = self._caught_up(database, session_id)
+            position = history.position if upto is None else min(upto, history.position)
+            key = query, position
+            if key not in self._results:
+                result = query(self._projection(history, position))
+                while len(self._results) >= MAX_RESULTS:
+                    self._results.pop(next(iter(self._results)))  # the oldest one
+                self._results[key] = result
+            return cast(Result, self._results[key])
+
+    def pieces(self, database: Database, session_id: str) -> Pieces:
+        """Return the hashes of all words of the log; later events are added to the same object."""
+        with self._lock, collector_paused():
+            history = self._caught_up(database, session_id)
+            self._projection(history, history.position)
+            return self._pieces
+
+    def _projection(self, history: History, position: int) -> Projection:
+        # A projection only moves forwards, so an earlier moment of the past begins anew.
+        if position < self._then.position:
+            self._then = Projection()
+        past = self._now if position >= history.position else self._then
+        for record in history.after(past.position):
+            if record.position > position:
+                break
+            past.apply(record)
+        return past
+
+    def _caught_up(self, database: Database, session_id: str, progress: Callable[[int], None] | None = None) -> History:
+        try:
+            return self._read(database, session_id, progress)
+        # Events already read have changed: read all again into a new folding, which cannot be stale.
+        except StaleLogError:
+            self._begin()
+            return self._read(database, session_id, progress)
 
     def _read(self, database: Database, session_id: str, progress: Callable[[int], None] | None) -> History:
         with collector_paused(), database.read() as connection:
@@ -47,6 +97,11 @@ def session_log(session: Session) -> Log:
 def history_of_session(session: Session) -> History:
     """Return the whole log of a session by turn; each call reads only new events."""
     return session_log(session).catch_up(session.database, session.id)
+
+
+def pieces_of_session(session: Session) -> Pieces:
+    """Return the hashes of all words of a session's log; later events are added to the same object."""
+    return session_log(session).pieces(session.database, session.id)
 
 
 def last_position(database: Database, session_id: str) -> int:

@@ -11,7 +11,8 @@ from memory_core.blocks.markup import fact_parts, relation_parts, static_parts
 from memory_core.engine.session import Session
 from memory_core.events import ContextBuilt, EventRecord, Ref, numbers, spread
 from memory_core.history.by_turn import History
-from memory_core.history.context_pieces import PieceReader, Pieces, lay_out
+from memory_core.history.context_pieces import PieceReader, lay_out
+from memory_core.history.log import pieces_of_session
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
@@ -29,19 +30,15 @@ ReadWords = Callable[[Iterable[str]], Mapping[str, str]]
 
 
 class Prompts:
-    """Index of the words in a session's past prompts; stores hashes, never words. Thread-safe."""
+    """Reads a session's past prompts; caches comparisons of two, never words. Thread-safe."""
 
-    def __init__(self, session_id: str) -> None:
-        self._session_id = session_id
-        self._pieces = Pieces(session_id)
-        self._position = 0
-        self._first: EventRecord | None = None
+    def __init__(self) -> None:
         self._same: dict[tuple[int, int, InsertMethod | None], int] = {}
         self._lock = Lock()
 
     def read(self, session: Session, history: History, record: EventRecord, words: ReadWords) -> Prompt:
         """Read the prompt of a recorded context that belongs to `history`."""
-        pieces = self.pieces(history)
+        pieces = pieces_of_session(session)
         facts = _facts_of_the_user(session, history, record)
         texts = words(pieces.hashes(record, facts))
         return read_prompt(history, record, pieces, texts.get, session.counter, facts=facts)
@@ -56,22 +53,12 @@ class Prompts:
         edited: Mapping[str, str],
     ) -> tuple[ChatMessage, ...]:
         """Return the messages of a recorded context without some items, or with other words in them."""
-        pieces = self.pieces(history)
+        pieces = pieces_of_session(session)
         facts = _facts_of_the_user(session, history, record)
         texts = words(pieces.hashes(record, facts))
         names = tuple(block.name for block in history.blocks_at(record.position))
         reader = AlteredReader(pieces, record.position, names, texts.get, facts, without=without, edited=edited)
         return altered_messages(reader, record)
-
-    def pieces(self, history: History) -> Pieces:
-        """Return the hashes of all words of a log, up to its end."""
-        with self._lock:
-            if history.records[0] is not self._first:  # the log was reread: another session may have the id
-                self._pieces, self._position, self._first = Pieces(self._session_id), 0, history.records[0]
-            for new in history.after(self._position):
-                self._pieces.apply(new)
-            self._position = max(self._position, history.position)
-            return self._pieces
 
     def shared_prefix_tokens(
         self,

@@ -9,18 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_core.events import (
-    ContextBuilt,
-    EventRecord,
-    MessageAdded,
-    expand,
-)
+from memory_core.events import EventRecord, MessageAdded, expand
 from memory_core.history.context_pieces import PieceReader, Pieces, Words, lay_out
-from memory_core.history.slices.contexts import is_context
+from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.slices.delivery_slice import State
 from memory_core.history.slices.fact_slice import FactState
 from memory_core.history.slices.message_slice import MessagePlace
-from memory_core.history.slices.projection import Projection
+from memory_core.history.slices.projection import Projection, project
 from memory_core.messages import ChatMessage
 from memory_core.planning.graph_rules import Graph
 from memory_core.planning.rendering import InsertMethod
@@ -114,66 +109,19 @@ def rebuild(
     """
     log = sorted((record for record in events if upto is None or record.position <= upto), key=lambda r: r.position)
     session = session_id if session_id is not None else log[0].session_id if log else ""
-    past = Past(session)
-    for record in log:
-        past.apply(record)
-    return past.rebuilt(words)
-
-
-# -- going through the log -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The latest context, with the names of the blocks that existed when it was built."""
-
-    position: int
-    event: ContextBuilt
-    names: tuple[str, ...]
+    return Past(project(log, session)).rebuilt(words)
 
 
 class Past:
-    """State of a session after the events applied so far, in log order; contains hashes, never words."""
+    """Reads a session's state from its projection."""
 
-    def __init__(self, session_id: str) -> None:
-        self._session_id = session_id
-        self._position = 0
-        self._pieces = Pieces(session_id)
-        self._past = Projection(session_id)
-        self._shown: _Shown | None = None
-
-    def apply(self, record: EventRecord) -> None:
-        event = record.event
-        self._position = record.position
-        self._pieces.apply(record)
-        self._past.apply(record)
-        # Events of the user's other sessions only matter for facts: their prompts are not this session's.
-        if record.session_id != self._session_id:
-            return
-        if is_context(event):
-            self._shown = _Shown(record.position, event, tuple(block.name for block in self._past.blocks.now))
-
-    # -- putting it together ---------------------------------------------------------------------
-
-    def reader(self, words: Words) -> PieceReader:
-        """Return a reader of the pieces of the latest context."""
-        shown = self._shown
-        position = shown.position if shown else self._position
-        return PieceReader(self._pieces, position, shown.names if shown else (), words)
-
-    def context(self, reader: PieceReader) -> tuple[ChatMessage, ...] | None:
-        """Return the messages of the latest context; None when none was built yet."""
-        if self._shown is None:
-            return None
-        event = self._shown.event
-        return lay_out(event, reader).messages(InsertMethod(event.insert_method))
-
-    def graphs(self, reader: PieceReader) -> dict[str, Graph]:
-        """Return the graph of each block that has one, by the block's name."""
-        return self._past.graph.graphs(self._session_id, reader.text)
+    def __init__(self, past: Projection) -> None:
+        self._past, self._session_id = past, past.session_id or ""
 
     def rebuilt(self, words: Words) -> SessionSnapshot:
-        reader = self.reader(words)
+        # The latest context is read as of its own position: words may have changed since.
+        latest, names = self._past.prompts.latest, [block.name for block in self._past.prompts.blocks]
+        reader = PieceReader(Pieces(self._past), latest.position if latest else self._past.position, names, words)
         messages = self._past.messages.by_seq.values()
         queue = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "queued")
         archived = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "archived")
@@ -184,8 +132,13 @@ class Past:
             if fact.record.session_id == self._session_id or fact.added.block in self._past.blocks.users
         }
         facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(facts_of_session.items()))
-        context, graphs, outcomes = self.context(reader), self.graphs(reader), self._outcomes(facts_of_session)
-        return SessionSnapshot(self._position, queue, archived, facts, graphs, context, outcomes, tuple(reader.missing))
+        context = None
+        if latest is not None:
+            event = context_of(latest)
+            context = lay_out(event, reader).messages(InsertMethod(event.insert_method))
+        graphs, outcomes = self._past.graph.graphs(self._session_id, reader.text), self._outcomes(facts_of_session)
+        position, missing = self._past.position, tuple(reader.missing)
+        return SessionSnapshot(position, queue, archived, facts, graphs, context, outcomes, missing)
 
     @staticmethod
     def _fact(id: int, fact: FactState, reader: PieceReader) -> RebuiltFact:
@@ -225,7 +178,8 @@ class Past:
             for seq in expand(unit.seqs):
                 stored.setdefault(seq, []).append(number)
         # Messages recalled by a block are not counted, only those of the queue and the pinned ones.
-        shown = {*expand(self._shown.event.queue), *expand(self._shown.event.pinned)} if self._shown else set()
+        latest = self._past.prompts.latest
+        shown = set(places_of(context_of(latest))) if latest is not None else set()
         return {
             seq: RebuiltOutcome(
                 seq=seq,

@@ -5,16 +5,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from memory_core.config import MemoryConfig
-from memory_core.events import (
-    ConfigurationChanged,
-    EventRecord,
-    SessionImported,
-)
+from memory_core.events import ConfigurationChanged, EventRecord, SessionImported
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.delivery_slice import DeliveryState
 from memory_core.history.slices.fact_slice import FactState
 from memory_core.history.slices.graph_slice import PastGraph, PastRelation
 from memory_core.history.slices.message_slice import MessageState
-from memory_core.history.slices.projection import Projection
+from memory_core.history.slices.projection import project
 from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.graph_rules import Entity
@@ -22,17 +19,10 @@ from memory_core.store.copying.copies import DeliveryCopy, EntityCopy, FactCopy,
 
 
 class RowsAt:
-    """Accumulates a session's state up to a log position, and exports it as rows."""
+    """Exports a session's state after a log up to some position as rows."""
 
-    def __init__(self) -> None:
-        self._past = Projection()
-        self._recording = False
-        self._config: dict[str, Any] = {}
-        self._constructor: dict[str, Any] = {}
-
-    def apply(self, record: EventRecord) -> None:
-        self._past.apply(record)
-        self._apply_session(record)
+    def __init__(self, log: Sequence[EventRecord]) -> None:
+        self._log, self._past = log, project(log)
 
     @property
     def messages(self) -> dict[int, MessageState]:
@@ -42,6 +32,11 @@ class RowsAt:
     @property
     def facts(self) -> dict[int, FactState]:
         return self._past.facts.by_id
+
+    @property
+    def blocks(self) -> tuple[PastBlock, ...]:
+        """Blocks that are present, in their order."""
+        return self._past.blocks.now
 
     @property
     def states(self) -> dict[str, str]:
@@ -57,18 +52,9 @@ class RowsAt:
         """Stored turns, by number."""
         return self._past.vectors.there
 
-    def _apply_session(self, record: EventRecord) -> None:
-        event = record.event
-        if isinstance(event, ConfigurationChanged):
-            self._config |= event.after
-            if event.source == "constructor":
-                self._constructor |= event.after
-        elif isinstance(event, SessionImported):
-            self._recording = True
-
     # -- as rows ---------------------------------------------------------------------------------
 
-    def session_row(self, now: SessionCopy, log: Sequence[EventRecord]) -> SessionCopy:
+    def session_row(self, now: SessionCopy) -> SessionCopy:
         """Return the session's own row. Called after `message_rows`, which determines the token counter."""
         # 1. Constructor arguments other than settings are not in the log: take their present values.
         beside = {name: value for name, value in now.constructor.items() if name not in MemoryConfig.model_fields}
@@ -78,16 +64,22 @@ class RowsAt:
         if any(state.place == "queued" and state.counter != counter for state in self.messages.values()):
             counter = ""
         # 3. The rest comes from the log, never from the present row: turns, flushes and settings as they were.
+        config: dict[str, Any] = {}
+        constructor: dict[str, Any] = {}
+        for record in self._log:
+            if isinstance(record.event, ConfigurationChanged):
+                config |= record.event.after
+                constructor |= record.event.after if record.event.source == "constructor" else {}
         return now.model_copy(
             update={
                 "next_seq": self._past.messages.next_seq,
-                "turns": log[-1].turn if log else 0,
+                "turns": self._log[-1].turn if self._log else 0,
                 "flushes": self._past.messages.flushes,
                 "turn_delivered": self._turn_delivered(),
                 "counter": counter,
-                "config": self._config,
-                "constructor": {**self._constructor, **beside},
-                "recording": now.recording if self._recording else None,
+                "config": config,
+                "constructor": {**constructor, **beside},
+                "recording": now.recording if any(r.kind == SessionImported.kind for r in self._log) else None,
             }
         )
 

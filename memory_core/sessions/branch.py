@@ -114,9 +114,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
     # Rows of events are in the order of the log, so the first `count` rows are those up to the position.
     count = sum(record.position <= position for record in records)
     log = records[:count]
-    past = RowsAt()
-    for record in log:
-        past.apply(record)
+    past = RowsAt(log)
     # Erased texts are in no row: a past row is kept only if its texts are still stored.
     texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
     messages = past.message_rows(rows.messages, texts)
@@ -132,7 +130,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         *(RelationErased(n, relation.block) for n, relation in _gone(past.graph.relations, relations)),
         *(EntityErased(n, entity.block) for n, entity in _gone(past.graph.entities, entities)),
     ]
-    session = past.session_row(rows.session, log)
+    session = past.session_row(rows.session)
     events = (
         *islice(rows.events, count),
         *(event_copy(event, session.turns, log[-1].at, "engine") for event in erased),
@@ -217,7 +215,7 @@ def _blocks_at(
             texts[event.block] = {n: text for n, text in had_texts.items() if n == event.revision}
     copies = []
     lost = 0
-    for position, block in enumerate(history_of(log).blocks_at(log[-1].position) if log else ()):
+    for position, block in enumerate(past.blocks):
         had = sorted(texts.get(block.name, {}).items())
         kept_copies = tuple(text for _, text in had if text.content in words)
         constructor = _constructor_at(block, constructors.get(block.name), today.get(block.name), words)

@@ -6,10 +6,10 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, Event, EventRecord
 from memory_core.history.by_turn import History
 from memory_core.history.context_pieces import Pieces
-from memory_core.history.log import history_of_session, session_log
+from memory_core.history.log import Query, Result, history_of_session, pieces_of_session, session_log
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_store import Prompts
-from memory_core.history.usage import Usage, UsageCount, usage_of
+from memory_core.history.usage import Usage, usage_of
 from memory_core.messages import ChatMessage
 from memory_core.planning.rendering import InsertMethod
 from memory_core.retrieval.explain import read_ahead
@@ -63,8 +63,12 @@ class SessionLog:
         return self._prompts().altered(self._session, self.history(), context, self.texts, without, edited or {})
 
     def pieces(self) -> Pieces:
-        """Return the hashes of all texts of the log, which must have at least one event."""
-        return self._prompts().pieces(self.history())
+        """Return the hashes of all texts of the log; later events are added to the same object."""
+        return pieces_of_session(self._session)
+
+    def query(self, query: Query[Result], upto: int | None = None) -> Result:
+        """Return the result of a pure function of the session's state at a log position or now; cached for a while."""
+        return session_log(self._session).query(self._session.database, self._session.id, query, upto)
 
     def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
         """Count the billed tokens of the common beginning of two recorded prompts, which a prompt cache can reuse.
@@ -76,15 +80,7 @@ class SessionLog:
 
     def usage(self, upto: int | None = None) -> Usage:
         """Count how often each block, fact and stored turn was in prompts or cut, up to a log position or now."""
-        history = self.history()
-        # The present usage is kept and continued; usage at a past position is counted once for each state
-        # of the log.
-        if upto is None or upto >= history.position:
-            return self._session.services.cached(
-                ("usage", self._session.database.id, self._session.id), UsageCount
-            ).catch_up(history)
-        key = "usage", self._session.database.id, self._session.id, upto, history.position
-        return self._session.services.cached(key, lambda: usage_of(history.upto(upto)))
+        return self.query(usage_of, upto)
 
     def record(self, *events: Event, actor: Actor = "engine") -> None:
         """Add events of the caller to the log, such as an agent's model calls."""
@@ -93,4 +89,4 @@ class SessionLog:
 
     def _prompts(self) -> Prompts:
         key = "prompts", self._session.database.id, self._session.id
-        return self._session.services.cached(key, lambda: Prompts(self._session.id))
+        return self._session.services.cached(key, Prompts)

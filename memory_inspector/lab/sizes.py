@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
-from memory_core.history.by_turn import failure_of, search_of
+from memory_core.history.by_turn import search_of
 from memory_core.history.context_pieces import Pieces
-from memory_core.history.slices.contexts import context_of, is_context
+from memory_core.history.slices.contexts import context_of, failure_of, is_context
 from memory_core.history.slices.fact_slice import FactState
 from memory_core.history.slices.message_slice import is_flush
 from memory_core.history.slices.projection import Projection

@@ -1,23 +1,21 @@
 """Outcome of every message and every flush, computed from the log alone.
 
-Pure. `Outcomes` is incremental: following a long session costs only its new events. Where `rebuild` gives the complete
-state of a session at one position, this gives one summary of all messages, quickly.
+Pure. Where `rebuild` gives the complete state of a session at one position, this gives one summary of all messages,
+quickly.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
-from memory_core.events import Event, EventRecord, FlushPlanned, expand, numbers
-from memory_core.history.slices.contexts import is_context
+from memory_core.events import Event, EventRecord, FlushPlanned, expand
 from memory_core.history.slices.delivery_slice import Deliveries, State
 from memory_core.history.slices.message_slice import MessagePlace, Messages, is_flush
 from memory_core.history.slices.projection import Projection
 from memory_core.history.slices.vector_slice import stores_units
 from memory_core.history.summaries import is_rewriting
-from memory_core.process import collector_paused
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
@@ -67,50 +65,12 @@ class Run:
     """Number of relations learned from each message, summed."""
 
 
+@dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Outcomes of a session's messages, up to the last record applied. Not thread-safe."""
+    """Outcomes of all messages of a session at one position of its log."""
 
-    def __init__(self, records: Iterable[EventRecord] = ()) -> None:
-        self._past = Projection()
-        self._summarised: set[int] = set()
-        self._recalled: Counter[int] = Counter()
-        self._now: tuple[MessageOutcome, ...] | None = None
-        self.position = 0
-        """Position of the last record applied."""
-        self.apply(records)
-
-    @collector_paused()
-    def apply(self, records: Iterable[EventRecord]) -> "Outcomes":
-        """Apply new records, oldest first."""
-        for record in records:
-            self.position = record.position
-            self._now = None
-            self._take(record)
-        return self
-
-    @property
-    def messages(self) -> tuple[MessageOutcome, ...]:
-        """Every message ever added, in order."""
-        if self._now is None:
-            session_id = self._past.session_id
-            facts, relations = self._past.facts.by_id.values(), self._past.graph.relations.values()
-            learned = Counter(seq for fact in facts for session, seq in fact.sources if session == session_id)
-            related = Counter(seq for relation in relations for seq in relation.sources)
-            self._now = tuple(
-                MessageOutcome(
-                    seq,
-                    state.record.turn,
-                    state.added.tokens,
-                    state.place,
-                    state.flush,
-                    learned.get(seq, 0),
-                    self._recalled.get(seq, 0),
-                    related.get(seq, 0),
-                    seq in self._summarised,
-                )
-                for seq, state in sorted(self._past.messages.by_seq.items())
-            )
-        return self._now
+    messages: tuple[MessageOutcome, ...]
+    """Every message ever added, in order."""
 
     @property
     def counts(self) -> dict[Kind, int]:
@@ -127,17 +87,29 @@ class Outcomes:
             runs.append(Run(kind, members[0], members[-1], len(members), *sizes))
         return runs
 
-    def _take(self, record: EventRecord) -> None:
-        event = record.event
-        for seq in self._past.apply(record):
-            self._recalled.pop(seq, None)
-        if is_context(event):
-            recalled = (number for part in event.parts for number in numbers(part["refs"], "unit"))
-            units = (self._past.vectors.ever.get(number) for number in recalled)
-            # A set: a message that is in two recalled units counts once for the prompt.
-            self._recalled.update({seq for unit in units if unit is not None for seq in expand(unit.seqs)})
-        elif is_rewriting(event):
-            self._summarised.update(expand(event.seqs))
+
+def outcomes_of(past: Projection) -> Outcomes:
+    """Return the outcomes of the messages in the part of a log that was applied."""
+    facts, relations = past.facts.by_id.values(), past.graph.relations.values()
+    learned = Counter(seq for fact in facts for session, seq in fact.sources if session == past.session_id)
+    related = Counter(seq for relation in relations for seq in relation.sources)
+    recalled = past.prompts.recalled()
+    return Outcomes(
+        tuple(
+            MessageOutcome(
+                seq,
+                state.record.turn,
+                state.added.tokens,
+                state.place,
+                state.flush,
+                learned.get(seq, 0),
+                recalled.get(seq, 0),
+                related.get(seq, 0),
+                seq in past.prompts.summarised,
+            )
+            for seq, state in sorted(past.messages.by_seq.items())
+        )
+    )
 
 
 # -- one flush -----------------------------------------------------------------------------------

@@ -11,15 +11,14 @@ from memory_core import Memory
 from memory_core.events import EventRecord
 from memory_core.history.by_turn import History
 from memory_inspector.reading.event_rows import Index
-from memory_inspector.reading.outcomes import Outcomes
 from memory_inspector.wording.event_sentences import Line
-from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.event_sentences.event_words import lines_in_log
 
 Made = TypeVar("Made")
 
 
 class Timeline:
-    """Index, message outcomes and sentences of a session, shared by all tabs."""
+    """Index and sentences of a session, shared by all tabs."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,10 +32,8 @@ class Timeline:
         """Casefolded sentences, for searching."""
         self._users: frozenset[int] = frozenset()
         """Ids of user-scoped facts, which other sessions may erase."""
-        self._past = Outcomes()
         self._figure: tuple[object, object] = (None, None)
         self.index = Index()
-        self.outcomes = Outcomes()
 
     def catch_up(self, memory: Memory, history: History) -> None:
         """Read new events. If words were erased meanwhile, here or elsewhere, everything is rebuilt."""
@@ -50,21 +47,8 @@ class Timeline:
                 self._begin(first)
             self._users = users
             # Applied once per event: every tab of the process shares these totals.
-            new = history.after(self._position)
-            self.index.apply(new)
-            self.outcomes.apply(new)
+            self.index.apply(history.after(self._position))
             self._position = max(self._position, history.position)
-
-    def outcomes_at(self, history: History, position: int) -> Outcomes:
-        """The message outcomes at a position of the log."""
-        if position >= self._position:
-            return self.outcomes
-        with self._lock:
-            # Outcomes can only move forwards, so an earlier position starts again from the beginning.
-            if self._past.position > position:
-                self._past = Outcomes()
-            between = (record for record in history.after(self._past.position) if record.position <= position)
-            return self._past.apply(between)
 
     def figure(self, key: object, make: Callable[[], Made]) -> Made:
         """The last figure if it was made under this key, otherwise a new one from `make`."""
@@ -81,7 +65,7 @@ class Timeline:
         # Two threads may make the same sentences at once: the results are equal, so no lock is needed.
         untold = [record for record in records if record.position not in lines]
         if untold:
-            new_lines = words_in_log(memory).lines(untold, memory)
+            new_lines = lines_in_log(memory, untold)
             lines.update((record.position, line) for record, line in zip(untold, new_lines, strict=True))
         return [lines[record.position] for record in records]
 

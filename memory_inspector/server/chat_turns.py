@@ -194,7 +194,7 @@ def _tell(job: Job, memory: Memory, reveal: Reveal, stops_after: int | None, wat
     history = memory.log.history()
     turn, newest = history.latest_turn, history.position
     events = memory.events(turn=turn, kinds=STORY_KINDS)
-    story = passages(events, words_in_log(memory).words(events, memory))
+    story = passages(events, words_in_log(memory, events))
     # With several prompts in a turn, a stage may have begun before the one that is told ahead of it.
     begun = (max(passage.begins, following.begins - 1) for passage, following in pairwise(story))
     ends = [*accumulate(begun, max, initial=reveal.position)][1:]

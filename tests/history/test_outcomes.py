@@ -30,7 +30,8 @@ from memory_core.events import (
     numbers,
 )
 from memory_core.history.rebuild import rebuild
-from memory_inspector.reading.outcomes import Given, MessageOutcome, Outcomes, flush_outcome
+from memory_core.history.slices.projection import Projection, project
+from memory_inspector.reading.outcomes import Given, MessageOutcome, flush_outcome, outcomes_of
 
 
 def records(*events):
@@ -69,12 +70,16 @@ def talking(blocks, turns=8, **settings):
     return memory
 
 
+def outcomes_after(events):
+    return outcomes_of(project(events))
+
+
 def kinds(outcomes):
     return [message.kind for message in outcomes.messages]
 
 
 def test_a_message_is_in_the_queue_until_it_is_flushed():
-    outcomes = Outcomes(records(said(1), said(2), said(3), flushed(1, 2)))
+    outcomes = outcomes_after(records(said(1), said(2), said(3), flushed(1, 2)))
     assert outcomes.messages == (
         MessageOutcome(1, 1, 10, "archived", 1),
         MessageOutcome(2, 1, 10, "archived", 1),
@@ -84,41 +89,41 @@ def test_a_message_is_in_the_queue_until_it_is_flushed():
 
 
 def test_what_was_learned_from_is_told_apart_from_what_was_not():
-    outcomes = Outcomes(records(said(1), said(2), flushed(1, 2), learned(1, 1), learned(2, 1)))
+    outcomes = outcomes_after(records(said(1), said(2), flushed(1, 2), learned(1, 1), learned(2, 1)))
     assert kinds(outcomes) == ["extracted", "flushed"]
     assert outcomes.messages[0].facts == 2
 
 
 def test_an_erased_fact_counts_no_more():
-    outcomes = Outcomes(records(said(1), flushed(1, 1), learned(1, 1), FactErased(1, "Facts")))
+    outcomes = outcomes_after(records(said(1), flushed(1, 1), learned(1, 1), FactErased(1, "Facts")))
     assert kinds(outcomes) == ["flushed"]
 
 
 def test_a_fact_that_stands_for_others_has_their_messages():
     condensed = FactsCondensed("Facts", "rules", 2, 1, (), (((1, 2), 3),), (), ())
-    outcomes = Outcomes(records(said(1), said(2), learned(1, 1), learned(2, 2), learned(3), condensed))
+    outcomes = outcomes_after(records(said(1), said(2), learned(1, 1), learned(2, 2), learned(3), condensed))
     assert [message.facts for message in outcomes.messages] == [2, 2]
 
 
 def test_support_that_a_person_gives_counts_until_it_is_undone():
     given = FactsCurated("Facts", "merge", "", ((1, 1, 2),), support=((1, "", ((2, 2),)), (1, "other", ((1, 1),))))
-    outcomes = Outcomes(records(said(1), said(2), learned(1, 1), given))
-    assert [message.facts for message in outcomes.messages] == [1, 1]
-    outcomes.apply(records(replace(given, undoes=(4, 0))))
+    events = [said(1), said(2), learned(1, 1), given]
+    assert [message.facts for message in outcomes_after(records(*events)).messages] == [1, 1]
+    outcomes = outcomes_after(records(*events, replace(given, undoes=(4, 0))))
     assert [message.facts for message in outcomes.messages] == [1, 0]
 
 
 def test_replaced_and_forgotten_messages_are_gone():
-    outcomes = Outcomes(records(said(1), said(2), flushed(1, 1), QueueReplaced(((2, 2),), 10), said(3)))
-    assert kinds(outcomes) == ["flushed", "gone", "queue"]
-    outcomes.apply([EventRecord(9, "s", 1, 0.0, "engine", SessionReset("archived", 1, 0, 0))])
-    assert [message.place for message in outcomes.messages] == ["forgotten", "replaced", "queued"]
-    outcomes.apply([EventRecord(10, "s", 1, 0.0, "engine", SessionReset(None, 3, 0, 0))])
-    assert outcomes.counts == {"gone": 3, "flushed": 0, "extracted": 0, "recalled": 0, "queue": 0}
+    past = project(records(said(1), said(2), flushed(1, 1), QueueReplaced(((2, 2),), 10), said(3)))
+    assert kinds(outcomes_of(past)) == ["flushed", "gone", "queue"]
+    past.apply(EventRecord(9, "s", 1, 0.0, "engine", SessionReset("archived", 1, 0, 0)))
+    assert [message.place for message in outcomes_of(past).messages] == ["forgotten", "replaced", "queued"]
+    past.apply(EventRecord(10, "s", 1, 0.0, "engine", SessionReset(None, 3, 0, 0)))
+    assert outcomes_of(past).counts == {"gone": 3, "flushed": 0, "extracted": 0, "recalled": 0, "queue": 0}
 
 
 def test_neighbours_with_one_outcome_are_one_run():
-    outcomes = Outcomes(records(said(1), said(2), said(3), said(4), flushed(1, 3), learned(1, 2)))
+    outcomes = outcomes_after(records(said(1), said(2), said(3), said(4), flushed(1, 3), learned(1, 2)))
     assert [
         (run.kind, run.first.seq, run.last.seq, run.messages, run.tokens, run.facts) for run in outcomes.runs()
     ] == [
@@ -131,7 +136,7 @@ def test_neighbours_with_one_outcome_are_one_run():
 
 def test_what_is_brought_back_into_a_prompt_is_recalled_as_often_as_it_was():
     memory = talking([VectorMemoryBlock(name="Earlier turns", priority=1, similarity_top_k=2)])
-    outcomes = Outcomes(memory.events())
+    outcomes = outcomes_after(memory.events())
     recalled = [message for message in outcomes.messages if message.kind == "recalled"]
     shown = {
         seq
@@ -158,7 +163,7 @@ def test_it_agrees_with_the_whole_rebuilding_of_the_session():
     events = memory.events()
     named = [r.event.content for r in events if isinstance(r.event, MessageAdded | FactAdded)]
     whole = rebuild(events, memory.log.texts(named).get).outcomes
-    quick = Outcomes(events).messages
+    quick = outcomes_after(events).messages
     assert [(m.seq, m.place, m.flush, m.facts) for m in quick] == [
         (seq, outcome.place, outcome.flush, len(outcome.facts)) for seq, outcome in sorted(whole.items())
     ]
@@ -166,12 +171,13 @@ def test_it_agrees_with_the_whole_rebuilding_of_the_session():
 
 
 def test_taking_the_log_bit_by_bit_gives_the_same():
-    events = talking([FactExtractionMemoryBlock(name="Facts", priority=1)]).events()
-    bit_by_bit = Outcomes()
+    events = talking([FactExtractionMemoryBlock(name="Facts", priority=1), VectorMemoryBlock(name="Turns")]).events()
+    past = Projection()
     for record in events:
-        bit_by_bit.apply([record])
-        assert bit_by_bit.position == record.position
-    assert bit_by_bit.messages == Outcomes(events).messages
+        past.apply(record)
+        outcomes_of(past)
+        assert past.position == record.position
+    assert outcomes_of(past) == outcomes_after(events)
 
 
 # -- one flush -----------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from session_script import NoteRelations
 
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.history.context_pieces import Pieces, RelationWords
+from memory_core.history.slices.projection import project
 from memory_core.history.usage import Use, usage_of
 from memory_core.messages import content_hash
 from memory_core.models.protocols import FoundRelation, RelationsFound
-from memory_inspector.reading.outcomes import Outcomes
+from memory_inspector.reading.outcomes import outcomes_of
 
 BRANCHED = ("session_branched",)
 
@@ -132,9 +133,7 @@ def test_pieces_know_the_words_of_a_relation_at_any_position():
     relation = desk.relations("Note 1", type="follows")[0]
     place = position(memory)
     desk.rename(desk.entity("Note 1"), "The first")
-    pieces = Pieces(memory.session_id)
-    for record in memory.events():
-        pieces.apply(record)
+    pieces = Pieces(project(memory.events()))
     follows, of = content_hash("follows"), content_hash("Note 0")
     assert pieces.relation(relation.id, place) == RelationWords(content_hash("Note 1"), follows, of)
     assert pieces.relation(relation.id, position(memory)) == RelationWords(content_hash("The first"), follows, of)
@@ -148,7 +147,7 @@ def test_use_counts_relations_in_prompts_and_those_that_hold():
     memory.build_context("What about note 3?")
     memory.configure(token_limit=30)
     memory.build_context("What about note 3?")
-    usage = usage_of(memory.events())
+    usage = usage_of(project(memory.events()))
     assert sum(use.asked for use in usage.relations.values()) == 6
     assert any(use.cut for use in usage.relations.values())
     desk = memory.blocks.graph()
@@ -157,7 +156,7 @@ def test_use_counts_relations_in_prompts_and_those_that_hold():
     assert of.entities == sum(entity.state == "active" for entity in desk.graph().entities.values())
     desk.end(desk.relations(ended=False)[:1])
     desk.remove([desk.entity("Note 3")])
-    of = usage_of(memory.events()).of("graph")
+    of = usage_of(project(memory.events())).of("graph")
     assert of.relations == len(desk.relations(ended=False))
     assert of.entities == sum(entity.state == "active" for entity in desk.graph().entities.values())
     assert of.last_write.actor == "user"
@@ -166,7 +165,7 @@ def test_use_counts_relations_in_prompts_and_those_that_hold():
 
 def test_a_message_that_a_relation_comes_from_was_not_only_flushed():
     memory = related()
-    outcomes = Outcomes(memory.events())
+    outcomes = outcomes_of(project(memory.events()))
     archived = [outcome for outcome in outcomes.messages if outcome.place == "archived"]
     assert archived
     assert all(outcome.kind == "extracted" and outcome.relations for outcome in archived)
@@ -174,7 +173,7 @@ def test_a_message_that_a_relation_comes_from_was_not_only_flushed():
     relations = memory.blocks.graph().relations()
     assert sum(outcome.relations for outcome in outcomes.messages) == sum(len(each.sources) for each in relations)
     memory.reset("archived")
-    assert not any(outcome.relations for outcome in Outcomes(memory.events()).messages)
+    assert not any(outcome.relations for outcome in outcomes_of(project(memory.events())).messages)
 
 
 def test_a_stranger_event_changes_nothing():

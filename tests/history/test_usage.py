@@ -23,12 +23,16 @@ from memory_core.events import (
     VectorsStored,
     compact,
 )
-from memory_core.history.by_turn import history_of
-from memory_core.history.usage import BlockUse, UsageCount, Use, Write, usage_of
+from memory_core.history.slices.projection import project
+from memory_core.history.usage import BlockUse, Use, Write, usage_of
 
 
 def records(*events, turn=1, actor="engine"):
     return [EventRecord(n, "s", turn, 0.0, actor, event) for n, event in enumerate(events, start=1)]
+
+
+def usage_after(events):
+    return usage_of(project(events))
 
 
 def built(parts=(), cuts=()):
@@ -57,7 +61,7 @@ def test_prompts_and_cuts_are_counted_per_block_and_per_fact():
         built([("facts", 9, ["f1", "f3"])], [("facts", 3, ["f2"]), ("facts", 2, ["f9"]), ("queue", 5, ["m1"])]),
         built([("facts", 0, [])]),
     )
-    usage = usage_of(log)
+    usage = usage_after(log)
     assert usage.blocks == {"facts": BlockUse(prompts=2, cut_in=1, cut_tokens=5, last_cut_turn=1)}
     assert usage.facts == {1: Use(2, 0), 2: Use(1, 1), 3: Use(2, 0), 9: Use(0, 1)}
     assert usage.facts[2].asked == 2
@@ -66,7 +70,7 @@ def test_prompts_and_cuts_are_counted_per_block_and_per_fact():
 
 def test_stored_turns_are_counted_as_retrieved_and_granted():
     log = records(built([("turns", 9, ["v4", "v2"])]), built([("turns", 9, ["v4"])], [("turns", 5, ["v2"])]))
-    turns = usage_of(log).turns
+    turns = usage_after(log).turns
     assert {number: (use.asked, use.carried) for number, use in turns.items()} == {2: (2, 1), 4: (2, 2)}
 
 
@@ -77,7 +81,7 @@ def test_counting_lists_of_refs_is_counting_refs(prompts):
         built([("facts", 1, [f"f{n}" for n in sorted(carried)])], [("facts", 1, [f"f{n}" for n in sorted(cut)])])
         for carried, cut in prompts
     ))  # fmt: skip
-    found = usage_of(log).facts
+    found = usage_after(log).facts
     every = {number for carried, cut in prompts for number in carried | cut}
     assert found == {
         number: Use(sum(number in carried for carried, _ in prompts), sum(number in cut for _, cut in prompts))
@@ -87,8 +91,8 @@ def test_counting_lists_of_refs_is_counting_refs(prompts):
 
 def test_a_block_that_could_not_be_read_says_so_until_it_can():
     log = records(BlockFailed("custom", "RuntimeError: no"), built([("custom", 0, [])]), built([("custom", 2, [])]))
-    assert usage_of(log[:2]).of("custom").read_error == "RuntimeError: no"
-    assert usage_of(log).of("custom").read_error is None
+    assert usage_after(log[:2]).of("custom").read_error == "RuntimeError: no"
+    assert usage_after(log).of("custom").read_error is None
 
 
 # -- what was stored ------------------------------------------------------------------------------
@@ -100,30 +104,30 @@ def test_the_last_write_is_the_last_thing_stored_and_says_by_whom():
         EventRecord(9, "s", 5, 0.0, "user", FactRetired(1, "facts", "wrong")),
         EventRecord(10, "s", 6, 0.0, "engine", built([("facts", 0, [])])),
     ]
-    assert usage_of(log).of("facts").last_write == Write(5, "user")
+    assert usage_after(log).of("facts").last_write == Write(5, "user")
 
 
 def test_a_proposed_fact_is_held_only_once_it_is_accepted():
     log = records(added(1), added(2, state="proposed"))
-    assert (usage_of(log).of("facts").facts, usage_of(log).of("facts").newest_fact) == (1, "hash1")
-    accepted = usage_of([*log, EventRecord(9, "s", 2, 0.0, "user", FactAccepted(2, "facts"))]).of("facts")
+    assert (usage_after(log).of("facts").facts, usage_after(log).of("facts").newest_fact) == (1, "hash1")
+    accepted = usage_after([*log, EventRecord(9, "s", 2, 0.0, "user", FactAccepted(2, "facts"))]).of("facts")
     assert (accepted.facts, accepted.newest_fact) == (2, "hash2")
 
 
 def test_a_deleted_stored_turn_is_no_longer_held():
     log = records(VectorsStored("turns", "e", ((4, ((1, 2),), 9), (5, ((3, 4),), 9))), VectorsRemoved("turns", (4,)))
-    assert [usage_of(log[:n]).of("turns").stored_turns for n in (1, 2)] == [2, 1]
+    assert [usage_after(log[:n]).of("turns").stored_turns for n in (1, 2)] == [2, 1]
 
 
 def test_what_waits_is_known_with_the_reason():
     queued = [DeliveryQueued(n, "facts", "flush", ((n, n),), 5) for n in (1, 2)]
     failed = DeliveryFailed((1, 2), "facts", 1, "no network", 5.0)
     parked = DeliveryParked((1, 2), "facts", 5, "no network")
-    waiting = usage_of(records(*queued, failed)).of("facts")
+    waiting = usage_after(records(*queued, failed)).of("facts")
     assert (waiting.waiting, waiting.parked, waiting.delivery_error) == ((1, 2), (), "no network")
-    assert usage_of(records(*queued, failed, parked)).of("facts").parked == (1, 2)
-    assert usage_of(records(*queued, failed, parked, DeliveryRetried((1,), "facts"))).of("facts").parked == (2,)
-    done = usage_of(records(*queued, failed, parked, DeliverySkipped((1, 2), "facts"))).of("facts")
+    assert usage_after(records(*queued, failed, parked)).of("facts").parked == (1, 2)
+    assert usage_after(records(*queued, failed, parked, DeliveryRetried((1,), "facts"))).of("facts").parked == (2,)
+    done = usage_after(records(*queued, failed, parked, DeliverySkipped((1, 2), "facts"))).of("facts")
     assert (done.waiting, done.parked, done.delivery_error) == ((), (), None)
 
 
@@ -177,13 +181,13 @@ def test_remembering_and_counting_anew_say_the_same_at_every_moment():
     for number in range(10):
         memory.put(note(number))
         memory.build_context()
-        assert memory.log.usage() == usage_of(memory.log.history().records)
+        assert memory.log.usage() == usage_after(memory.log.history().records)
     memory.blocks.remove("turns")
     memory.reset("archived")
-    assert memory.log.usage() == usage_of(memory.log.history().records)
+    assert memory.log.usage() == usage_after(memory.log.history().records)
     assert memory.log.usage().of("facts").facts == len(memory.facts.read("facts"))
     memory.reset()
-    assert memory.log.usage() == usage_of(memory.log.history().records)
+    assert memory.log.usage() == usage_after(memory.log.history().records)
     assert memory.log.usage().of("facts") == BlockUse()
     assert "turns" not in memory.log.usage().blocks
 
@@ -205,13 +209,30 @@ def test_the_past_is_counted_up_to_its_position():
         memory.put(note(number))
         memory.build_context()
     position = memory.log.history().position_at(6)
-    assert memory.log.usage(position) == usage_of(memory.log.history().upto(position))
+    assert memory.log.usage(position) == usage_after(memory.log.history().upto(position))
     assert memory.log.usage(position).of("rules").prompts == 6
     assert memory.log.usage().of("rules").prompts == 10
 
 
+def test_the_past_is_the_same_in_whatever_order_it_is_asked_for():
+    memory = a_memory()
+    for number in range(10):
+        memory.put(note(number))
+        memory.build_context()
+    history = memory.log.history()
+    for turn in (8, 3, 6, 3, 10, 1):
+        position = history.position_at(turn)
+        assert memory.log.usage(position) == usage_after(history.upto(position))
+
+
 def test_a_log_that_was_read_anew_is_counted_anew():
-    tally = UsageCount()
-    first = history_of(records(added(1), added(2)))
-    assert tally.catch_up(first).of("facts").facts == 2
-    assert tally.catch_up(history_of(records(added(3)))).of("facts").newest_fact == "hash3"
+    memory = a_memory()
+    for number in range(6):
+        memory.put(note(number))
+        memory.build_context()
+    memory.log.usage(memory.log.history().position_at(2))
+    memory.reset()
+    memory.put(note(7))
+    history = memory.log.history()
+    assert memory.log.usage() == usage_after(history.records)
+    assert memory.log.usage(history.position_at(1) - 1) == usage_after(history.upto(history.position_at(1) - 1))

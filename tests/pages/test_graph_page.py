@@ -441,7 +441,7 @@ def test_chat_tells_what_a_turn_learned_of_relations(home):
     memory.deliver()
     learned = memory.events(kinds=("relation_added",))[0].turn
     events = memory.events(turn=learned, kinds=STORY_KINDS)
-    lines = [(line.text, line.details) for line in story(events, words_in_log(memory).words(events, memory))]
+    lines = [(line.text, line.details) for line in story(events, words_in_log(memory, events))]
     assert ("Learned 1 relation", ("Ana → lives in → Lisbon",)) in lines
 
 

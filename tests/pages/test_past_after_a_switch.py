@@ -13,7 +13,7 @@ from memory_inspector.palette import block_colour
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
-from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.event_sentences.event_words import lines_in_log, named_in_log, words_in_log
 from ui.tab import services
 
 pytestmark = pytest.mark.slow
@@ -63,15 +63,15 @@ def test_a_switch_of_recipe_takes_no_word_and_no_colour_from_the_past(demo):
     assert after[1][1]["Facts"] == block_colour("facts", "light")
     demo.put(ChatMessage(role="user", content="And now?"))
     assert on_context() == before[2]
-    lines = words_in_log(demo).lines(demo.log.history().records, demo)
+    lines = lines_in_log(demo, demo.log.history().records)
     assert not [line.text for line in lines if "erased" in line.text or "turn ?" in line.text]
 
 
 def test_a_removed_block_leaves_its_words_in_the_log(demo):
     records = [record for record in demo.log.history().records if isinstance(record.event, FactAdded)]
-    before = words_in_log(demo).words(records, demo).facts
+    before = words_in_log(demo, records).facts
     demo.blocks.remove("Facts")
-    assert words_in_log(demo).words(records, demo).facts == before
+    assert words_in_log(demo, records).facts == before
     assert len(before) == len(records)
 
 
@@ -80,16 +80,16 @@ def test_only_what_was_erased_is_called_so(demo):
     curation = demo.facts.desk("Facts")
     gone = curation.facts()[0]
     curation.erase([gone])
-    facts = words_in_log(demo).words(records, demo).facts
+    facts = words_in_log(demo, records).facts
     assert gone.id not in facts
     assert len(facts) == len(records) - 1
 
 
 def test_a_fact_is_told_as_it_was_when_it_was_learned(demo):
     record = next(record for record in demo.log.history().records if isinstance(record.event, FactAdded))
-    learned = words_in_log(demo).words([record], demo).facts[record.event.fact]
+    learned = words_in_log(demo, [record]).facts[record.event.fact]
     fact = next(fact for fact in demo.facts.read("Facts", states=None) if fact.id == record.event.fact)
     demo.facts.desk("Facts").apply(edit(fact, "Something else altogether"))
-    assert words_in_log(demo).words([record], demo).facts == {record.event.fact: learned}
+    assert words_in_log(demo, [record]).facts == {record.event.fact: learned}
     last = demo.log.history().records[-1]
-    assert words_in_log(demo).named(demo, last, facts=[fact.id]).facts == {fact.id: "Something else altogether"}
+    assert named_in_log(demo, last, facts=[fact.id]).facts == {fact.id: "Something else altogether"}

@@ -187,7 +187,7 @@ def check_chat(memory, record):
     # The story of the turn has the cuts of its last prompt, and the flushes and the facts of the whole turn.
     events = [r for r in memory.events(turn=record.turn, kinds=story.STORY_KINDS) if r.position <= record.position]
     lines = dict.fromkeys(("cut", "learned"), "")
-    for passage in story.passages(events, words_in_log(memory).words(events, memory)):
+    for passage in story.passages(events, words_in_log(memory, events)):
         lines[passage.stage] = " ".join([lines.get(passage.stage, ""), *(line.text for line in passage.lines)])
     gone = all_of(r"(?<!was )\b# tokens?\b(?! over)", lines["cut"].partition("Above")[0])
     assert sum(gone[: len(built.cuts)]) == built.asked - total, lines["cut"]

@@ -31,6 +31,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.history.by_turn import TurnRecord
+from memory_core.history.slices.projection import project
 from memory_inspector.figures.timeline_figures import SCISSORS, counted, outcome_rows, strip_figure, tokens_figure
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.reading.event_rows import (
@@ -45,7 +46,7 @@ from memory_inspector.reading.event_rows import (
     ledger,
     totals,
 )
-from memory_inspector.reading.outcomes import Outcomes
+from memory_inspector.reading.outcomes import outcomes_of
 from memory_inspector.reading.turn_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
 from memory_inspector.wording.event_details import number_rows
 
@@ -254,7 +255,8 @@ def test_the_same_numbers_stand_in_a_table_newest_first():
 
 def outcomes():
     said = [record(MessageAdded(n, f"m{n}", "user", 10, 10, "o200k", f"h{n}"), n, n) for n in range(1, 7)]
-    return Outcomes([*said, record(flush(seqs=((1, 3),)), 7, 6), record(SessionReset("active", 3, 0, 0), 8, 6)])
+    events = [*said, record(flush(seqs=((1, 3),)), 7, 6), record(SessionReset("active", 3, 0, 0), 8, 6)]
+    return outcomes_of(project(events))
 
 
 def test_the_strip_has_a_segment_a_run_in_order_and_what_is_lost_is_hatched():
@@ -272,7 +274,7 @@ def test_the_strip_has_a_segment_a_run_in_order_and_what_is_lost_is_hatched():
 
 def test_of_a_long_session_the_outcomes_are_counted():
     said = [record(MessageAdded(n, f"m{n}", "user", 10, 10, "o200k", f"h{n}"), n, n) for n in range(1, 6)]
-    runs = Outcomes([*said, record(flush(seqs=((1, 1), (3, 3))), 7, 6)]).runs()
+    runs = outcomes_of(project([*said, record(flush(seqs=((1, 1), (3, 3))), 7, 6)])).runs()
     assert [run.kind for run in runs] == ["flushed", "queue", "flushed", "queue"]
     assert [(run.kind, run.messages, run.first.seq, run.last.seq) for run in counted(runs)] == [
         ("flushed", 2, 1, 3),

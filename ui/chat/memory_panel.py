@@ -93,7 +93,7 @@ def draw_story(view: View) -> None:
     # Up to this moment: inside a turn, later events have not happened yet.
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
     revealed = view.reveal.lines if view.reveal is not None and view.turn is None else None
-    lines = story(events, words_in_log(memory).words(events, memory))[:revealed]
+    lines = story(events, words_in_log(memory, events))[:revealed]
     built = view.then is not None and view.then.built is not None
     heading(f"What memory did in turn {tokens(turn)}")
     with st.container(key="chat__lines", gap="xxsmall"):

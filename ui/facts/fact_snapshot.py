@@ -10,12 +10,12 @@ from typing import Any
 
 from memory_core import Memory, list_sessions
 from memory_core.curation.fact_desk import Curation, Review, SourceMessage
-from memory_core.events import KINDS, EventRecord, FactAdded, FactChanged, MessageAdded
+from memory_core.events import KINDS, EventRecord, FactAdded, FactChanged
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite
 from memory_core.history.slices import block_slice, fact_slice, message_slice
-from memory_core.history.usage import UsageCount, Use, usage_of
+from memory_core.history.usage import Use
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
@@ -107,9 +107,8 @@ def read_desk(view: View, block: str) -> FactSnapshot:
     position = view.history.position
     # The position is part of the version: contradictions, and what a person reviewed, are only in the log.
     review = cache.value("review", (versions, position), curation.review)
-    roles = cache.value("roles", position, lambda: roles_of(view.history.records))
-    # Only events since the last drawing are counted, as a log can have many thousands.
-    uses = cache.tally.catch_up(view.history).facts
+    roles = cache.value("roles", position, lambda: _roles(memory))
+    uses = memory.log.usage(position).facts
     waiting = {fact.id for fact in review.facts}
     withheld = memory.session.withheld().facts
     rows = tuple(
@@ -157,8 +156,8 @@ def read_past(view: View, block: str) -> FactSnapshot:
     cache = _cache(memory, block)
     # Valid until anything happens: words of the past can be erased at any time.
     facts = cache.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
-    uses = cache.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
-    roles = cache.value("roles", view.history.position, lambda: roles_of(view.history.records))
+    uses = memory.log.usage(view.position).facts
+    roles = cache.value("roles", view.history.position, lambda: _roles(memory))
     # The turn in which a fact was learned never changes, so that the whole log may be read for it.
     added = {record.event.fact: record for record in view.history.records if isinstance(record.event, FactAdded)}
     rows = tuple(
@@ -224,9 +223,9 @@ def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, 
     return "assistant" if speakers - {None} else "unknown"
 
 
-def roles_of(records: Iterable[EventRecord]) -> dict[int, str]:
+def _roles(memory: Memory) -> dict[int, str]:
     """Role of every message of a session, by number."""
-    return {record.event.seq: record.event.role for record in records if isinstance(record.event, MessageAdded)}
+    return {state.added.seq: state.added.role for state in memory.log.pieces().messages}
 
 
 def _here(sources: Sequence[tuple[str, int]], session_id: str) -> bool:
@@ -268,7 +267,6 @@ class _KeptFacts:
     def __init__(self) -> None:
         self._values: dict[str, tuple[Any, Any]] = {}
         self._lock = Lock()
-        self.tally = UsageCount()
 
     def value(self, name: str, version: Any, make: Callable[[], Any]) -> Any:
         # Pages of several tabs are drawn in several threads, and share this cache.

@@ -7,6 +7,7 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.process import keep_loaded
+from memory_inspector.reading.outcomes import outcomes_of
 from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, tokens
@@ -47,6 +48,7 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
     )
     job.add_progress("Working out what became of each message")
     remembered(memory).catch_up(memory, memory.log.history())
+    memory.log.query(outcomes_of)
     memory.log.usage()
     # The log just read stays in memory: Streamlit collects garbage after every run, and need not walk through it.
     keep_loaded()

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from memory_core import Memory
 from memory_core.curation.fact_desk import SourceMessage
 from memory_core.curation.graph_desk import GraphDesk
-from memory_core.events import MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.planning.graph_rules import Entity, Graph, Relation
@@ -61,9 +60,8 @@ def read_desk(view: View, block: str) -> GraphSnapshot:
         NotFoundError: the block was removed.
     """
     heard = {
-        record.event.seq: RelationSource(record.turn, record.event.role)
-        for record in view.history.records
-        if isinstance(record.event, MessageAdded)
+        state.added.seq: RelationSource(state.record.turn, state.added.role)
+        for state in view.memory.log.pieces().messages
     }
     if view.past:
         return GraphSnapshot(view.memory, block, past_graph(view, block), heard, read_only=True)

@@ -37,7 +37,7 @@ from memory_inspector.wording.event_sentences import (
     seconds,
     stored_as,
 )
-from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.event_sentences.event_words import named_in_log, words_in_log
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.terms import marked
 from memory_inspector.wording.unit_names import TURN
@@ -67,7 +67,7 @@ def event_drawer(view: View, position: int) -> None:
         return
     event = record.event
     # 1. The sentence, as the list has it.
-    words = words_in_log(view.memory).words([record], view.memory)
+    words = words_in_log(view.memory, [record])
     line = describe(event, words)
     who = by_whom(record, in_full=True)
     when = ago(record.at, time.time(), appearance.zone())
@@ -177,7 +177,7 @@ def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
         st.markdown(":small[No block learns from flushes.]")
     learned = [fact for of_block in outcome.given for fact in (*of_block.learned, *of_block.confirmed)]
     related = [relation for of_block in outcome.given for relation in of_block.related]
-    words = words_in_log(memory).named(memory, now, facts=learned, relations=related)
+    words = named_in_log(memory, now, facts=learned, relations=related)
     for of_block in outcome.given:
         with st.container(gap="xxsmall"):
             _draw_outcome(of_block, words)

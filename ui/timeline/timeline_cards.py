@@ -18,6 +18,7 @@ from memory_inspector.figures.timeline_figures import (
     tokens_figure,
 )
 from memory_inspector.palette import Mode, block_colour, colour
+from memory_inspector.reading.outcomes import outcomes_of
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.reading.turn_series import Course, calls_rows, course, course_rows, describe, summary, turn_calls
 from memory_inspector.wording.formatting import plain, short, tokens
@@ -92,9 +93,9 @@ def draw_calls(view: View) -> None:
         numbers_table(lambda: calls_rows(calls), key="timeline__turn_calls_numbers")
 
 
-def draw_outcomes(view: View, timeline: Timeline) -> None:
+def draw_outcomes(view: View) -> None:
     """Draw what became of every message, as of the shown moment."""
-    outcomes = timeline.outcomes_at(view.history, view.position)
+    outcomes = view.memory.log.query(outcomes_of, view.position)
     runs = outcomes.runs()
     if not runs:
         return

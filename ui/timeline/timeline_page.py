@@ -44,7 +44,7 @@ def draw(view: View) -> None:
         draw_calls(view)
     attachment = view.history.attachment
     if attachment is None or attachment.source == "file":  # otherwise the outcomes are not known
-        draw_outcomes(view, timeline)
+        draw_outcomes(view)
     draw_events(view, timeline)
     draw_overlooked(view)
     # After everything else: the drawer is drawn over the page, and a link opens it like a click.

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from sys import maxsize
-from threading import Lock
 from typing import Any, Literal, TypeVar
 
 from memory_core import ChatMessage, Memory
@@ -146,67 +145,45 @@ Key = TypeVar("Key")
 PREVIEW_CHARACTERS = 90
 
 
-class WordsInLog:
-    """Reader of the texts that a session's events refer to; it stores none of them. Thread-safe."""
+def words_in_log(memory: Memory, records: Sequence[EventRecord]) -> Words:
+    """Return the texts that these events refer to, as of the last event, and the deliveries that are due now."""
+    if not records:
+        return Words({}, {}, {})
+    named = _Named()
+    for record in records:
+        named.apply(record.event, previews=True)
+    return replace(_read([(named, records[-1])], memory)[0], due=_due(memory))
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._begin(None)
 
-    def _begin(self, first: EventRecord | None) -> None:
-        self._first = first
-        self._pieces = Pieces(first.session_id if first else "")
-        self._position = 0
-
-    def words(self, records: Sequence[EventRecord], memory: Memory) -> Words:
-        """Return the texts that these events refer to, as of the last event, and the deliveries that are due now."""
-        if not records:
-            return Words({}, {}, {})
+def lines_in_log(memory: Memory, records: Sequence[EventRecord]) -> list[Line]:
+    """Return a sentence per event, with texts as they were at that event; recalled turns are not quoted."""
+    asked = []
+    for record in records:
         named = _Named()
-        for record in records:
-            named.apply(record.event, previews=True)
-        return replace(self._read([(named, records[-1])], memory)[0], due=_due(memory))
+        named.apply(record.event, previews=False)
+        asked.append((named, record))
+    return [describe(record.event, words) for record, words in zip(records, _read(asked, memory), strict=True)]
 
-    def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
-        """Return a sentence per event, with texts as they were at that event; recalled turns are not quoted."""
-        asked = []
-        for record in records:
-            named = _Named()
-            named.apply(record.event, previews=False)
-            asked.append((named, record))
-        return [describe(record.event, words) for record, words in zip(records, self._read(asked, memory), strict=True)]
 
-    def named(
-        self, memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
-    ) -> Words:
-        """Return the texts of these facts and relations, as they were at an event (`record`)."""
-        return self._read([(_Named(facts=dict.fromkeys(facts), relations=dict.fromkeys(relations)), record)], memory)[0]
+def named_in_log(
+    memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
+) -> Words:
+    """Return the texts of these facts and relations, as they were at an event (`record`)."""
+    return _read([(_Named(facts=dict.fromkeys(facts), relations=dict.fromkeys(relations)), record)], memory)[0]
 
-    def _read(self, asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
-        """Return the texts for each group, read from the content store in one query."""
-        history = memory.log.history()
-        with self._lock:
-            self._catch_up(history)
-            # Only the positions are read under the lock; texts are fetched after it.
-            places = [_Places.of(self._pieces, named, record.position) for named, record in asked]
-        # The facts of a user may have been learned in another session, whose log is not read here.
-        _from_other_sessions(places, memory, at=max((record.at for _, record in asked), default=0))
-        # One query for the texts of all events, because a page may have hundreds.
-        texts = memory.log.texts({key for event_words in places for key in event_words.hashes()})
-        return [
-            event_words.words(texts, _units(history, record.position))
-            for event_words, (_, record) in zip(places, asked, strict=True)
-        ]
 
-    def _catch_up(self, history: History) -> None:
-        """Read new events; read all events again after a reset or an erasure."""
-        first = history.records[0] if history.records else None
-        # After a reset or an erasure the history is read anew, with new records.
-        if first is not self._first:
-            self._begin(first)
-        for record in history.after(self._position):
-            self._pieces.apply(record)
-        self._position = max(self._position, history.position)
+def _read(asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
+    """Return the texts for each group, read from the content store in one query."""
+    history, pieces = memory.log.history(), memory.log.pieces()
+    places = [_Places.of(pieces, named, record.position) for named, record in asked]
+    # The facts of a user may have been learned in another session, whose log is not read here.
+    _from_other_sessions(places, memory, at=max((record.at for _, record in asked), default=0))
+    # One query for the texts of all events, because a page may have hundreds.
+    texts = memory.log.texts({key for event_words in places for key in event_words.hashes()})
+    return [
+        event_words.words(texts, _units(history, record.position))
+        for event_words, (_, record) in zip(places, asked, strict=True)
+    ]
 
 
 def present_words(memory: Memory, records: Sequence[EventRecord]) -> Words:
@@ -236,11 +213,6 @@ def present_words(memory: Memory, records: Sequence[EventRecord]) -> Words:
 
 def _due(memory: Memory) -> frozenset[int]:
     return frozenset(delivery.id for delivery in memory.session.deliveries(states=("pending", "parked")))
-
-
-def words_in_log(memory: Memory) -> WordsInLog:
-    """Return the reader of a session, shared in this process."""
-    return memory.session.services.cached(("event-words", memory.session.database.id, memory.session_id), WordsInLog)
 
 
 @dataclass(slots=True)
