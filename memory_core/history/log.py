@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Collection
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from memory_core.engine.session import Session
+from memory_core.events import EventRecord
 from memory_core.history.by_turn import Folding, History, StaleLogError
 from memory_core.history.context_pieces import Pieces
 from memory_core.history.slices.projection import Projection
@@ -13,8 +14,16 @@ from memory_core.store import log_rows
 from memory_core.store.database import Database
 
 Result = TypeVar("Result")
+Folded = TypeVar("Folded", bound="LogFold")
 Query = Callable[[Projection], Result]
 """Pure function of a session's state; its result must not change when further events are applied."""
+
+
+class LogFold(Protocol):
+    """A fold of a log that grows with it."""
+
+    def apply(self, record: EventRecord) -> object: ...
+
 
 MAX_RESULTS = 16
 """Maximum number of query results kept for one session: those of several pages, at several moments."""
@@ -29,8 +38,8 @@ class Log:
 
     def _begin(self) -> None:
         self._folding = Folding()
-        self._now, self._then = Projection(), Projection()
-        self._pieces = Pieces(self._now)
+        self._folds: dict[Callable[[], LogFold], tuple[LogFold, int]] = {}
+        self._then = Projection()
         self._results: dict[tuple[Query[Any], int], Any] = {}
 
     def catch_up(self, database: Database, session_id: str, progress: Callable[[int], None] | None = None) -> History:
@@ -56,23 +65,32 @@ class Log:
                 self._results[key] = result
             return cast(Result, self._results[key])
 
-    def pieces(self, database: Database, session_id: str) -> Pieces:
-        """Return the hashes of all words of the log; later events are added to the same object."""
+    def follow(self, database: Database, session_id: str, make: Callable[[], Folded]) -> Folded:
+        """Return the object that `make` began and that follows the log: each event is applied to it once.
+
+        All callers share it; later events are added to the same object until words of the log are erased.
+        """
         with self._lock, collector_paused():
-            history = self._caught_up(database, session_id)
-            self._projection(history, history.position)
-            return self._pieces
+            return self._follow(self._caught_up(database, session_id), make)
+
+    def _follow(self, history: History, make: Callable[[], Folded]) -> Folded:
+        fold, position = self._folds.get(make) or (make(), 0)
+        for record in history.after(position):
+            fold.apply(record)
+        self._folds[make] = fold, history.position
+        return cast(Folded, fold)
 
     def _projection(self, history: History, position: int) -> Projection:
-        # A projection only moves forwards, so an earlier moment of the past begins anew.
+        if position >= history.position:
+            return self._follow(history, Projection)
+        # A projection only moves forwards, so an earlier moment begins anew.
         if position < self._then.position:
             self._then = Projection()
-        past = self._now if position >= history.position else self._then
-        for record in history.after(past.position):
+        for record in history.after(self._then.position):
             if record.position > position:
                 break
-            past.apply(record)
-        return past
+            self._then.apply(record)
+        return self._then
 
     def _caught_up(self, database: Database, session_id: str, progress: Callable[[int], None] | None = None) -> History:
         try:
@@ -101,7 +119,7 @@ def history_of_session(session: Session) -> History:
 
 def pieces_of_session(session: Session) -> Pieces:
     """Return the hashes of all words of a session's log; later events are added to the same object."""
-    return session_log(session).pieces(session.database, session.id)
+    return Pieces(session_log(session).follow(session.database, session.id, Projection))
 
 
 def last_position(database: Database, session_id: str) -> int:

@@ -6,7 +6,7 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, Event, EventRecord
 from memory_core.history.by_turn import History
 from memory_core.history.context_pieces import Pieces
-from memory_core.history.log import Query, Result, history_of_session, pieces_of_session, session_log
+from memory_core.history.log import Folded, Query, Result, history_of_session, pieces_of_session, session_log
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_store import Prompts
 from memory_core.history.usage import Usage, usage_of
@@ -65,6 +65,13 @@ class SessionLog:
     def pieces(self) -> Pieces:
         """Return the hashes of all texts of the log; later events are added to the same object."""
         return pieces_of_session(self._session)
+
+    def follow(self, make: Callable[[], Folded]) -> Folded:
+        """Return the object that `make` began and that follows the log: each event is applied to it once.
+
+        All callers share it; later events are added to the same object until words of the log are erased.
+        """
+        return session_log(self._session).follow(self._session.database, self._session.id, make)
 
     def query(self, query: Query[Result], upto: int | None = None) -> Result:
         """Return the result of a pure function of the session's state at a log position or now; cached for a while."""

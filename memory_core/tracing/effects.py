@@ -18,7 +18,7 @@ from memory_core.tracing.final_stages import (
     text_shown,
     unit_shown,
 )
-from memory_core.tracing.item_events import Life, Records
+from memory_core.tracing.item_events import ItemEvents, Records
 from memory_core.tracing.rule_words import CUTS
 from memory_core.tracing.stages import granted, stage
 from memory_core.tracing.trace_time import Moment
@@ -48,9 +48,9 @@ class Effect:
 class Effects:
     """Outcomes for a session's items: in a prompt, or absent for a recorded reason. Empty without a prompt."""
 
-    def __init__(self, life: Life, moment: Moment, upto: int) -> None:
-        """`life`: events of all facts and relations. `upto`: log position. Outcomes are computed on demand."""
-        self._life, self._moment, self._upto = life, moment, upto
+    def __init__(self, items: ItemEvents, moment: Moment, upto: int) -> None:
+        """`items`: events of all facts and relations. `upto`: log position. Outcomes are computed on demand."""
+        self._items, self._moment, self._upto = items, moment, upto
         self._known: dict[Ref, Effect | None] = {}
         cut = {ref: cut.part for ref, cut in moment.cut.items()}
         # Later entries win: a granted ref belongs to the part that has it.
@@ -79,7 +79,7 @@ class Effects:
         ref = Ref.of("text", block.text)
         if then is not None and then.text == block.text:
             return Effect(ref, block.name, text_shown(moment, then))
-        edited = self._life.revisions.get((block.name, block.revision))
+        edited = self._items.revisions.get((block.name, block.revision))
         since = f" in turn {edited.turn}" if edited is not None else ""
         text = f"Version {block.revision} of {block.name} came{since}, after {moment.prompt}."
         later = stage("learned", "lost", text, edited, rule="learned_later", revision=block.revision)
@@ -90,8 +90,8 @@ class Effects:
 
         Cut items first, then items not sent, then those set aside; in each group units best first, others newest first.
         """
-        facts = [Ref.of("fact", id) for id in self._of_block(self._life.facts, block)]
-        relations = [Ref.of("relation", id) for id in self._of_block(self._life.relations, block)]
+        facts = [Ref.of("fact", id) for id in self._of_block(self._items.facts, block)]
+        relations = [Ref.of("relation", id) for id in self._of_block(self._items.relations, block)]
         block_refs = [ref for ref, name in self._in.items() if name == block and ref.kind != "day"]
         refs = dict.fromkeys((*block_refs, *reversed(facts), *reversed(relations)))
         effects = [effect for ref in refs if (effect := self.of(ref)) is not None]
@@ -112,20 +112,20 @@ class Effects:
 
     def _learned(self, ref: Ref) -> tuple[str, Stage] | None:
         moment, id, of_fact = self._moment, ref.number, ref.kind == "fact"
-        records = (self._life.facts if of_fact else self._life.relations).get(id)
+        records = (self._items.facts if of_fact else self._items.relations).get(id)
         if not records:
             return None
         block = records[0].event.about or ""
         if records[0].position > moment.position:
             later = (
-                fact_later(self._life, moment, id, records[0]) if of_fact else relation_later(moment, id, records[0])
+                fact_later(self._items, moment, id, records[0]) if of_fact else relation_later(moment, id, records[0])
             )
             return block, later
         then = [record for record in records if record.position <= moment.position]
         if of_fact:
-            state, _ = fact_kept(self._life, id, then)
-            return block, fact_shown(self._life, moment, block, id) if state.verdict == "passed" else state
-        return block, relation_gone(self._life, id, then) or relation_shown(moment, block, id)
+            state, _ = fact_kept(self._items, id, then)
+            return block, fact_shown(self._items, moment, block, id) if state.verdict == "passed" else state
+        return block, relation_gone(self._items, id, then) or relation_shown(moment, block, id)
 
     def _unit(self, ref: Ref) -> tuple[str, Stage] | None:
         block = self._in.get(ref)

@@ -11,7 +11,7 @@ from typing import Any
 from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.fact_slice import rewords_fact
-from memory_core.tracing.item_events import Life
+from memory_core.tracing.item_events import ItemEvents
 from memory_core.tracing.stages import author, granted, in_quarantine, in_turn, search_stage, stage
 from memory_core.tracing.trace_time import Moment
 from memory_core.tracing.values import Stage
@@ -22,17 +22,17 @@ AWAY = frozenset({"block_off", "block_removed", "block_failed"})
 # -- facts -----------------------------------------------------------------------------------------
 
 
-def fact_later(life: Life, moment: Moment, id: int, record: EventRecord) -> Stage:
+def fact_later(items: ItemEvents, moment: Moment, id: int, record: EventRecord) -> Stage:
     """Return the stage of a fact that was created only after the prompt."""
-    number = life.number("fact", id)
+    number = items.number("fact", id)
     text = f"Learned as fact {number:,} of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
     return stage("learned", "lost", text, record, rule="learned_later", fact=id, number=number,
                  turn=record.turn)  # fmt: skip
 
 
-def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stage, int | None]:
+def fact_kept(items: ItemEvents, id: int, records: Sequence[EventRecord]) -> tuple[Stage, int | None]:
     """Return the stage of a fact's state after these events, and the id of the fact that replaced it, if any."""
-    state, decided, number = "active", records[0], life.number("fact", id)
+    state, decided, number = "active", records[0], items.number("fact", id)
     for record in records:
         event: Any = record.event
         if event.operation == "create":
@@ -50,7 +50,7 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
         text = f"Waits for approval{since}: until then fact {number:,} is in no prompt."
         return stage("kept", "waiting", text, decided, rule="proposed", fact=id, number=number), None
     if state == "superseded":
-        return _superseded(life, id, decided)
+        return _superseded(items, id, decided)
     if state == "erased":
         text = f"Fact {number:,} was deleted for good by {author(decided)} {in_turn(decided)}."
         return stage("kept", "lost", text, decided, rule="erased", fact=id, number=number), None
@@ -59,12 +59,12 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     return stage("kept", "lost", text, decided, rule=state, fact=id, number=number), None
 
 
-def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
+def _superseded(items: ItemEvents, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
     by: int | None = getattr(decided.event, "by", None)
-    number = life.number("fact", id)
+    number = items.number("fact", id)
     # The event of condensing follows the changes that it made.
-    after = bisect_left(life.condensed, decided.position, key=lambda record: record.position)
-    for record in islice(life.condensed, after, None):
+    after = bisect_left(items.condensed, decided.position, key=lambda record: record.position)
+    for record in islice(items.condensed, after, None):
         event: Any = record.event
         if event.block != decided.event.about:
             continue
@@ -77,20 +77,20 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
             numbers = {"fact": id, "number": number, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="condensed", **numbers), None
         if merged is not None:
-            into = life.number("fact", merged)
+            into = items.number("fact", merged)
             text = f"Merged into fact {into:,} when facts were condensed {in_turn(record)}: {counts}."
             numbers = {"fact": id, "number": number, "by": merged, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="merged", **numbers), merged
     if by is None:
         text = f"Fact {number:,} was superseded {in_turn(decided)}: it was reported as no longer true."
         return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number), None
-    text = f"Superseded {in_turn(decided)} by fact {life.number('fact', by):,}."
+    text = f"Superseded {in_turn(decided)} by fact {items.number('fact', by):,}."
     return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number, by=by), by
 
 
-def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
+def fact_shown(items: ItemEvents, moment: Moment, block: str, id: int) -> Stage:
     """Return the stage saying whether an active fact is in the prompt, or which rule excluded it."""
-    end = granted(moment, block, Ref.of("fact", id), f"as fact {life.number('fact', id):,} of {block}")
+    end = granted(moment, block, Ref.of("fact", id), f"as fact {items.number('fact', id):,} of {block}")
     if end is not None:
         return end
     if (withheld := in_quarantine(moment, lambda one: id in one.facts)) is not None:
@@ -107,7 +107,7 @@ def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
         best = "the fact" if top_k == 1 else f"among the {top_k} facts"
         text = f"Not {best} of {block} that {'fits' if top_k == 1 else 'fit'} the question best."
         return stage("found", "lost", text, moment.record, rule="not_relevant", top_k=top_k)
-    text = f"{block} did not request fact {life.number('fact', id):,}; no reason is recorded."
+    text = f"{block} did not request fact {items.number('fact', id):,}; no reason is recorded."
     return stage("found", "lost", text, moment.record, rule="no_reason", knowledge="observed", fact=id)
 
 
@@ -120,7 +120,7 @@ def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
     return stage("learned", "lost", text, record, rule="learned_later", relation=id)
 
 
-def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage | None:
+def relation_gone(items: ItemEvents, id: int, records: Sequence[EventRecord]) -> Stage | None:
     """Return the stage of the event that deactivated a relation; None if it is active."""
     # The latest change of state decides; other events only reword the relation.
     for record in reversed(records):
@@ -131,8 +131,8 @@ def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage 
         if state == "active":
             return None
         if state is not None:
-            by = f" by relation {life.number('relation', event.by):,}" if getattr(event, "by", None) else ""
-            text = f"Relation {life.number('relation', id):,} was {state} {in_turn(record)}{by}."
+            by = f" by relation {items.number('relation', event.by):,}" if getattr(event, "by", None) else ""
+            text = f"Relation {items.number('relation', id):,} was {state} {in_turn(record)}{by}."
             return stage("kept", "lost", text, record, rule=state, relation=id)
     return None
 

@@ -10,7 +10,7 @@ from memory_core.history.slices.contexts import context_of
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.quarantine import QuarantinedSet
 from memory_core.text import count
-from memory_core.tracing.item_events import Life
+from memory_core.tracing.item_events import ItemEvents
 from memory_core.tracing.rule_words import CUTS, SEARCH, SearchNumbers
 from memory_core.tracing.trace_time import Cutting, Moment
 from memory_core.tracing.values import SPEAKERS, Knowledge, Stage, StageName, Verdict
@@ -52,7 +52,7 @@ def no_prompt(turn: int, built: str = "built") -> str:
 
 
 def intake(
-    history: History, life: Life, moment: Moment, added: EventRecord, removal: EventRecord | None
+    history: History, items: ItemEvents, moment: Moment, added: EventRecord, removal: EventRecord | None
 ) -> list[Stage]:
     """Return a message's stages `said`, `queue` and `flush`. `removal`: event that took it out of the queue.
 
@@ -60,7 +60,9 @@ def intake(
     """
     event: Any = added.event
     who = SPEAKERS.get(event.role, event.role)
-    knowledge: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
+    knowledge: Knowledge = (
+        moment.seen_by if moment.observed else "reported" if items.imported is not None else "decided"
+    )
     if added.position > moment.position:
         late = f"Said by {who} {in_turn(added)}, after {moment.prompt}."
         return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
@@ -131,18 +133,23 @@ def in_prompt(moment: Moment, seq: int, removal: EventRecord | None) -> Stage:
 
 
 def delivery(
-    history: History, life: Life, moment: Moment, block: PastBlock, added: EventRecord, removal: EventRecord | None
+    history: History,
+    items: ItemEvents,
+    moment: Moment,
+    block: PastBlock,
+    added: EventRecord,
+    removal: EventRecord | None,
 ) -> Stage:
     """Return the stage saying whether a message was delivered to a block."""
     message: Any = added.event
     seq, name = message.seq, block.name
     due = [
         events
-        for events in (_until(events, moment.position) for events in life.deliveries[seq].values())
+        for events in (_until(events, moment.position) for events in items.deliveries[seq])
         if events and events[0].event.about == name
     ]
     if not due:
-        return _not_due(history, life, moment, block, added, removal)
+        return _not_due(history, items, moment, block, added, removal)
     # A message may have been due to a block more than once: one delivery that was made is enough.
     done = [events for events in due if events[-1].event.delivery_status == "done"]
     events = (done or due)[-1]
@@ -167,7 +174,12 @@ def delivery(
 
 
 def _not_due(
-    history: History, life: Life, moment: Moment, block: PastBlock, statement: EventRecord, removal: EventRecord | None
+    history: History,
+    items: ItemEvents,
+    moment: Moment,
+    block: PastBlock,
+    statement: EventRecord,
+    removal: EventRecord | None,
 ) -> Stage:
     name, sees_it = block.name, SEES_IT.get(block.settings.get("deliver_on", "flush"), SEES_IT["flush"])
     if removal is None or removal.position > moment.position:
@@ -181,7 +193,7 @@ def _not_due(
         budget = history.config_at(moment.position).history_budget
         return stage("delivery", "waiting", f"{text} The queue has {tokens:,} tokens of {budget:,.0f}.", moment.record,
                      rule="queued", queue_tokens=tokens, history_budget=budget)  # fmt: skip
-    made = (record for record in life.blocks[name] if record.event.operation == "create_store")
+    made = (record for record in items.blocks[name] if record.event.operation == "create_store")
     added = [record for record in made if record.position > removal.position]
     if added:
         text = f"Never given to {name}: the block was added in turn {added[0].turn}, after the message left the queue."

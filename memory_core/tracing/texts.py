@@ -38,13 +38,11 @@ class Version:
     """True if the version's text still exists; it is unknown what an erased version left out."""
 
 
-def versions(records: Iterable[EventRecord], block: str) -> list[Version]:
-    """Return all texts of the block with this name, oldest first, without their words."""
+def versions(records: Iterable[EventRecord]) -> list[Version]:
+    """Return all texts of a block, oldest first, without their words; `records`: events that wrote or read them."""
     history: list[Version] = []
     for record in records:
         event: Any = record.event
-        if event.about != block:
-            continue
         if edits_text(event) and event.after is not None:
             history.append(Version(event.revision, event.after, record))
         elif event.family == "summaries" and history:

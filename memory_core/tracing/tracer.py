@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from heapq import merge
 from typing import Any
 
 from memory_core.blocks import WITH_TEXT
@@ -33,7 +32,7 @@ from memory_core.tracing import watched
 from memory_core.tracing.cuts import FoundCut, find_cut
 from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
-from memory_core.tracing.item_events import GrowingLife, Life, read_life, with_others
+from memory_core.tracing.item_events import ItemEvents
 from memory_core.tracing.omitted_results import OmittedResults, omitted_results
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.page_turns import shown_page
@@ -135,7 +134,7 @@ class SessionTracer:
             # Nobody may have said these words: the nearest message, or one with all of them, is followed instead.
             followed, nearest = gathering.search(_typed(target))
             asked, ref = gathering.asked or followed.phrase.text, gathering.instead
-        return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
+        return gathering.trace(followed, asked, ref, nearest)
 
     def _cut(self, history: History, ref: Ref) -> FoundCut:
         if not history.records:
@@ -192,7 +191,7 @@ class SessionTracer:
         """
         gathering = self._gathering(self._log.history())
         followed = gathering.ever(target)
-        tracks = gathering.tracks(followed, None, gathering.life(followed))
+        tracks = gathering.tracks(followed, None)
         refs = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
         versions = gathering.versions_saying(_typed(target)) if isinstance(target, str) else set()
         return frozenset(refs | versions | {Ref.of("message", seq) for seq in followed.messages})
@@ -242,11 +241,10 @@ class SessionTracer:
         followed = gathering.ever(target)
         asked, ref = gathering.asked or followed.phrase.text, gathering.instead
         ref = target if isinstance(target, Ref) else ref
-        life = gathering.life(followed)
 
         def trace(turn: int) -> Trace:
             then = gathering.at(moment_at(history, turn, end))
-            return then.trace(then.narrowed(followed), asked, ref, None, life)
+            return then.trace(then.narrowed(followed), asked, ref, None)
 
         return asked, trace
 
@@ -272,13 +270,12 @@ class SessionTracer:
         history = self._log.history()
         end = history.position if upto is None else upto
         moment = moment_at(history, history.latest_turn if turn is None else turn, end)
-        session, services = self._session, self._session.services
-        life = services.cached(("life", session.database.id, session.id), GrowingLife).catch_up(history, session.id)
+        session, items = self._session, self._log.follow(ItemEvents)
         # Not cached: facts of other sessions change without an event in this log.
         if elsewhere := _elsewhere(session, moment):
-            return Effects(with_others(life, elsewhere), moment, end)
+            return Effects(items.with_others(elsewhere), moment, end)
         key = "effects", session.database.id, session.id, moment.position, end, history.position
-        return services.cached(key, lambda: Effects(life, moment, end))
+        return session.services.cached(key, lambda: Effects(items, moment, end))
 
     def omitted_results(
         self, searches: Iterable[EventRecord], *, upto: int | None = None, prompt: EventRecord | None = None
@@ -374,7 +371,8 @@ class _Gathering:
 
     def at(self, moment: Moment) -> "_Gathering":
         """Return a reader at another moment, sharing what was read."""
-        # Shallow: both share the caches of what was read.
+        # Shallow: both share the caches of what was read, and the index, which is read first.
+        assert self.items is not None
         other = copy.copy(self)
         other._moment = moment
         return other
@@ -453,7 +451,7 @@ class _Gathering:
         """Return all versions of a block's text, with pieces."""
         if name not in self._versions:
             kind = self._history.kinds(self._history.position).get(name, "custom")
-            history = versions(self._history.records, name)
+            history = versions(self.items.texts.get(name, ()))
             self._load(version.text for version in history)
             self._versions[name] = with_words(history, kind, self.words)
         return self._versions[name]
@@ -661,7 +659,7 @@ class _Gathering:
         if number not in pieces.relations:
             raise NotFoundError("There is no such relation in this session.")
         self.asked = self._relation(number, self._moment.position) or self._relation(number, 2**62) or "(erased)"
-        sources = self._sources("relation", number)
+        sources = self._sources(self.items.relations.get(number, ()))
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), relations={number: "id"})
 
     def _fact(self, number: int) -> Followed:
@@ -671,14 +669,14 @@ class _Gathering:
         # The text at the prompt; for a fact that was learned later, its newest text.
         then = [words for position, words in worded[number] if position <= self._moment.position]
         self.asked = self.words((then or [words for _, words in worded[number]])[-1]) or "(erased)"
-        sources = self._sources("fact", number)
+        sources = self._sources(self.items.facts.get(number, ()))
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), facts={number: "id"})
 
-    def _sources(self, name: str, number: int) -> set[int]:
+    def _sources(self, records: Sequence[EventRecord]) -> set[int]:
         """Return the source messages of a fact or relation up to the moment; if it was learned later, all of them."""
-        records = [record for record in self._history.records if getattr(record.event, name, None) == number]
-        then = [record for record in records if record.position <= self._moment.position]
-        return {seq for record in then or records for seq in expand(getattr(record.event, "sources", ()))}
+        here = [record for record in records if record.session_id == self._session.id]
+        then = [record for record in here if record.position <= self._moment.position]
+        return {seq for record in then or here for seq in expand(getattr(record.event, "sources", ()))}
 
     def _text(self, ref: Ref, part: str | None) -> Followed:
         """Return the target for a piece of a block's text; for a summary sentence, with its source messages."""
@@ -820,20 +818,17 @@ class _Gathering:
 
     # -- the trace -------------------------------------------------------------------------------
 
-    def life(self, *followed: Followed) -> Life:
-        """Return the events about these targets."""
-        records: Iterable[EventRecord] = self._history.records
-        if elsewhere := self._elsewhere:
-            records = merge(records, elsewhere, key=lambda record: record.position)
-        seqs = {seq for one in followed for seq in one.messages}
-        units = {number for one in followed for number in one.units}
-        return read_life(records, seqs, units=units, session_id=self._session.id)
+    @cached_property
+    def items(self) -> ItemEvents:
+        """Events about the items of the session, and about the facts that it shares with others."""
+        items = self._log.follow(ItemEvents)
+        return items.with_others(self._elsewhere) if self._elsewhere else items
 
-    def tracks(self, followed: Followed, target: Ref | None, life: Life) -> tuple[Track, ...]:
+    def tracks(self, followed: Followed, target: Ref | None) -> tuple[Track, ...]:
         """Return all tracks of a target, furthest first."""
         worded = self._worded
         made = Tracing(
-            self._history, life, self._moment, followed, self.words, worded, self._message, self._relation,
+            self._history, self.items, self._moment, followed, self.words, worded, self._message, self._relation,
             self.versions, tuple(self._answers()),
         )  # fmt: skip
         # records first: equally far, an unsent retrieved record is more informative than a dropped message
@@ -846,12 +841,12 @@ class _Gathering:
             return ()
         return Records(self._history, self._moment, self.words, self.all_said).tracks(followed.phrase)
 
-    def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None, life: Life) -> Trace:
+    def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None) -> Trace:
         """Assemble the trace."""
-        tracks = self.tracks(followed, target, life)
+        tracks = self.tracks(followed, target)
         # A carrier beyond the limits may have a track all the same, as the successor of another.
         more = len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:])
-        trace = self._trace(asked, target, self._said_messages(followed), tracks[:MAX_TRACKS], life)
+        trace = self._trace(asked, target, self._said_messages(followed), tracks[:MAX_TRACKS])
         return replace(trace, nearest=nearest, more=more, scattered=self._scattered)
 
     def cut(self, target: Ref, cut: FoundCut) -> Trace:
@@ -863,9 +858,7 @@ class _Gathering:
                 followed.append((ref, self.picked(ref, None if cut.part == QUEUE else cut.part), self.asked))
             except NotFoundError:  # fully erased
                 followed.append((ref, None, ""))
-        # An entry that was erased has nothing to follow.
-        life = self.life(*(target for _, target, _ in followed if target is not None))
-        entries = tuple(self._entry(ref, target, words, life) for ref, target, words in followed)
+        entries = tuple(self._entry(ref, target, words) for ref, target, words in followed)
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
         shown_cut = cut.trace(entries, self._moment.prompt, its_own=its_own)
         tracks = [track for entry in entries for track in (entry.own, *entry.others) if track is not None]
@@ -874,11 +867,11 @@ class _Gathering:
         messages = {message.seq: message for entry in entries for message in entry.said}
         asked = "\n".join(entry.words for entry in entries)
         shown = ranked(different, target)[:MAX_TRACKS]
-        trace = self._trace(asked, target, tuple(messages[seq] for seq in sorted(messages, reverse=True)), shown, life)
+        trace = self._trace(asked, target, tuple(messages[seq] for seq in sorted(messages, reverse=True)), shown)
         return replace(trace, cut=shown_cut, more=len(different) - len(shown))
 
-    def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
-        tracks = self.tracks(followed, ref, life) if followed is not None else ()
+    def _entry(self, ref: Ref, followed: Followed | None, words: str) -> CutEntry:
+        tracks = self.tracks(followed, ref) if followed is not None else ()
         own_track = next((track for track in tracks if track.carrier.ref == ref), None)
         sources = self._said_messages(followed) if followed is not None else ()
         return CutEntry(
@@ -889,9 +882,7 @@ class _Gathering:
             tuple(t for t in tracks if t is not own_track),
         )
 
-    def _trace(
-        self, asked: str, target: Ref | None, messages: tuple[Said, ...], tracks: tuple[Track, ...], life: Life
-    ) -> Trace:
+    def _trace(self, asked: str, target: Ref | None, messages: tuple[Said, ...], tracks: tuple[Track, ...]) -> Trace:
         moment = self._moment
         return Trace(
             asked=asked,
@@ -903,7 +894,7 @@ class _Gathering:
             question=self._question(),
             said=messages,
             tracks=tracks,
-            known_from=life.reset.position if life.reset is not None else None,
+            known_from=self.items.reset.position if self.items.reset is not None else None,
         )
 
     def _question(self) -> str | None:

@@ -23,7 +23,7 @@ from memory_core.tracing.final_stages import (
     text_shown,
     unit_shown,
 )
-from memory_core.tracing.item_events import Life
+from memory_core.tracing.item_events import ItemEvents
 from memory_core.tracing.rule_words import NOTHING
 from memory_core.tracing.stages import (
     author,
@@ -81,7 +81,7 @@ class Tracing:
     """Builds the tracks of one trace."""
 
     history: History
-    life: Life
+    items: ItemEvents
     moment: Moment
     followed: Followed
     words: Words
@@ -114,7 +114,7 @@ class Tracing:
         for id, matched in followed.relations.items():
             yield self._relation(id, None, matched)
         for number, matched in followed.units.items():
-            yield self._unit(number, self.life.units[0].get(number), None, matched)
+            yield self._unit(number, self.items.stored.get(number), None, matched)
         for (name, ref), matched in followed.texts.items():
             yield self._text(name, ref, matched)
 
@@ -123,7 +123,7 @@ class Tracing:
     def _of_message(self, seq: int) -> Iterable[Track]:
         added, matched = self.followed.messages[seq]
         removal = self.followed.removals.get(seq)
-        way = intake(self.history, self.life, self.moment, added, removal)
+        way = intake(self.history, self.items, self.moment, added, removal)
         carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
         if way[-1].rule == "said_later":
             yield Track(carrier, tuple(way))
@@ -154,34 +154,37 @@ class Tracing:
         ]
 
     def _was_due(self, block: PastBlock, seq: int) -> bool:
-        due = (events[0] for events in self.life.deliveries[seq].values())
+        due = (events[0] for events in self.items.deliveries[seq])
         return any(r.event.about == block.name and r.position <= self.moment.position for r in due)
 
     def _of_block(self, block: PastBlock, seq: int, way: list[Stage], removal: EventRecord | None) -> Iterable[Track]:
         added, _ = self.followed.messages[seq]
-        delivered = delivery(self.history, self.life, self.moment, block, added, removal)
+        delivered = delivery(self.history, self.items, self.moment, block, added, removal)
         before = [*way, delivered]
         carrier = Carrier("block", block.name, None, seq=seq)
         if block.kind == "vector":
-            units = {n: r for n, r in self.life.units[seq].items() if r.event.about == block.name}
-            for number, record in units.items():
+            stored = [(number, self.items.stored[number]) for number in self.items.units[seq]]
+            units = [(number, record) for number, record in stored if record.event.about == block.name]
+            for number, record in units:
                 yield self._unit(number, record, seq, "id", before)
             if units:
                 return
         elif block.kind == "facts":
-            taken_back = {id for id, r in self.life.unsupported[seq].items() if r.position <= self.moment.position}
-            learned = self.life.learned[seq].items()
+            # Copied, as another thread may add to them.
+            learned, undone = (tuple(by[seq].items()) for by in (self.items.learned, self.items.unsupported))
+            taken_back = {id for id, r in undone if r.position <= self.moment.position}
             facts = [id for id, r in learned if r.event.about == block.name and id not in taken_back]
             tracks = list(self._facts(facts, seq, "id", before))
             carrying = [track for track in tracks if self._carries(track)]
             yield from carrying
-            by_then = [id for id in facts if self.life.learned[seq][id].position <= self.moment.position]
+            by_then = [id for id in facts if self.items.learned[seq][id].position <= self.moment.position]
             if by_then and not carrying:
                 yield Track(carrier, (*before, self._others_learned(block, seq, by_then)))
             if by_then or carrying:
                 return
         elif block.kind == "graph":
-            relations = [id for id, record in self.life.related[seq].items() if record.event.about == block.name]
+            related = tuple(self.items.related[seq].items())
+            relations = [id for id, record in related if record.event.about == block.name]
             tracks = [self._relation(id, seq, "id", before) for id in relations]
             carrying = [track for track in tracks if self._carries(track)]
             # If no relation has the words, the first one shows what was made of the message.
@@ -189,7 +192,7 @@ class Tracing:
             if tracks:
                 return
         elif block.kind == "summary":
-            if any(record.event.about == block.name for record in self.life.summarised[seq]):
+            if any(record.event.about == block.name for record in self.items.summarised[seq]):
                 yield from self._of_summary(block, seq, before)
                 return
         elif delivered.verdict == "passed":
@@ -206,7 +209,7 @@ class Tracing:
         return followed.all_of_it or made_of_it or followed.phrase.carried_by(words)
 
     def _others_learned(self, block: PastBlock, seq: int, facts: list[int]) -> Stage:
-        record = self.life.learned[seq][facts[-1]]
+        record = self.items.learned[seq][facts[-1]]
         others = "another fact" if len(facts) == 1 else f"{len(facts)} other facts"
         text = f"Not learned as a fact: {block.name} learned {others} from the message, none with these words."
         return stage("learned", "lost", text, record, rule="other_words", knowledge="observed", facts=len(facts))
@@ -216,13 +219,13 @@ class Tracing:
         kinds = {"vector": "Not stored", "facts": "Not learned as a fact", "graph": "Not learned as a relation"}
         lost = kinds.get(block.kind, "Not taken")
         # The newest reason first: a repeated delivery may have found another one.
-        for record in reversed(self.life.nothing[seq]):
+        for record in reversed(self.items.nothing[seq]):
             event: Any = record.event
             if event.block == block.name and record.position <= self.moment.position:
                 code, fact, text_hash = event.reason_for(seq)
                 reason, _ = NOTHING[code]
                 quoted = self.words(text_hash) if text_hash else None
-                number = None if fact is None else self.life.number("fact", fact)
+                number = None if fact is None else self.items.number("fact", fact)
                 text = f"{lost}: {reason.format(fact=number, said=quoted or 'another language')}."
                 if quoted and code != "language":
                     text = f'{text[:-1]}; it said: "{quoted}".'
@@ -234,10 +237,10 @@ class Tracing:
                     rule=code,
                     **({} if fact is None else {"fact": fact, "number": number or fact}),
                 )
-        for record in reversed(self.life.suppressed[seq]):
+        for record in reversed(self.items.suppressed[seq]):
             held: Any = record.event
             if held.block == block.name and record.position <= self.moment.position:
-                number = self.life.number("fact", held.near)
+                number = self.items.number("fact", held.near)
                 alike = f"it is like fact {number:,}, which was rejected"
                 text = f"Not learned as a fact: {alike} (similarity {held.similarity:.2f})."
                 return stage("learned", "lost", text, record, rule="suppressed", fact=held.near, number=number,
@@ -288,22 +291,22 @@ class Tracing:
                 todo.append((successor, "words"))
 
     def _fact(self, id: int, seq: int | None, matched: Matched, before: list[Stage] | None) -> tuple[Track, int | None]:
-        records = self.life.facts[id]
+        records = self.items.facts[id]
         if before is None:
             before, seq = self._sourced(records)
         then = self.moment.position
         learned = self._learned(id, seq, records)
         name = records[0].event.about or ""
-        number = self.life.number("fact", id)
+        number = self.items.number("fact", id)
         carrier = Carrier("fact", name, Ref.of("fact", id), self._words_of_fact(id), matched, seq, number=number)
         stages = [*before, learned]
         if learned.verdict == "lost":
             return Track(carrier, tuple(stages)), None
-        state, successor = fact_kept(self.life, id, [record for record in records if record.position <= then])
+        state, successor = fact_kept(self.items, id, [record for record in records if record.position <= then])
         stages.append(state)
         if state.verdict != "passed":
             return Track(carrier, tuple(stages)), successor
-        end = fact_shown(self.life, self.moment, name, id)
+        end = fact_shown(self.items, self.moment, name, id)
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
 
     def _words_of_fact(self, id: int) -> str:
@@ -321,17 +324,17 @@ class Tracing:
             if seq in self.followed.messages:
                 added, _ = self.followed.messages[seq]
                 removal = self.followed.removals.get(seq)
-                way = intake(self.history, self.life, self.moment, added, removal)
+                way = intake(self.history, self.items, self.moment, added, removal)
                 # Learned before the message was removed from the queue, so the removal did not lose it.
                 return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
         return [], None
 
     def _learned(self, id: int, seq: int | None, records: list[EventRecord]) -> Stage:
-        record = self.life.learned[seq].get(id, records[0]) if seq is not None else records[0]
+        record = self.items.learned[seq].get(id, records[0]) if seq is not None else records[0]
         event: Any = record.event
-        name, turn, number = event.block, record.turn, self.life.number("fact", id)
+        name, turn, number = event.block, record.turn, self.items.number("fact", id)
         if record.position > self.moment.position:
-            return fact_later(self.life, self.moment, id, record)
+            return fact_later(self.items, self.moment, id, record)
         if event.confirms:
             text = f"Already known as fact {number:,} of {name}, confirmed {in_turn(record)}."
         elif event.support:
@@ -340,7 +343,7 @@ class Tracing:
             text = f"Written as fact {number:,} of {name} by {author(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
             text = f"Created as fact {number:,} of {name} when facts were condensed {in_turn(record)}."
-        elif record.session_id != self.life.session_id:
+        elif record.session_id != self.items.session_id:
             # A position or turn of another session's log means nothing here, so the stage has no record.
             text = f"Learned as fact {number:,} of {name} in another session of the user."
             return stage("learned", "passed", text, fact=id, number=number)
@@ -351,20 +354,20 @@ class Tracing:
     # -- relations, stored units, texts ----------------------------------------------------------
 
     def _relation(self, id: int, seq: int | None, matched: Matched, before: list[Stage] | None = None) -> Track:
-        records = [record for record in self.life.relations[id] if record.position <= self.moment.position]
-        name = self.life.relations[id][0].event.about or ""
+        records = [record for record in self.items.relations[id] if record.position <= self.moment.position]
+        name = self.items.relations[id][0].event.about or ""
         words = self.relation_words(id, self.moment.position) or ""
-        number = self.life.number("relation", id)
+        number = self.items.number("relation", id)
         carrier = Carrier("relation", name, Ref.of("relation", id), words, matched, seq, number=number)
         stages = list(before or [])
-        first = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
+        first = self.items.relations[id][0] if seq is None else self.items.related[seq][id]
         if first.position > self.moment.position:
             return Track(carrier, (*stages, relation_later(self.moment, id, first)))
         text = f"Learned as relation {number:,} of {name} {in_turn(first)}."
         if first.event.confirms:
             text = f"Already known as relation {number:,} of {name}, confirmed {in_turn(first)}."
         stages.append(stage("learned", "passed", text, first, relation=id))
-        gone = relation_gone(self.life, id, records)
+        gone = relation_gone(self.items, id, records)
         if gone is not None:
             return Track(carrier, (*stages, gone))
         end = relation_shown(self.moment, name, id)
@@ -386,7 +389,7 @@ class Tracing:
         with_vector = "" if event.error is None else f", without a vector: {event.error.rstrip('.')}"
         text = f"Stored by {name} {in_turn(stored)}{with_vector}."
         stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
-        removed = self.life.removed.get(number)
+        removed = self.items.removed.get(number)
         if removed is not None and removed.position <= self.moment.position:
             text = f"Deleted from {name} by {author(removed)} {in_turn(removed)}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
@@ -394,14 +397,14 @@ class Tracing:
             self.moment,
             name,
             number,
-            state_at(self.life.embedders[number], self.moment.position),
+            state_at(self.items.embedders[number], self.moment.position),
             () if seq is None else (seq,),
         )
         return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))
 
     def _of_summary(self, block: PastBlock, seq: int, before: list[Stage]) -> Iterable[Track]:
         """Yield a track per sentence that a summary made of a message; of former sentences if none remain."""
-        read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
+        read = next(record for record in self.items.summarised[seq] if record.event.about == block.name)
         carrier = Carrier("text", block.name, None, "", "words", seq)
         if read.position > self.moment.position:
             sentence = f"Read into {block.name} only {in_turn(read)}, after {self.moment.prompt}."
@@ -409,7 +412,7 @@ class Tracing:
             return
         history = self._versions_then(block.name)
         learned = read_into(block, read)
-        reads = {record.position for record in self.life.summarised[seq]}
+        reads = {record.position for record in self.items.summarised[seq]}
         whole = self.followed.all_of_it or self.followed.parts
         # The text of the moment first, then older ones, newest first, that were written when the message was read.
         for version in (*history[-1:], *(older for older in reversed(history[:-1]) if older.record.position in reads)):
@@ -419,7 +422,7 @@ class Tracing:
                 yield self._sentence(block, piece, [*before, learned])
             if refs:
                 return
-        record = self.life.revisions.get((block.name, block.revision), read)
+        record = self.items.revisions.get((block.name, block.revision), read)
         sentence = f"Left out: version {block.revision} of {block.name} does not have its words."
         if history and not history[-1].readable:
             sentence = f"No longer known: the words of version {block.revision} of {block.name} were erased."
