@@ -279,7 +279,6 @@ class Tenant:
         """Return the words of the Timeline page for every event."""
         memory = self.memory(session)
         history, timeline = memory.log.history(), remembered(memory)
-        timeline.catch_up(memory, history)
         return timeline.lines(history.records, memory)
 
     def bundle(self, session, _):
@@ -352,7 +351,6 @@ class Tenant:
         memory = Memory.open(session, self.database, services=SERVICES)
         history = memory.log.history()
         timeline = remembered(memory)
-        timeline.catch_up(memory, history)
         seen = memory.get_all(), timeline.lines(history.records, memory), self._last_prompt(memory)
         self._count_call(session)
         return seen

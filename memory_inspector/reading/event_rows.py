@@ -110,15 +110,14 @@ class Index:
     blocks: dict[str, None] = field(default_factory=dict)
     """Every block named by an event, in order of first mention."""
 
-    def apply(self, records: Iterable[EventRecord]) -> None:
-        for record in records:
-            event = record.event
-            self.groups[GROUPS[event.family].name] += 1
-            # Counted in addition to the group of prompts, which contains this one.
-            self.groups[CUTS] += is_cut(event)
-            self.actors[record.actor] += 1
-            if event.about is not None:
-                self.blocks.setdefault(event.about)
+    def apply(self, record: EventRecord) -> None:
+        event = record.event
+        self.groups[GROUPS[event.family].name] += 1
+        # Counted in addition to the group of prompts, which contains this one.
+        self.groups[CUTS] += is_cut(event)
+        self.actors[record.actor] += 1
+        if event.about is not None:
+            self.blocks.setdefault(event.about)
 
     def options(self) -> list[str]:
         """Groups with at least one event, in the order of `GROUPS`; cuts come after prompts."""

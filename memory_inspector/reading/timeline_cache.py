@@ -4,12 +4,10 @@ Sentences are generated when they are first needed.
 """
 
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import TypeVar, cast
 
 from memory_core import Memory
 from memory_core.events import EventRecord
-from memory_core.history.by_turn import History
 from memory_inspector.reading.event_rows import Index
 from memory_inspector.wording.event_sentences import Line
 from memory_inspector.wording.event_sentences.event_words import lines_in_log
@@ -18,37 +16,26 @@ Made = TypeVar("Made")
 
 
 class Timeline:
-    """Index and sentences of a session, shared by all tabs."""
+    """Index and sentences of a session, shared by all tabs; begun anew when words of its log were erased."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._begin(None)
-
-    def _begin(self, first: EventRecord | None) -> None:
-        self._first = first
-        self._position = 0
+        self.index = Index()
         self._lines: dict[int, Line] = {}
         self._folded: dict[int, str] = {}
         """Casefolded sentences, for searching."""
         self._users: frozenset[int] = frozenset()
         """Ids of user-scoped facts, which other sessions may erase."""
         self._figure: tuple[object, object] = (None, None)
-        self.index = Index()
 
-    def catch_up(self, memory: Memory, history: History) -> None:
-        """Read new events. If words were erased meanwhile, here or elsewhere, everything is rebuilt."""
-        # Read outside the lock, so that no other tab waits for the database.
-        users = _users_facts(memory)
-        with self._lock:
-            first = history.records[0] if history.records else None
-            # The history is read anew after an erasure, with new records; an erasure elsewhere only removes ids of
-            # facts.
-            if first is not self._first or not self._users <= users:
-                self._begin(first)
-            self._users = users
-            # Applied once per event: every tab of the process shares these totals.
-            self.index.apply(history.after(self._position))
-            self._position = max(self._position, history.position)
+    def apply(self, record: EventRecord) -> None:
+        """Add an event, oldest first."""
+        self.index.apply(record)
+
+    def check(self, users: frozenset[int]) -> None:
+        """Forget all sentences if a user-scoped fact is gone: another session erased its words."""
+        if not self._users <= users:
+            self._lines, self._folded = {}, {}
+        self._users = users
 
     def figure(self, key: object, make: Callable[[], Made]) -> Made:
         """The last figure if it was made under this key, otherwise a new one from `make`."""
@@ -79,8 +66,10 @@ class Timeline:
 
 
 def remembered(memory: Memory) -> Timeline:
-    """The cached timeline of a session in this process."""
-    return memory.session.services.cached(("timeline", memory.session.database.id, memory.session_id), Timeline)
+    """The timeline of a session in this process, up to its newest event."""
+    users, timeline = _users_facts(memory), memory.log.follow(Timeline)
+    timeline.check(users)
+    return timeline
 
 
 def _users_facts(memory: Memory) -> frozenset[int]:

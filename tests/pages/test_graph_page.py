@@ -417,7 +417,6 @@ def test_a_broken_file_is_refused_in_one_sentence(family):
 
 def timeline_lines(memory):
     log, history = remembered(memory), memory.log.history()
-    log.catch_up(memory, history)
     return [line.text for line in log.lines(history.records, memory)]
 
 

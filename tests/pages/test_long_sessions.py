@@ -92,7 +92,6 @@ def test_every_prompt_of_a_long_session_can_be_told(engine, key):
         told += [prompt_text.cut_note(entry) for cut in prompt.cuts for entry in cut.entries]
         assert all(told)
     timeline = remembered(memory)
-    timeline.catch_up(memory, memory.log.history())
     assert len(timeline.lines(memory.log.history().records, memory)) == len(memory.log.history().records)
 
 

@@ -124,7 +124,6 @@ def _everything(memory: Memory | None, database: Database, words: str) -> Iterat
 def _events(memory: Memory, words: str, latest: int) -> Iterator[PageTarget]:
     """The newest events whose sentences contain the words, except added messages, which are targets themselves."""
     timeline, history = remembered(memory), memory.log.history()
-    timeline.catch_up(memory, history)
     # Messages are offered themselves, so their events would repeat the same words.
     records = [record for record in history.after(0) if record.kind != "message_added"]
     # As many as are shown of a kind, the newest first.

@@ -47,7 +47,7 @@ def _read(memory: Memory, job: Job, unread: int) -> None:
         )
     )
     job.add_progress("Working out what became of each message")
-    remembered(memory).catch_up(memory, memory.log.history())
+    remembered(memory)
     memory.log.query(outcomes_of)
     memory.log.usage()
     # The log just read stays in memory: Streamlit collects garbage after every run, and need not walk through it.

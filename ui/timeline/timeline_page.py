@@ -26,7 +26,6 @@ LIVED: tuple[Family, ...] = ("messages", "facts", "relations")
 def draw(view: View) -> None:
     """Draw the page of one session."""
     timeline = remembered(view.memory)
-    timeline.catch_up(view.memory, view.history)
     # A session begins with events of its set-up, which do not count as use.
     lived = any(timeline.index.groups[GROUPS[family].name] for family in LIVED)
     if not (lived or view.attached or _came_from_elsewhere(view)):
