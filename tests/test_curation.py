@@ -1,6 +1,7 @@
 """The curation desk: change sets in the database, undo at any depth, approval, review, rewrites."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from engine_fakes import assistant, on_file, open_memory, user
@@ -243,7 +244,7 @@ def test_an_undo_that_would_overwrite_somebody_elses_change_is_refused():
     desk.apply(wish.pin(desk.facts()))
     tea = fact(desk, "likes tea")
     with memory._session.writing() as w:
-        revise(w, tea, text="likes coffee", tokens=2, actor="agent")
+        revise(w, tea, replace(tea, text="likes coffee", tokens=2), actor="agent")
     before = state(desk), memory.session.status().position
     with pytest.raises(ConflictError, match='The fact "likes coffee" was changed since by the agent in turn 1'):
         desk.undo()

@@ -1,6 +1,7 @@
 import json
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from engine_fakes import (
@@ -613,7 +614,7 @@ def test_an_edit_during_an_extraction_is_compared_again_and_never_overwritten():
     assert extractor.begun.wait(20)
     (fact, _) = memory.facts.read("facts")
     with memory._session.writing() as w:
-        revise(w, fact, text="note 2 was taken", tokens=4, actor="user")
+        revise(w, fact, replace(fact, text="note 2 was taken", tokens=4), actor="user")
     extractor.evict.set()
     until(lambda: {state for _, state, _ in states(memory)} == {"done"})
     assert sorted(fact_numbers(memory)) == [1, 2, 3]  # note 2 was confirmed, not added beside the edit
@@ -626,7 +627,7 @@ def test_facts_that_never_stop_changing_count_as_a_failure():
         def extract(self, messages, *, known):
             for fact in memory.facts.read("facts"):
                 with memory._session.writing() as w:
-                    revise(w, fact, text=fact.text + "!", tokens=5, actor="user")
+                    revise(w, fact, replace(fact, text=fact.text + "!", tokens=5), actor="user")
             return super().extract(messages, known=known)
 
     block = facts_block(Meddler(), facts=["note 99 was taken"])
@@ -729,7 +730,7 @@ def test_a_bad_shorter_list_is_refused_and_changes_nothing(shorten, reason):
     put_notes(memory, range(5))
     first = memory.facts.read("facts")[0]
     with memory._session.writing() as w:
-        revise(w, first, pinned=True, actor="user")
+        revise(w, first, replace(first, pinned=True), actor="user")
     put_notes(memory, range(5, 9))
     (event,) = condensed_events(memory)
     assert (event.reason, event.facts, event.max_facts) == (reason, 6, 5)

@@ -1355,7 +1355,7 @@ def test_a_facts_history_tells_every_state_and_who_changed_it():
     memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts", facts=["likes tea"])])
     (fact,) = memory.facts.read("facts")
     with memory._session.writing() as w:
-        revise(w, fact, pinned=True, actor="user")
+        revise(w, fact, replace(fact, pinned=True), actor="user")
     assert [(r.version, r.text, r.pinned, r.actor) for r in memory.facts.history(fact)] == [
         (1, "likes tea", False, "user"),
         (2, "likes tea", True, "user"),

@@ -3,6 +3,7 @@ import os
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from engine_fakes import (
@@ -241,7 +242,7 @@ def secretive(folder, *, scope="session"):
     memory.deliver()
     (first, *_) = memory.facts.read("facts")
     with memory._session.writing() as w:
-        revise(w, first, state="retired", reason="no more marzipan", actor="user")
+        revise(w, first, replace(first, state="retired"), reason="no more marzipan", actor="user")
     memory.build_context("Where is the marzipan?")
     memory.set([*memory.get_all("active"), user("one last marzipan")])
     assert b"marzipan" in everything(memory, folder)

@@ -322,7 +322,7 @@ class LearnedFacts(PendingWrite):
         # Read again: the decisions above may have changed one of them.
         for fact in read_facts(w.connection, self.place.scope, self.place.block, states=("active", "proposed")):
             if (reason := self._why_retired(fact)) is not None:
-                revise(w, fact, state="retired", reason=reason, actor="engine")
+                revise(w, fact, replace(fact, state="retired"), reason=reason, actor="engine")
 
     def committed(self) -> None:
         self.place.shows.mirror({"facts": self.texts})
@@ -340,7 +340,8 @@ class LearnedFacts(PendingWrite):
                 confirm_fact(w, target, similarity=alike, sources=sources, said_at=at)
                 if to_ask(target.metadata):  # the user has answered the question
                     tokens = self.place.counter.text(target.text)
-                    revise(w, target, metadata=without_ask(target.metadata), tokens=tokens, actor="engine")
+                    answered = replace(target, metadata=without_ask(target.metadata), tokens=tokens)
+                    revise(w, target, answered, actor="engine")
             return None
         former = self._replaced(step)
         if step.act == "update":
@@ -360,15 +361,13 @@ class LearnedFacts(PendingWrite):
         id = None if step.text is None else self._add(w, step.text, step, fact, sources, before)
         self._put_behind(w, step, id)
         if step.act == "delete":
-            revise(w, by_id[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
+            _supersede(w, by_id[step.target or 0], by=id, reason=ENDED)
         return id
 
     def _put_behind(self, w: Writing, step: Settled, id: int | None) -> int | None:
         """Replace an added fact by a known one that was said later, unless a person has to accept it; return its id."""
         if step.behind is not None and id is not None and not self._waits(step):
-            revise(
-                w, read_by_ids(w.connection, [id])[0], state="superseded", reason=ENDED, by=step.behind, actor="engine"
-            )
+            _supersede(w, read_by_ids(w.connection, [id])[0], by=step.behind, reason=ENDED)
         return id
 
     def _add(
@@ -401,25 +400,25 @@ class LearnedFacts(PendingWrite):
         topics = tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS]
         tokens = self.place.counter.text(text)
         if text != fact.text:
-            revise(w, fact, text=text, tokens=tokens, topics=topics, slot=found.slot, actor="engine")
+            after = replace(fact, text=text, tokens=tokens, topics=topics, slot=fact.slot or found.slot)
+            revise(w, fact, after, actor="engine")
         confirm_fact(w, fact, similarity=similarity(fact.text, text), sources=sources_of(found, self.seqs))
 
     def _update(self, w: Writing, fact: Fact, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> None:
         """Change a known fact's text, with the messages as new sources."""
         text = step.text or found.text
-        revise(
-            w,
+        after = replace(
             fact,
             text=text,
             tokens=self.place.counter.text(text),
             # `other` means that no category was found so far.
-            category=found.category if fact.category == "other" else None,
+            category=found.category if fact.category == "other" else fact.category,
             topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS],
-            slot=found.slot,
-            state="active" if self._cleared(step, fact) else None,
+            slot=fact.slot or found.slot,
+            state="active" if self._cleared(step, fact) else fact.state,
             metadata=without_ask(fact.metadata),
-            actor="engine",
         )
+        revise(w, fact, after, actor="engine")
         confirm_fact(w, fact, similarity=dict(step.candidates)[fact.id], sources=sources)
 
     def _decided(self, w: Writing, step: Settled, sources: tuple[int, ...], ids: Mapping[int, int]) -> FactDecided:
@@ -485,11 +484,11 @@ class LearnedFacts(PendingWrite):
             hand_on_sources(w, [facts[id] for id in ids], into)
             for id in ids:
                 if id != into:
-                    revise(w, facts[id], state="superseded", by=into, actor="engine")
+                    _supersede(w, facts[id], by=into)
             merged.append((ids, into))
         vanished = tuple(real(id) for id in plan.vanished)
         for id in vanished:
-            revise(w, facts[id], state="superseded", reason="left out when facts were condensed", actor="engine")
+            _supersede(w, facts[id], reason="left out when facts were condensed")
         # A sentence that names no fact as its source was made from the list as a whole.
         added = tuple(self._add_condensed(w, index, list(facts.values()), topics=False) for index in plan.new)
         for id in added:
@@ -521,6 +520,10 @@ class LearnedFacts(PendingWrite):
             topics=tuple(topics_of)[:MAX_TOPICS],
         )
         return add_fact(w, self.place.scope, self.place.block, new, self.place.counter.text(sentence.text))
+
+
+def _supersede(w: Writing, fact: Fact, *, by: int | None = None, reason: str = "") -> None:
+    revise(w, fact, replace(fact, state="superseded"), by=by, reason=reason, actor="engine")
 
 
 def _active(w: Writing, place: WriteTarget) -> list[Fact]:

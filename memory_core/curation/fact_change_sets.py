@@ -15,10 +15,10 @@ from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.models.offline.fact_extraction import slot_in, slots_of
 from memory_core.planning.curation import (
-    After,
     ChangeSet,
+    FactChange,
     FactPlan,
-    FactStep,
+    FactValues,
     Kept,
     New,
     Step,
@@ -114,10 +114,10 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         """See `Curation.apply`."""
         present = self.read()
         plan = settle(change)
-        for after in plan.changed:
-            current = present.get(after.before.id)
-            if current is None or current.version != after.before.version:
-                raise changed_elsewhere(after.before)
+        for step in plan.changed:
+            current = present.get(step.fact.id)
+            if current is None or current.version != step.fact.version:
+                raise changed_elsewhere(step.fact)
         clash = find_clash(plan, present.values())
         if clash is not None:
             raise MessageError(f"{clash.sentence} already, word for word. Merge the two instead?")
@@ -153,7 +153,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
                 else:
                     steps.append(step)
             elif fact is not None:
-                steps.append(FactStep(fact, state="retired"))
+                steps.append(FactChange(fact, {"state": "retired"}))
         if not steps:
             return None
         # No other active fact has one of these keys, so nothing can clash: the rest of the block need not be read.
@@ -175,7 +175,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     def lock(self, plan: FactPlan) -> None:
         # A user's facts are changed from several sessions: the lock on one session's row does not protect them.
-        for fact in (*(after.before for after in plan.changed), *plan.removed):
+        for fact in (*(step.fact for step in plan.changed), *plan.removed):
             lock_row(self.w, fact)
 
     def write(self, held: Known, plan: FactPlan) -> Written:
@@ -188,21 +188,21 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         given_sources = [
             (id, [s for s in new.sources if s[0] != here]) for id, new in zip(added, plan.added, strict=True)
         ]
-        for after in plan.changed:
-            fact = held[after.before.id]
-            version = fact.version if plan.undoes and after.same else self._change(after, added, plan.reason)
-            if after.confirms or after.restores is not None:
-                confirm_fact(self.w, fact, actor=self.actor, restores=after.restores)
+        for step in plan.changed:
+            fact = held[step.fact.id]
+            version = fact.version if plan.undoes and step.same else self._change(step, added, plan.reason)
+            if step.confirms or step.restores is not None:
+                confirm_fact(self.w, fact, actor=self.actor, restores=step.restores)
             rows.append((fact.id, fact.version, version))
             # The event names new sources only, so that an undo removes no source that the fact had before.
-            given_sources.append((fact.id, [source for source in after.sources if source not in fact.sources]))
-            remove_support(self.w, fact.id, after.lost)
+            given_sources.append((fact.id, [source for source in step.sources if source not in fact.sources]))
+            remove_support(self.w, fact.id, step.lost)
         for id, sources in given_sources:
             add_support(self.w, id, sources)
         if plan.removed:
             erase_facts(self.w, plan.removed, undone=True, actor=self.actor)
             rows += [(fact.id, fact.version, 0) for fact in plan.removed]
-        lost = [(after.before.id, after.lost) for after in plan.changed]
+        lost = [(step.fact.id, step.lost) for step in plan.changed]
         return rows, [row for id, sources in (*given_sources, *lost) for row in self._by_session(id, sources)]
 
     def record(self, written: Written, action: str, reason: str, back: AppliedChangeSet | None) -> Curated:
@@ -234,7 +234,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         changed = tuple(self._then(fact, version, gained.get(fact.id, ()), again) for fact, version in stays if version)
         # A confirmation changes a date, which no version holds.
         if event.action == "confirm":
-            changed = tuple(self._confirmed(after, again) for after in changed)
+            changed = tuple(self._confirmed(step, again) for step in changed)
         plan = FactPlan(
             changed,
             removed=tuple(fact for fact, version in stays if not version),
@@ -247,27 +247,26 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     # -- inside
 
-    def _confirmed(self, after: After, again: bool) -> After:
-        """Return a fact's state after its confirmation is undone, or made again (`again`)."""
+    def _confirmed(self, step: FactChange, again: bool) -> FactChange:
+        """Return a change that also undoes the fact's confirmation, or makes it again (`again`)."""
         if again:
-            return replace(after, confirms=True)
-        former = read_former_confirmation(self.w.connection, self.scope, self.block, after.before.id)
-        return replace(after, restores=former)
+            return replace(step, confirms=True)
+        former = read_former_confirmation(self.w.connection, self.scope, self.block, step.fact.id)
+        return replace(step, restores=former)
 
-    def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> After:
+    def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> FactChange:
         """Return a fact as it was in a version, without sources that the change set added; with them for a redo."""
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
-        return After(
-            fact,
-            past.text,
-            past.state,
-            past.pinned,
-            sources=tuple(sources) if again else (),
-            lost=() if again else tuple(sources),
-            category=past.category,
-            topics=None if past.category is None else past.topics,
-            metadata=past.metadata,
-        )
+        values: FactValues = {
+            "text": past.text,
+            "state": past.state,
+            "pinned": past.pinned,
+            "metadata": past.metadata,
+        }
+        if past.category is not None:
+            values |= {"category": past.category, "topics": past.topics}
+        gained, lost = (tuple(sources), ()) if again else ((), tuple(sources))
+        return FactChange(fact, values, sources=gained, lost=lost)
 
     def _by_session(self, id: int, sources: Iterable[tuple[str, int]]) -> list[tuple[int, str, Ranges]]:
         """Return sources in the form of the event; this session is unnamed, so that the event stays valid in a copy."""
@@ -285,23 +284,10 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
         return add_each(held.values(), added, store)
 
-    def _change(self, after: After, added: Sequence[int], reason: str) -> int:
-        fact = after.before
-        return revise(
-            self.w,
-            fact,
-            text=after.text,
-            tokens=fact.tokens if after.worded_as_before else self.count_tokens(after.prompt_words),
-            state=after.state,
-            # A negative number refers to a new fact by position: -1 is the first one.
-            by=added[-1 - after.by] if after.by is not None and after.by < 0 else after.by,
-            pinned=after.pinned,
-            category=after.category,
-            topics=after.topics,
-            metadata=after.metadata,
-            reason=reason,
-            actor=self.actor,
-        )
+    def _change(self, step: FactChange, added: Sequence[int], reason: str) -> int:
+        # A negative number refers to a new fact by position: -1 is the first one.
+        by = added[-1 - step.by] if step.by is not None and step.by < 0 else step.by
+        return revise(self.w, step.fact, step.counted(self.count_tokens), by=by, reason=reason, actor=self.actor)
 
 
 def _check_approval(plan: FactPlan, needs_approval: Callable[[], bool]) -> None:
@@ -311,8 +297,8 @@ def _check_approval(plan: FactPlan, needs_approval: Callable[[], bool]) -> None:
     Raises:
         ConfigError: the plan of an agent makes such a change.
     """
-    for after in plan.changed:
-        before = after.before
+    for step in plan.changed:
+        before, after = step.fact, step.after
         if after.state != "active":
             continue
         if before.state in ("proposed", "rejected"):

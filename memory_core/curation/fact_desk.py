@@ -208,7 +208,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
     def _join_quarantine(self, w: Writing, change: ChangeSet, ids: Sequence[int]) -> None:
         """Keep facts that an import added or reworded out of prompts if they say what is in quarantine."""
-        texts = {step.text for step in change.steps}
+        texts = {step.text if isinstance(step, New) else step.values.get("text") for step in change.steps}
         facts = {fact.id: (fact.text,) for fact in read_by_ids(w.connection, ids) if fact.text in texts}
         join_sets(w, self._session.services.messages, facts=facts)
 

@@ -7,7 +7,7 @@ after all of them. Versions are compared when it is stored (`memory_core.curatio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, TypedDict, get_args, overload
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
@@ -27,7 +27,7 @@ EMPTY = "A fact cannot be empty. Retire it instead?"
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """A fact to add. `FactStep.by` names it by a negative number: -1 is the first new fact of the change set."""
+    """A fact to add. `FactChange.by` names it by a negative number: -1 is the first new fact of the change set."""
 
     text: str
     state: str = "active"
@@ -43,27 +43,55 @@ class New:
     """Ids of the facts that the new fact supersedes if a person accepts it."""
 
 
+class FactValues(TypedDict, total=False):
+    """Values of a fact that a change sets; the others stay."""
+
+    text: str
+    state: str
+    """The present state again records that a person reviewed the fact and kept it."""
+    pinned: bool
+    category: str
+    topics: tuple[str, ...]
+    metadata: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
-class FactStep:
-    """Change to one fact; None leaves a field unchanged."""
+class FactChange:
+    """Change to one fact: a step of a change set, or all of its steps on the fact together."""
 
     fact: Fact
-    text: str | None = None
-    state: str | None = None
-    """New state; the present state again records that a person reviewed the fact and kept it."""
+    """The fact as it was read."""
+    values: FactValues = field(default_factory=FactValues, hash=False)
     by: int | None = None
     """Id of the fact that supersedes this one; negative for a new fact (see `New`)."""
-    pinned: bool | None = None
     sources: tuple[tuple[str, int], ...] = ()
     """Further messages that state the fact, each as session and sequence number."""
-    category: str | None = None
-    topics: tuple[str, ...] | None = None
-    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    lost: tuple[tuple[str, int], ...] = ()
+    """Sources that the fact loses."""
     confirms: bool = False
     """True if a person confirms that the fact still holds: its date of confirmation is renewed."""
+    restores: float | None = None
+    """If a confirmation is undone, the time of the former one, in seconds since 1970; else None."""
+
+    @property
+    def after(self) -> Fact:
+        """The fact with the new values; its tokens, sources and version are those of before."""
+        return replace(self.fact, **self.values)
+
+    @property
+    def same(self) -> bool:
+        """True if nothing but the fact's sources changes."""
+        after = self.after
+        as_text = metadata_text(after.metadata), metadata_text(self.fact.metadata)
+        return as_text[0] == as_text[1] and replace(after, metadata=self.fact.metadata) == self.fact
+
+    def counted(self, count_tokens: Callable[[str], int]) -> Fact:
+        """Return the fact with the new values, and the size of its text in a prompt."""
+        before, after = (prompt_words(fact.text, fact.metadata) for fact in (self.fact, self.after))
+        return self.after if after == before else replace(self.after, tokens=count_tokens(after))
 
 
-Step = New | FactStep
+Step = New | FactChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,52 +121,10 @@ class SuppressedFact:
 
 
 @dataclass(frozen=True, slots=True)
-class After:
-    """Fact before and after a change set."""
-
-    before: Fact
-    text: str
-    state: str
-    pinned: bool
-    by: int | None = None
-    sources: tuple[tuple[str, int], ...] = ()
-    """Sources that the fact gained."""
-    category: str | None = None
-    """New category; None: unchanged. The same holds for `topics` and `metadata`."""
-    topics: tuple[str, ...] | None = None
-    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
-    lost: tuple[tuple[str, int], ...] = ()
-    """Sources that the fact lost."""
-    confirms: bool = False
-    restores: float | None = None
-    """If a confirmation is undone, the time of the former one, in seconds since 1970; else None."""
-
-    @property
-    def prompt_words(self) -> str:
-        """Text in a prompt after the change."""
-        return prompt_words(self.text, self.before.metadata if self.metadata is None else self.metadata)
-
-    @property
-    def worded_as_before(self) -> bool:
-        """True if the fact's text in a prompt does not change."""
-        return self.prompt_words == prompt_words(self.before.text, self.before.metadata)
-
-    @property
-    def same(self) -> bool:
-        """True if nothing but the fact's sources changes."""
-        fact = self.before
-        if self.metadata is not None and metadata_text(self.metadata) != metadata_text(fact.metadata):
-            return False
-        labels = (self.category or fact.category, fact.topics if self.topics is None else self.topics)
-        then = (self.text, self.state, self.pinned, *labels)
-        return then == (fact.text, fact.state, fact.pinned, fact.category, fact.topics)
-
-
-@dataclass(frozen=True, slots=True)
 class FactPlan:
     """Rows to store for a change set or its undo, all or nothing."""
 
-    changed: tuple[After, ...]
+    changed: tuple[FactChange, ...]
     added: tuple[New, ...] = ()
     reason: str = ""
     removed: tuple[Fact, ...] = ()
@@ -178,7 +164,8 @@ def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> Ch
     # A new wording also answers whether the former one still holds.
     metadata = without_ask(_reworded(fact, text)) if metadata is None else _checked(metadata)
     other = metadata if metadata_text(metadata) != metadata_text(fact.metadata) else None
-    return _some("edit", [FactStep(fact, text=text, metadata=other)] if (text, other) != (fact.text, None) else [])
+    values: FactValues = {"text": text} if other is None else {"text": text, "metadata": other}
+    return _some("edit", [FactChange(fact, values)] if (text, other) != (fact.text, None) else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +188,7 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
     text, metadata, topics = _words(storable(kept.text)[0]), _checked(kept.metadata), each_topic(kept.topics)
     if known is None:
         return New(text, category=kept.category, topics=topics, key=_key(key), metadata=metadata)
-    return FactStep(known, text=text, category=kept.category, topics=topics, metadata=metadata)
+    return FactChange(known, {"text": text, "category": kept.category, "topics": topics, "metadata": metadata})
 
 
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
@@ -224,13 +211,13 @@ def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     if stays.text != text:
         steps += edit(stays, text).steps
     if stays.state != "active":
-        steps.append(FactStep(stays, state="active"))
+        steps.append(FactChange(stays, {"state": "active"}))
     if not stays.pinned and any(fact.pinned for fact in others):
-        steps.append(FactStep(stays, pinned=True))
+        steps.append(FactChange(stays, {"pinned": True}))
     handed = {source for fact in others for source in fact.sources}
     # With the sources of all, erasing one message does not leave the merged fact without a source.
-    steps.append(FactStep(stays, sources=tuple(sorted(handed.difference(stays.sources)))))
-    steps += [FactStep(fact, state="superseded", by=stays.id) for fact in others]
+    steps.append(FactChange(stays, sources=tuple(sorted(handed.difference(stays.sources)))))
+    steps += [FactChange(fact, {"state": "superseded"}, by=stays.id) for fact in others]
     return ChangeSet("merge", tuple(steps))
 
 
@@ -257,7 +244,7 @@ def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
         )
         for text in texts
     ]
-    return ChangeSet("split", (*parts, FactStep(fact, state="superseded", by=-1)))
+    return ChangeSet("split", (*parts, FactChange(fact, {"state": "superseded"}, by=-1)))
 
 
 def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
@@ -266,7 +253,7 @@ def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
     Raises:
         MessageError: it would change nothing.
     """
-    steps = [FactStep(fact, pinned=pinned) for fact in _each_once(facts) if fact.pinned != pinned]
+    steps = [FactChange(fact, {"pinned": pinned}) for fact in _each_once(facts) if fact.pinned != pinned]
     return _some("pin" if pinned else "unpin", steps)
 
 
@@ -279,9 +266,9 @@ def label(facts: Sequence[Fact], category: str | None = None, topics: Sequence[s
     wished = None if topics is None else each_topic(topics)
     steps = []
     for fact in _each_once(facts):
-        step = FactStep(fact, category=category or fact.category, topics=fact.topics if wished is None else wished)
-        if (step.category, step.topics) != (fact.category, fact.topics):
-            steps.append(step)
+        labels = (category or fact.category, fact.topics if wished is None else wished)
+        if labels != (fact.category, fact.topics):
+            steps.append(FactChange(fact, {"category": labels[0], "topics": labels[1]}))
     return _some("label", steps)
 
 
@@ -319,8 +306,8 @@ def restore_vanished(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
         MessageError: none of them is put away.
     """
     change = restore(facts)
-    back = [step.fact for step in change.steps if isinstance(step, FactStep)]
-    pins = (FactStep(fact, pinned=True) for fact in back if pinned and not fact.pinned)
+    back = [step.fact for step in change.steps if isinstance(step, FactChange)]
+    pins = (FactChange(fact, {"pinned": True}) for fact in back if pinned and not fact.pinned)
     return replace(change, steps=(*change.steps, *pins))
 
 
@@ -340,7 +327,7 @@ def confirm(facts: Sequence[Fact]) -> ChangeSet:
         MessageError: none of them is active.
     """
     steps = [
-        FactStep(fact, state="active", metadata=without_ask(fact.metadata), confirms=True)
+        FactChange(fact, {"state": "active", "metadata": without_ask(fact.metadata)}, confirms=True)
         for fact in _each_once(facts)
         if fact.state == "active"
     ]
@@ -356,9 +343,8 @@ def ask(facts: Sequence[Fact]) -> ChangeSet:
         MessageError: none of the facts can be asked about, or the agent is to ask about all of them already.
     """
     asked = [fact for fact in _each_once(facts) if fact.state == "active" and fact.key is None]
-    return _some(
-        "ask", [FactStep(fact, metadata={**fact.metadata, ASK: True}) for fact in asked if not to_ask(fact.metadata)]
-    )
+    not_yet = (fact for fact in asked if not to_ask(fact.metadata))
+    return _some("ask", [FactChange(fact, {"metadata": {**fact.metadata, ASK: True}}) for fact in not_yet])
 
 
 def supersede(old: Fact, by: Fact) -> ChangeSet:
@@ -372,7 +358,9 @@ def supersede(old: Fact, by: Fact) -> ChangeSet:
     _of_states([old], ("active", "proposed"), "replaced")
     _of_states([by], ("active", "proposed"), "used instead of another")
     # The winner may still wait for review: this decision accepts it as well.
-    return ChangeSet("supersede", (FactStep(old, state="superseded", by=by.id), FactStep(by, state="active")))
+    return ChangeSet(
+        "supersede", (FactChange(old, {"state": "superseded"}, by=by.id), FactChange(by, {"state": "active"}))
+    )
 
 
 def keep_both(facts: Sequence[Fact]) -> ChangeSet:
@@ -405,7 +393,7 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
         # Each change set counts its own new facts from -1, so those of the earlier ones come in front.
         before = sum(isinstance(step, New) for step in steps)
         steps += [
-            replace(step, by=step.by - before) if isinstance(step, FactStep) and step.by is not None and step.by < 0
+            replace(step, by=step.by - before) if isinstance(step, FactChange) and step.by is not None and step.by < 0
             else step
             for step in change.steps
         ]  # fmt: skip
@@ -420,37 +408,37 @@ def for_review(change: ChangeSet) -> ChangeSet:
     """
     plan = settle(change)
     reworded = {
-        after.before.id: after
-        for after in plan.changed
-        if after.text != after.before.text and after.before.key is None and after.before.state != "proposed"
+        step.fact.id: step
+        for step in plan.changed
+        if step.after.text != step.fact.text and step.fact.key is None and step.fact.state != "proposed"
     }
     # A negative number is the place of a new fact: -1 is the first one.
     replaced: dict[int, list[int]] = {}
-    for after in plan.changed:
-        if after.before.id not in reworded and after.by is not None and (after.by < 0 or after.by in reworded):
-            replaced.setdefault(after.by, []).append(after.before.id)
+    for step in plan.changed:
+        if step.fact.id not in reworded and step.by is not None and (step.by < 0 or step.by in reworded):
+            replaced.setdefault(step.by, []).append(step.fact.id)
     waiting = [
         replace(new, state="proposed", instead_of=tuple(replaced.get(-place, ()))) if new.state == "active" else new
         for place, new in enumerate(plan.added, start=1)
     ]
-    for id, after in reworded.items():
-        fact = after.before
+    for id, step in reworded.items():
+        after = step.after
         waiting.append(
             New(
                 after.text,
                 state="proposed",
                 pinned=after.pinned,
-                category=after.category or fact.category,
-                sources=(*fact.sources, *after.sources),
-                topics=fact.topics if after.topics is None else after.topics,
-                metadata=fact.metadata if after.metadata is None else after.metadata,
+                category=after.category,
+                sources=(*after.sources, *step.sources),
+                topics=after.topics,
+                metadata=after.metadata,
                 instead_of=(id, *replaced.get(id, ())),
             )
         )
     if not waiting:
         return change
     stay = {*reworded, *(id for ids in replaced.values() for id in ids)}
-    rest = (step for step in change.steps if isinstance(step, FactStep) and step.fact.id not in stay)
+    rest = (step for step in change.steps if isinstance(step, FactChange) and step.fact.id not in stay)
     return ChangeSet("add", (*waiting, *rest), change.reason)
 
 
@@ -463,25 +451,26 @@ def settle(change: ChangeSet) -> FactPlan:
     Raises:
         ConflictError: two steps read the same fact in different versions.
     """
-    changed: dict[int, After] = {}
+    changed: dict[int, FactChange] = {}
     added: list[New] = []
     for step in change.steps:
         if isinstance(step, New):
             added.append(step)
             continue
         fact = step.fact
-        now = changed.get(fact.id) or After(fact, fact.text, fact.state, fact.pinned)
+        now = changed.get(fact.id) or FactChange(fact)
         # One change set may hold a fact read before and after another person's change.
-        if now.before.version != fact.version:
+        if now.fact.version != fact.version:
             raise changed_elsewhere(fact)
-        values = {name: getattr(step, name) for name in ("text", "state", "pinned", "category", "topics", "metadata")}
-        values = {name: value for name, value in values.items() if value is not None}
-        # A later state replaces the earlier decision whole, with the fact that superseded it.
-        if step.state is not None:
-            values["by"] = step.by
-        values["confirms"] = now.confirms or step.confirms
         gained = [source for source in step.sources if source not in (*fact.sources, *now.sources)]
-        changed[fact.id] = replace(now, **values, sources=(*now.sources, *gained))
+        changed[fact.id] = replace(
+            now,
+            values={**now.values, **step.values},
+            # A later state replaces the earlier decision whole, with the fact that superseded it.
+            by=step.by if "state" in step.values else now.by,
+            sources=(*now.sources, *gained),
+            confirms=now.confirms or step.confirms,
+        )
     return FactPlan(tuple(changed.values()), tuple(added), change.reason)
 
 
@@ -508,7 +497,7 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
 
     `known` are all facts before the change; duplicates that existed before are ignored.
     """
-    after = {change.before.id: change for change in plan.changed}
+    after = {change.fact.id: change.after for change in plan.changed}
     present: set[str] = set()
     fresh = [Clash(new.text, new.key) for new in plan.added if new.state == "active"]
     # Facts that an undo removes leave their words and keys free.
@@ -516,15 +505,14 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
     for fact in known:
         if fact.id in gone:
             continue
-        change = after.get(fact.id)
-        text, state = (change.text, change.state) if change else (fact.text, fact.state)
-        if state != "active":
+        now = after.get(fact.id, fact)
+        if now.state != "active":
             continue
-        if change and (change.text != fact.text or fact.state != "active"):
-            fresh.append(Clash(text, fact.key))
+        if now.text != fact.text or fact.state != "active":
+            fresh.append(Clash(now.text, fact.key))
         else:
             # Duplicates that were there before are no clash: a person may be about to merge them.
-            present.add(Clash(text, fact.key).same)
+            present.add(Clash(now.text, fact.key).same)
     for clash in fresh:
         if clash.same in present:
             return clash
@@ -543,22 +531,11 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
     """
     plan = settle(change)
     active_facts = {fact.id: fact for fact in facts if fact.state == "active"}
-    for after in plan.changed:
-        fact = after.before
-        tokens = fact.tokens if after.worded_as_before else count_tokens(after.prompt_words)
-        active_facts[fact.id] = replace(
-            fact,
-            text=after.text,
-            tokens=tokens,
-            state=after.state,
-            pinned=after.pinned,
-            sources=tuple(sorted({*fact.sources, *after.sources})),
-            category=after.category or fact.category,
-            topics=fact.topics if after.topics is None else after.topics,
-            metadata=fact.metadata if after.metadata is None else after.metadata,
-            version=fact.version + 1,
-        )
-    everything = [*facts, *(after.before for after in plan.changed)]
+    for step in plan.changed:
+        sources = tuple(sorted({*step.fact.sources, *step.sources}))
+        after = replace(step.counted(count_tokens), sources=sources, version=step.fact.version + 1)
+        active_facts[after.id] = after
+    everything = [*facts, *(step.fact for step in plan.changed)]
     active = sorted((fact for fact in active_facts.values() if fact.state == "active"), key=lambda fact: fact.id)
     now = max((fact.confirmed_at for fact in everything), default=0.0)
     scope, block = (everything[0].scope, everything[0].block) if everything else ("", "")
@@ -617,7 +594,7 @@ def ended_by(change: ChangeSet) -> list[Fact]:
     """Return the facts that a change set retires because they do not hold; prompts mark the messages that say them."""
     if not says_false(change.reason):
         return []
-    return [after.before for after in settle(change).changed if after.state == "retired"]
+    return [step.fact for step in settle(change).changed if step.after.state == "retired"]
 
 
 def each_topic(topics: Sequence[str]) -> tuple[str, ...]:
@@ -727,7 +704,9 @@ def _to_state(
     action: Action, state: str, facts: Sequence[Fact], come_from: tuple[str, ...], reason: str = ""
 ) -> ChangeSet:
     # Facts in other states are passed over, as a selection may be mixed; it is an error only if none is left.
-    return _some(action, [FactStep(fact, state=state) for fact in _each_once(facts) if fact.state in come_from], reason)
+    return _some(
+        action, [FactChange(fact, {"state": state}) for fact in _each_once(facts) if fact.state in come_from], reason
+    )
 
 
 def _of_states(facts: Sequence[Fact], states: tuple[str, ...], done: str) -> None:

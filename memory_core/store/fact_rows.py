@@ -289,53 +289,31 @@ def remove_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]])
         w.connection.execute(delete(fact_source_table).where(where))
 
 
-def revise(
-    w: Writing,
-    fact: Fact,
-    *,
-    actor: Actor,
-    text: str | None = None,
-    tokens: int | None = None,
-    state: str | None = None,
-    by: int | None = None,
-    pinned: bool | None = None,
-    reason: str = "",
-    category: str | None = None,
-    topics: Sequence[str] | None = None,
-    slot: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> int:
-    """Change a fact; None leaves a value unchanged. Each changed value makes a version and an event; return the last
-    version.
+def revise(w: Writing, fact: Fact, after: Fact, *, actor: Actor, by: int | None = None, reason: str = "") -> int:
+    """Change a fact to its values in `after`. Each changed value makes a version and an event; return the last version.
 
-    If nothing changes, the state is recorded again, as a review. `by`: id of the superseding fact. `tokens`: size of
-    `text`. `slot`: only for a fact that has none.
+    If nothing changes, the state is recorded again, as a review. `by`: id of the superseding fact.
 
     Raises:
         ConflictError: the fact was changed elsewhere since `fact` was read.
     """
     # 1. Collect the changes, each with its columns and its event, so that each can be undone alone.
     changes: list[tuple[dict[str, object], Event]] = []
-    text = fact.text if text is None else text
-    metadata = fact.metadata if metadata is None else metadata
-    if text != fact.text or metadata_text(metadata) != metadata_text(fact.metadata):
-        before, content = w.store_text(fact.text, scope=fact.scope), w.store_text(text, scope=fact.scope)
-        tokens, data = fact.tokens if tokens is None else tokens, _store_metadata(w, fact.scope, metadata)
-        slot = fact.slot or slot
-        changed = FactChanged(fact.id, fact.block, before, content, tokens, metadata=data, slot=slot)
-        values = {"content": content, "tokens": tokens, "slot": slot, "metadata": data}
+    if after.text != fact.text or metadata_text(after.metadata) != metadata_text(fact.metadata):
+        before, content = (w.store_text(text, scope=fact.scope) for text in (fact.text, after.text))
+        data = _store_metadata(w, fact.scope, after.metadata)
+        slot = fact.slot or after.slot
+        changed = FactChanged(fact.id, fact.block, before, content, after.tokens, metadata=data, slot=slot)
+        values = {"content": content, "tokens": after.tokens, "slot": slot, "metadata": data}
         changes.append((values, changed))
-    category = fact.category if category is None else category
-    topics = fact.topics if topics is None else tuple(topics)
-    if (category, topics) != (fact.category, fact.topics):
-        labelled = FactLabelled(fact=fact.id, block=fact.block, category=category, topics=topics)
-        changes.append(({"category": category, "topics": _as_json(topics)}, labelled))
-    if pinned is not None and pinned != fact.pinned:
-        changes.append(({"pinned": pinned}, FactPinned(fact=fact.id, block=fact.block, pinned=pinned)))
+    if (after.category, after.topics) != (fact.category, fact.topics):
+        labelled = FactLabelled(fact=fact.id, block=fact.block, category=after.category, topics=after.topics)
+        changes.append(({"category": after.category, "topics": _as_json(after.topics)}, labelled))
+    if after.pinned != fact.pinned:
+        changes.append(({"pinned": after.pinned}, FactPinned(fact.id, fact.block, after.pinned)))
     # Without another change the state is recorded again: a review that keeps a fact is a decision too.
-    if not changes or (state is not None and state != fact.state):
-        state = state or fact.state
-        changes.append(({"state": state}, _state_event(fact, state, by, reason)))
+    if not changes or after.state != fact.state:
+        changes.append(({"state": after.state}, _state_event(fact, after.state, by, reason)))
     # 2. Write them one after the other. The version in the condition makes a change elsewhere a conflict.
     version = fact.version
     for values, event in changes:

@@ -19,7 +19,7 @@ from memory_core.curation.settings import add_block
 from memory_core.engine.session import Session
 from memory_core.messages import storable
 from memory_core.planning import curation as plans
-from memory_core.planning.curation import ChangeSet, FactStep, New, Step
+from memory_core.planning.curation import ChangeSet, FactChange, FactValues, New, Step
 from memory_core.planning.fact_merging import Fact, metadata_text, same_words
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_rules import normal_name, normal_predicate
@@ -67,7 +67,7 @@ def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
             return changed
         # The reason is recorded with every step of its change set, and holds for what is retired alone.
         for retired, reason in ((False, ""), (True, GONE)):
-            if part := tuple(step for step in steps if (step.state == "retired") == retired):
+            if part := tuple(step for step in steps if _retires(step) == retired):
                 desk.apply(ChangeSet("import", part, reason), actor="agent")
         changed = True
     if plan_facts(desk.facts(), wanted, approval=approval):
@@ -132,20 +132,29 @@ def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact], *, appr
             undecided.append(mirrored)
         if fact.state == "rejected":
             continue
-        change = None if state == (fact.state if fact.state in ("active", "proposed") else "retired") else state
+        values: FactValues = {}
+        if state != (fact.state if fact.state in ("active", "proposed") else "retired"):
+            values["state"] = state
         # A proposal may be reworded, but not what is put away: first it is proposed.
-        following = () if change == "proposed" else following
+        following = () if values.get("state") == "proposed" else following
         # Stores without these fields leave those of the fact as they are.
-        topics = mirrored.topics if mirrored.topics not in ((), fact.topics) else None
-        other = metadata if metadata and metadata_text(metadata) != metadata_text(fact.metadata) else None
-        if following or change or topics or other:
-            text = following[0] if following else None
-            steps.append(FactStep(fact, text=text, state=change, topics=topics, metadata=other))
+        if mirrored.topics not in ((), fact.topics):
+            values["topics"] = mirrored.topics
+        if metadata and metadata_text(metadata) != metadata_text(fact.metadata):
+            values["metadata"] = metadata
+        if following:
+            values["text"] = following[0]
+        if values:
+            steps.append(FactChange(fact, values))
     # What an undecided fact is instead of stays until a person has decided.
     texts, ids = {same_words(text) for m in undecided for text in m.texts}, {m.id for m in undecided if m.id}
     stays = {words for words, fact in free.items() if words in texts or str(fact.metadata.get(ID)) in ids}
     gone = [fact for words, fact in free.items() if fact.state in ("active", "proposed") and words not in stays]
     return [*steps, *(plans.retire(gone, GONE).steps if gone else ())]
+
+
+def _retires(step: Step) -> bool:
+    return (step.values.get("state") if isinstance(step, FactChange) else step.state) == "retired"
 
 
 def mirror_relations(session: Session, relations: Sequence[NamedRelation]) -> bool:

@@ -10,12 +10,12 @@ from memory_core.errors import MemoryInspectorError
 from memory_core.events import EventRecord, FactAdded
 from memory_core.history.slices.fact_slice import FactSlice, FactState
 from memory_core.memory import Memory
-from memory_core.planning.curation import ChangeSet, FactStep, New, Step
+from memory_core.planning.curation import ChangeSet, FactChange, FactValues, New, Step
 from memory_core.planning.fact_merging import Fact
 
 
 @dataclass(frozen=True, slots=True)
-class FactValues:
+class _Then:
     """A fact's values at one version."""
 
     text: str
@@ -27,12 +27,12 @@ class FactValues:
 
 
 @dataclass(frozen=True, slots=True)
-class FactChange:
+class CuratedFact:
     """Change of one fact in a change set; `by` is the index of its successor's change, None without a successor."""
 
-    before: FactValues | None
+    before: _Then | None
     """Values before the change; None if the fact was added."""
-    after: FactValues | None
+    after: _Then | None
     """Values after the change; None if the fact was removed by undoing its addition."""
     touched: bool
     """True if the fact got a new version; an undo also names facts that it leaves unchanged."""
@@ -48,7 +48,7 @@ class CuratedFacts:
     block: str
     action: str
     reason: str
-    changes: tuple[FactChange, ...]
+    changes: tuple[CuratedFact, ...]
     inherits_sources: bool
     """True if successors inherit the source messages of the facts they replace. A replayed undo removes no sources."""
 
@@ -61,7 +61,7 @@ _Version = tuple[int, int]
 class _Versions:
     """Values of a log's facts at each version."""
 
-    values: Mapping[_Version, FactValues]
+    values: Mapping[_Version, _Then]
     taken_by: Mapping[_Version, int]
     """Id of the successor, by the version in which a fact was superseded."""
     added: Mapping[int, FactAdded]
@@ -86,7 +86,7 @@ def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int
 
 
 def _versions(records: Iterable[EventRecord]) -> _Versions:
-    values: dict[_Version, FactValues] = {}
+    values: dict[_Version, _Then] = {}
     taken_by: dict[_Version, int] = {}
     added: dict[int, FactAdded] = {}
     facts = FactSlice()
@@ -104,8 +104,8 @@ def _versions(records: Iterable[EventRecord]) -> _Versions:
     return _Versions(values, taken_by, added)
 
 
-def _values(fact: FactState) -> FactValues:
-    return FactValues(fact.content, fact.state, fact.pinned, fact.category, fact.topics)
+def _values(fact: FactState) -> _Then:
+    return _Then(fact.content, fact.state, fact.pinned, fact.category, fact.topics)
 
 
 def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, str]) -> CuratedFacts | None:
@@ -123,18 +123,18 @@ def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, st
         if (after and now is None) or (before and then is None) or (by is not None and by not in places):
             return None
         place = places[by] if by is not None else None
-        changes.append(FactChange(then, now, before != after, place, versions.added[id].origin))
+        changes.append(CuratedFact(then, now, before != after, place, versions.added[id].origin))
     block, action, reason = (str(getattr(event, name)) for name in ("block", "action", "reason"))
     # Sources are inherited when a merge or split is made or made again, not when it is undone.
     done = getattr(event, "undoes", None) is None or getattr(event, "again", False)
     return CuratedFacts(block, action, reason, tuple(changes), done and action in ("merge", "split"))
 
 
-def _worded(values: FactValues | None, texts: Mapping[str, str]) -> FactValues | None:
+def _worded(values: _Then | None, texts: Mapping[str, str]) -> _Then | None:
     text = texts.get(values.text) if values is not None else None
     if values is None or text is None:
         return None
-    return FactValues(text, values.state, values.pinned, values.category, values.topics)
+    return _Then(text, values.state, values.pinned, values.category, values.topics)
 
 
 def curate(memory: Memory, curated: CuratedFacts) -> bool:
@@ -194,5 +194,12 @@ def _steps(curated: CuratedFacts, matches: Mapping[int, Fact]) -> list[Step]:
             continue
         # A fact added by the set has no id yet: -1 is the first one added, -2 the second.
         taker = None if by is None else matches[by].id if by in matches else -1 - added.index(by)
-        steps.append(FactStep(fact, now.text, now.state, taker, now.pinned, handed(place), now.category, now.topics))
+        values: FactValues = {
+            "text": now.text,
+            "state": now.state,
+            "pinned": now.pinned,
+            "category": now.category,
+            "topics": now.topics,
+        }
+        steps.append(FactChange(fact, values, by=taker, sources=handed(place)))
     return steps

@@ -1,4 +1,5 @@
 import contextlib
+from dataclasses import replace
 
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, on_file, open_memory, user
@@ -181,7 +182,8 @@ def test_facts_of_the_user_are_read_as_they_were_then_whichever_session_changed_
     assert [entry.words for entry in part(prompt, "about").included] == [f.text for f in second.facts.read("about")]
     assert prompt.messages == context.messages
     with first._session.writing() as w:
-        revise(w, first.facts.read("about")[0], text="note 0 was lost", tokens=4, actor="user")
+        fact = first.facts.read("about")[0]
+        revise(w, fact, replace(fact, text="note 0 was lost", tokens=4), actor="user")
     assert second.log.prompt(prompt.record) == prompt
     _, newer = built(second)
     assert part(newer, "about").included[0].words == "note 0 was lost"

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, on_file, open_memory, user
@@ -120,6 +121,10 @@ def change(memory, how, *arguments, **named):
         how(w, *arguments, **named)
 
 
+def rewrite(w, fact, values, reason=""):
+    revise(w, fact, replace(fact, **values), reason=reason, actor="user")
+
+
 def steps(memory):
     """What happens in the conversation, turn by turn."""
 
@@ -144,12 +149,12 @@ def steps(memory):
     yield lambda: memory.blocks.edit("core", "My name is Ana, and <fact>you</fact> are Tom.")
     for number in range(4):
         yield lambda number=number: say(f"Story number {number} is about trains from the north to the south")
-    yield lambda: change(memory, revise, first_fact(memory), pinned=True, actor="user")
+    yield lambda: change(memory, rewrite, first_fact(memory), {"pinned": True})
     reworded = {"text": "said that Lisbon </facts> is home", "tokens": 6}
-    yield lambda: change(memory, revise, first_fact(memory), **reworded, actor="user")
+    yield lambda: change(memory, rewrite, first_fact(memory), reworded)
     yield lambda: memory.configure(insert_method="user")
     yield lambda: say("Are you still there or not, I wonder about it")
-    yield lambda: change(memory, revise, memory.facts.read("facts")[-1], state="retired", reason="wrong", actor="user")
+    yield lambda: change(memory, rewrite, memory.facts.read("facts")[-1], {"state": "retired"}, reason="wrong")
     yield lambda: memory.configure(token_limit=60)
     yield lambda: say("Now you must be shorter than you were before")
     yield lambda: memory.set([user("We begin again with another topic"), assistant("As you like.")])
@@ -157,9 +162,7 @@ def steps(memory):
     yield lambda: memory.blocks.configure("facts", priority=0)
     for number in range(4, 8):
         yield lambda number=number: say(f"Story number {number} is about ships from the east to the west")
-    yield lambda: change(
-        memory, revise, memory.facts.read("facts", states=("retired",))[0], state="active", actor="user"
-    )
+    yield lambda: change(memory, rewrite, memory.facts.read("facts", states=("retired",))[0], {"state": "active"})
     yield lambda: change(memory, add_fact, "session:s", "facts", New("Ana is left-handed"), 3, actor="user")
     yield lambda: say("Story number 0 is about trains from the north to the south")
     yield lambda: memory.blocks.remove("map")

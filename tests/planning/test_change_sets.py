@@ -9,7 +9,7 @@ from memory_core.planning import curation
 from memory_core.planning.curation import (
     ACTIONS,
     ChangeSet,
-    FactStep,
+    FactChange,
     New,
     SuppressedFact,
     active_after,
@@ -74,9 +74,9 @@ def test_a_merge_keeps_one_fact_and_gives_it_all_support():
     assert curation.merge([one, two], "loves green tea") == ChangeSet(
         "merge",
         (
-            FactStep(two, text="loves green tea"),
-            FactStep(two, sources=(("s", 1),)),
-            FactStep(one, state="superseded", by=2),
+            FactChange(two, {"text": "loves green tea"}),
+            FactChange(two, sources=(("s", 1),)),
+            FactChange(one, {"state": "superseded"}, by=2),
         ),
     )
 
@@ -85,9 +85,9 @@ def test_of_merged_facts_the_one_that_has_the_words_already_stays():
     one, two = fact(1, "likes tea", pinned=True), fact(2, "loves tea")
     change = curation.merge([one, two], "loves tea")
     assert change.steps == (
-        FactStep(two, pinned=True),
-        FactStep(two, sources=(("s", 1),)),
-        FactStep(one, state="superseded", by=2),
+        FactChange(two, {"pinned": True}),
+        FactChange(two, sources=(("s", 1),)),
+        FactChange(one, {"state": "superseded"}, by=2),
     )
 
 
@@ -151,7 +151,7 @@ def test_a_state_is_left_only_from_where_it_makes_sense(wish, comes_from, become
     states = ("proposed", "active", "superseded", "retired", "rejected")
     facts = [fact(id, f"n{id}", state=state) for id, state in enumerate(states, start=1)]
     change = wish(facts)
-    assert [(step.fact.state, step.state) for step in change.steps] == [
+    assert [(step.fact.state, step.after.state) for step in change.steps] == [
         (state, becomes) for state in states if state in comes_from
     ]
     rest = [f for f in facts if f.state not in comes_from]
@@ -165,8 +165,8 @@ def test_a_reason_stays_with_the_change_set():
 
 def test_pinning_leaves_alone_what_is_pinned():
     one, two = fact(1), fact(2, pinned=True)
-    assert curation.pin([one, two]).steps == (FactStep(one, pinned=True),)
-    assert curation.pin([one, two], False) == ChangeSet("unpin", (FactStep(two, pinned=False),))
+    assert curation.pin([one, two]).steps == (FactChange(one, {"pinned": True}),)
+    assert curation.pin([one, two], False) == ChangeSet("unpin", (FactChange(two, {"pinned": False}),))
 
 
 def test_what_vanished_comes_back_pinned():
@@ -183,8 +183,8 @@ def test_a_fact_does_not_replace_itself():
 def test_the_fact_that_replaces_another_holds_from_then_on():
     old, new = fact(1), fact(2, "likes jazz", state="proposed")
     assert curation.supersede(old, new).steps == (
-        FactStep(old, state="superseded", by=2),
-        FactStep(new, state="active"),
+        FactChange(old, {"state": "superseded"}, by=2),
+        FactChange(new, {"state": "active"}),
     )
     assert after([old], curation.supersede(old, new)) == [(2, "likes jazz", False, 2, (("s", 2),))]
     with pytest.raises(MessageError, match="is retired"):
@@ -209,7 +209,7 @@ def test_a_proposed_fact_is_edited_and_accepted_at_once():
 def test_new_facts_of_joined_change_sets_keep_their_places():
     one, two = fact(1, "a and b"), fact(2, "c and d")
     change = together("split", curation.split(one, ["a", "b"]), curation.split(two, ["c", "d"]))
-    assert [(c.before.id, c.by) for c in settle(change).changed] == [(1, -1), (2, -3)]
+    assert [(c.fact.id, c.by) for c in settle(change).changed] == [(1, -1), (2, -3)]
 
 
 def test_steps_on_two_versions_of_a_fact_do_not_go_together():

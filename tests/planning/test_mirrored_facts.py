@@ -1,7 +1,5 @@
 """What another memory knows is reached step by step, from whatever a session knew before."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,19 +29,8 @@ STORES = st.lists(
 
 
 def applied(known, steps):
-    changed = {step.fact.id: step for step in steps if not isinstance(step, New)}
-    after = [
-        replace(
-            fact,
-            text=step.text or fact.text,
-            state=step.state or fact.state,
-            topics=step.topics or fact.topics,
-            metadata=step.metadata or fact.metadata,
-        )
-        if (step := changed.get(fact.id)) is not None
-        else fact
-        for fact in known
-    ]
+    changed = {step.fact.id: step.after for step in steps if not isinstance(step, New)}
+    after = [changed.get(fact.id, fact) for fact in known]
     new = [step for step in steps if isinstance(step, New)]
     after += [
         Fact(len(known) + n, text=step.text, state=step.state, topics=step.topics, metadata=step.metadata, **KNOWN)
