@@ -479,8 +479,8 @@ def test_with_approval_what_an_agent_has_split_waits_for_a_choice_however_a_pers
 def test_with_approval_a_program_keeps_and_rewords_facts_under_its_keys():
     memory = make(approval=True)
     desk = memory.facts.desk()
-    desk.put({"a": wish.Kept("likes tea")})
-    desk.put({"a": wish.Kept("likes rum")})
+    desk.put({"a": wish.FactDraft("likes tea")})
+    desk.put({"a": wish.FactDraft("likes rum")})
     memory.facts.edit(1, "likes gin", actor="agent")
     assert [(f.text, f.state) for f in desk.facts()] == [("likes gin", "active")]
 

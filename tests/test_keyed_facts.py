@@ -26,7 +26,7 @@ def memory(tmp_path):
 
 
 def keep(memory, key, text, metadata):
-    return memory.facts.desk("facts").put({key: wish.Kept(text, metadata)})
+    return memory.facts.desk("facts").put({key: wish.FactDraft(text, metadata=metadata)})
 
 
 def told(facts):

@@ -11,7 +11,7 @@ from memory_core import FactExtractionMemoryBlock, Memory, MessageError, Service
 from memory_core.events import CondensingRefused, FactsCondensed
 from memory_core.models.protocols import Condensation, CondensedFact
 from memory_core.planning import curation as wish
-from memory_core.planning.curation import ChangeSet, New
+from memory_core.planning.curation import ChangeSet, FactDraft
 from memory_inspector.files.facts_file import plan_import, read_facts_file
 
 LEARNT = ["My name is Chandra", "I live in Porto", "I like jazz", "I have two cats", "I work at Acme", "I hate fish"]
@@ -50,7 +50,7 @@ def test_facts_of_a_person_survive_fifty_flushes(recipe, number, imported):
     memory.blocks.configure(name, max_facts=50, accept_short_term_memory=True)
     desk, texts = memory.facts.desk(name), curated(number)
     if imported:
-        desk.apply(ChangeSet("import", tuple(New(text) for text in texts)))
+        desk.apply(ChangeSet("import", tuple(FactDraft(text) for text in texts)))
     else:
         for text in texts:
             desk.apply(wish.add(text))
@@ -69,7 +69,7 @@ class Ruthless(NoteExtractor):
 
 CHANGES = {
     "add": lambda facts, n: wish.add(f"written {n}"),
-    "import": lambda facts, n: ChangeSet("import", (New(f"imported {n}"), New(f"imported {n} too"))),
+    "import": lambda facts, n: ChangeSet("import", (FactDraft(f"imported {n}"), FactDraft(f"imported {n} too"))),
     "edit": lambda facts, n: wish.edit(facts[n % len(facts)], f"edited {n}"),
     "pin": lambda facts, n: wish.pin([facts[n % len(facts)]]),
     "confirm": lambda facts, n: wish.accept([facts[n % len(facts)]]),
@@ -113,7 +113,7 @@ def test_facts_of_a_person_that_fill_the_limit_are_left_alone_without_asking_a_m
 
     memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=Asked(), max_facts=5)])
     desk = memory.facts.desk("facts")
-    desk.apply(ChangeSet("import", tuple(New(f"written {n}") for n in range(7))))
+    desk.apply(ChangeSet("import", tuple(FactDraft(f"written {n}") for n in range(7))))
     effect = desk.limit_effect()
     assert (effect.facts, effect.protected, effect.filled, effect.proposed) == (7, 7, True, 10)
     memory.put(note(1))
@@ -128,7 +128,7 @@ def test_facts_of_a_person_that_fill_the_limit_are_left_alone_without_asking_a_m
 def test_learned_facts_are_condensed_around_those_of_a_person():
     memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=NoteExtractor(), max_facts=6)])
     desk = memory.facts.desk("facts")
-    desk.apply(ChangeSet("import", (New("written 1"), New("written 2"))))
+    desk.apply(ChangeSet("import", (FactDraft("written 1"), FactDraft("written 2"))))
     for number in range(5):
         memory.put(note(number))
     effect = desk.limit_effect()
@@ -179,7 +179,7 @@ def test_contradictions_and_near_duplicates_of_imported_facts_wait_for_review():
         "Rui lives in Oslo", "Rui lives in Madrid", "Ana lives in Rome", "The dinner is on 14 March",
         "The dinner is on 14 March upstairs", "Sam pays the bill",
     ]  # fmt: skip
-    desk.apply(ChangeSet("import", tuple(New(text) for text in texts)))
+    desk.apply(ChangeSet("import", tuple(FactDraft(text) for text in texts)))
     review = desk.review()
     kinds = {fact.text: {flag.kind for flag in review.flags[fact.id]} for fact in review.facts}
     assert kinds == {
@@ -229,7 +229,7 @@ class Paused(NoteExtractor):
     "change",
     [
         lambda facts: wish.pin(facts[-2:]),
-        lambda facts: ChangeSet("import", tuple(New(f"imported {n}") for n in range(9))),
+        lambda facts: ChangeSet("import", tuple(FactDraft(f"imported {n}") for n in range(9))),
         lambda facts: wish.accept(facts[-2:]),
     ],
     ids=["pinned", "imported", "confirmed"],

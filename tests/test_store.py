@@ -27,7 +27,7 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
 from memory_core.models.protocols import ExtractedFact, Extraction
-from memory_core.planning.curation import New
+from memory_core.planning.curation import FactDraft
 from memory_core.services import Services
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
@@ -381,7 +381,7 @@ def test_forgetting_a_long_session_stays_below_every_parameter_limit():
     memory.put_messages([user(f"n{number}") for number in range(700)])
     with memory._session.writing() as w:
         for number in range(700):
-            new = New(f"n{number}", origin="extracted", sources=((w.session.id, number + 1),))
+            new = FactDraft(f"n{number}", origin="extracted", sources=((w.session.id, number + 1),))
             add_fact(w, w.session.scope, "facts", new, 1)
     memory.flush(all=True)
     assert len(memory.retrieval.stored_turns("turns")) == 700
@@ -396,7 +396,7 @@ def test_forgetting_a_long_session_stays_below_every_parameter_limit():
 def test_facts_that_condensing_made_up_go_with_the_conversation():
     memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", facts=["note 99 was taken"])])
     with memory._session.writing() as w:
-        add_fact(w, w.session.scope, "facts", New("note 5 was taken", origin="condensed"), 4)
+        add_fact(w, w.session.scope, "facts", FactDraft("note 5 was taken", origin="condensed"), 4)
     memory.reset()
     assert fact_numbers(memory) == [99]  # what a person wrote stays
     with memory.session.database.read() as connection:

@@ -36,7 +36,7 @@ from memory_core.memory import Memory
 from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arguments
 from memory_core.models.protocols import ToolSpec
 from memory_core.planning.core_memory import END, append, insert, replace, replace_all, rethink, short
-from memory_core.planning.curation import ChangeSet, New
+from memory_core.planning.curation import ChangeSet, FactDraft
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 from memory_core.vectors.keyword import KeywordIndex
@@ -272,7 +272,7 @@ class MemoryTools:
         tags = tuple(dict.fromkeys(tag for given_tag in arguments.tags if (tag := " ".join(given_tag.split()))))
         asked = w.session.newest_turn  # the turn in which the agent archives it
         sources = ((w.session.id, asked),) if asked is not None else ()
-        new = New(content, topics=tags, sources=sources)
+        new = FactDraft(content, topics=tags, sources=sources)
         scope = scope_key(self._session, archive)
         transaction = FactChangeSetTransaction(w, scope, archive.name, "agent", self._session.counter.text)
         transaction.apply(ChangeSet("add", (new,)))

@@ -22,7 +22,7 @@ from memory_core.messages import content_hash
 from memory_core.models.offline.fact_extraction import doubt, sole_slot
 from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
 from memory_core.planning.consolidation import EARLIER, FACT_CHARACTERS, Settled, category_among
-from memory_core.planning.curation import New
+from memory_core.planning.curation import FactDraft
 from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
 from memory_core.planning.former_values import ENDED, Statement
@@ -216,25 +216,10 @@ class LearnedFacts(PendingWrite):
         )
 
     def _new(self, id: int, text: str, category: str) -> Fact:
-        return Fact(
-            id=id,
-            scope=self.place.scope,
-            block=self.place.block,
-            text=text,
-            tokens=self.place.counter.text(text),
-            category=category,
-            slot=None,
-            state="active",
-            pinned=False,
-            origin="extracted",
-            turn=0,
-            # Not stored yet: infinite is later than the time of any stored fact.
-            created_at=inf,
-            confirmed_at=inf,
-            updated_at=inf,
-            version=1,
-            sources=(),
-        )
+        new, place = FactDraft(text, category=category, origin="extracted"), self.place
+        tokens = place.counter.text(text)
+        # Not stored yet: infinite is later than the time of any stored fact.
+        return new.as_fact(id, scope=place.scope, block=place.block, tokens=tokens, turn=0, at=inf)
 
     def _sentence(self, index: int) -> Fact:
         """Return the new fact at `index` of the condensed list, not stored yet."""
@@ -380,7 +365,7 @@ class LearnedFacts(PendingWrite):
         before: Sequence[int],
     ) -> int:
         """Add a fact; `before` are facts of the same delivery that it contradicts."""
-        new = New(
+        new = FactDraft(
             text,
             state="proposed" if self._waits(step) else "active",
             category=found.category,
@@ -511,7 +496,7 @@ class LearnedFacts(PendingWrite):
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
         topics_of = dict.fromkeys(topic for fact in sources for topic in fact.topics) if topics else {}
-        new = New(
+        new = FactDraft(
             sentence.text,
             category=category_among(sentence.category, sentence.text, self.place.categories),
             slot=sole_slot(sentence.text),

@@ -17,10 +17,9 @@ from memory_core.models.offline.fact_extraction import slot_in, slots_of
 from memory_core.planning.curation import (
     ChangeSet,
     FactChange,
+    FactDraft,
     FactPlan,
     FactValues,
-    Kept,
-    New,
     Step,
     changed_elsewhere,
     find_clash,
@@ -78,13 +77,15 @@ def tell(event: Curated) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def with_slot(new: New) -> New:
+def with_slot(new: FactDraft) -> FactDraft:
     """Return a new fact with its slot: people name none, so it is read by the rules."""
     named = new.origin != "written" or new.slot is not None or new.key is not None
     return new if named else replace(new, slot=slot_in(new.text))
 
 
-def add_each(held: Iterable[Fact], added: Iterable[New], add: Callable[[New, tuple[int, ...]], int]) -> list[int]:
+def add_each(
+    held: Iterable[Fact], added: Iterable[FactDraft], add: Callable[[FactDraft, tuple[int, ...]], int]
+) -> list[int]:
     """Call `add` for each new fact, with the ids of the facts it contradicts, so that the contradiction shows.
 
     `held` are the block's facts before the change; `add` returns the new fact's id. All ids are returned.
@@ -140,7 +141,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         blocks = read_blocks(self.w.connection, self.w.session.id)
         return any(block.name == self.block and block.settings.get("approval") for block in blocks)
 
-    def put(self, kept: Mapping[str, Kept | None]) -> AppliedChangeSet | None:
+    def put(self, kept: Mapping[str, FactDraft | None]) -> AppliedChangeSet | None:
         """See `Curation.put`."""
         existing = read_keyed(self.w.connection, self.scope, self.block, kept)
         steps: list[Step] = []
@@ -275,10 +276,10 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             ids.setdefault("" if session == self.w.session.id else session, []).append(seq)
         return [(id, session, ranges(seqs)) for session, seqs in ids.items()]
 
-    def _add_all(self, held: Known, added: Sequence[New]) -> list[int]:
+    def _add_all(self, held: Known, added: Sequence[FactDraft]) -> list[int]:
         """Store new facts, each marked with the facts it contradicts; return their ids."""
 
-        def store(new: New, conflicts: tuple[int, ...]) -> int:
+        def store(new: FactDraft, conflicts: tuple[int, ...]) -> int:
             tokens = self.count_tokens(new.text)
             return add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=conflicts, actor=self.actor)
 

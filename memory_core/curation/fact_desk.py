@@ -30,9 +30,8 @@ from memory_core.models.offline.relative_dates import dated
 from memory_core.planning.curation import (
     FIRST_ADDED,
     ChangeSet,
+    FactDraft,
     FactsAfter,
-    Kept,
-    New,
     SuppressedFact,
     active_after,
     ended_by,
@@ -119,7 +118,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         with self._session.database.read() as connection:
             return read_protected(connection, self.scope, self.block)
 
-    def limit_effect(self, added: Sequence[New] = ()) -> LimitEffect:
+    def limit_effect(self, added: Sequence[FactDraft] = ()) -> LimitEffect:
         """Return the effect of `max_facts` on the active facts and `added`, facts that a person would write."""
         self._session.open()  # another process, or another tab, may have changed the limit
         # Facts with a key are a program's: they are never condensed, and do not count.
@@ -143,11 +142,11 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         with self._session.database.read() as connection:
             turn = read_existing(connection, self._session.id).turns
         facts = self.facts()
-        change = replace(change, steps=tuple(with_slot(s) if isinstance(s, New) else s for s in change.steps))
+        change = replace(change, steps=tuple(with_slot(s) if isinstance(s, FactDraft) else s for s in change.steps))
         active = active_after([f for f in facts if f.state == "active"], change, self._session.counter.text)
         added: dict[int, tuple[int, ...]] = {}
 
-        def note(new: New, conflicts: tuple[int, ...]) -> int:
+        def note(new: FactDraft, conflicts: tuple[int, ...]) -> int:
             id = FIRST_ADDED + len(added)
             added[id] = conflicts
             return id
@@ -173,7 +172,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         waits = "" if stored is change else f" {WAITS}"
         return Change(done.record, done.event, tell(done.event) + waits, prompt=prompt)
 
-    def put(self, kept: Mapping[str, Kept | None], *, actor: Actor = "agent") -> AppliedChangeSet | None:
+    def put(self, kept: Mapping[str, FactDraft | None], *, actor: Actor = "agent") -> AppliedChangeSet | None:
         """Store facts under keys, in one change set: a new fact, or a version of the active one that
         has the key. Unchanged facts are confirmed. None retires the fact with that key.
 
@@ -208,7 +207,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
     def _join_quarantine(self, w: Writing, change: ChangeSet, ids: Sequence[int]) -> None:
         """Keep facts that an import added or reworded out of prompts if they say what is in quarantine."""
-        texts = {step.text if isinstance(step, New) else step.values.get("text") for step in change.steps}
+        texts = {step.text if isinstance(step, FactDraft) else step.values.get("text") for step in change.steps}
         facts = {fact.id: (fact.text,) for fact in read_by_ids(w.connection, ids) if fact.text in texts}
         join_sets(w, self._session.services.messages, facts=facts)
 

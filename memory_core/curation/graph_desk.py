@@ -28,7 +28,7 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
-from memory_core.planning.curation import Kept
+from memory_core.planning.curation import FactDraft
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import (
@@ -287,7 +287,7 @@ class RequestedChange(Generic[Result]):
     plan: GraphPlan = field(default_factory=GraphPlan)
     action: str = "add"
     """Action of the graph's change set."""
-    kept: Mapping[str, Kept | None] = field(default_factory=dict)
+    kept: Mapping[str, FactDraft | None] = field(default_factory=dict)
     """Facts by key; see `Curation.put`."""
 
 

@@ -27,7 +27,7 @@ from memory_core.events import (
     SessionCreated,
 )
 from memory_core.messages import content_hash, unstorable
-from memory_core.planning.curation import New
+from memory_core.planning.curation import FactDraft
 from memory_core.store.block_rows import (
     BlockRecord,
     TextOrigin,
@@ -246,7 +246,7 @@ def _add(
         for text in dict.fromkeys(block.facts):
             if text in texts:  # the user's, or of a removed block of this name
                 continue
-            add_fact(w, scope, block.name, New(text), session.counter.text(text), actor="user")
+            add_fact(w, scope, block.name, FactDraft(text), session.counter.text(text), actor="user")
     elif block.type not in BUILT_IN:
         update_block(w, block.name, state=w.store_text(block.state_json()))
 

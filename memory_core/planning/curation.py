@@ -26,8 +26,11 @@ EMPTY = "A fact cannot be empty. Retire it instead?"
 
 
 @dataclass(frozen=True, slots=True)
-class New:
-    """A fact to add. `FactChange.by` names it by a negative number: -1 is the first new fact of the change set."""
+class FactDraft:
+    """A fact that is not stored: found, written by hand, imported, or kept by a program under a key.
+
+    In a change set `FactChange.by` names it by a negative number: -1 is the first new fact.
+    """
 
     text: str
     state: str = "active"
@@ -41,6 +44,30 @@ class New:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     instead_of: tuple[int, ...] = ()
     """Ids of the facts that the new fact supersedes if a person accepts it."""
+
+    def as_fact(self, id: int, *, scope: str, block: str, tokens: int, turn: int, at: float) -> Fact:
+        """Return the fact in its first version; `tokens` is the size of its text, `at` the time when it is added."""
+        return Fact(
+            id=id,
+            scope=scope,
+            block=block,
+            text=self.text,
+            tokens=tokens,
+            category=self.category,
+            slot=self.slot,
+            state=self.state,
+            pinned=self.pinned,
+            origin=self.origin,
+            turn=turn,
+            created_at=at,
+            confirmed_at=at,
+            updated_at=at,
+            version=1,
+            sources=tuple(sorted(set(self.sources))),
+            topics=self.topics,
+            key=self.key,
+            metadata=self.metadata,
+        )
 
 
 class FactValues(TypedDict, total=False):
@@ -63,7 +90,7 @@ class FactChange:
     """The fact as it was read."""
     values: FactValues = field(default_factory=FactValues, hash=False)
     by: int | None = None
-    """Id of the fact that supersedes this one; negative for a new fact (see `New`)."""
+    """Id of the fact that supersedes this one; negative for a new fact (see `FactDraft`)."""
     sources: tuple[tuple[str, int], ...] = ()
     """Further messages that state the fact, each as session and sequence number."""
     lost: tuple[tuple[str, int], ...] = ()
@@ -91,7 +118,7 @@ class FactChange:
         return self.after if after == before else replace(self.after, tokens=count_tokens(after))
 
 
-Step = New | FactChange
+Step = FactDraft | FactChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +152,7 @@ class FactPlan:
     """Rows to store for a change set or its undo, all or nothing."""
 
     changed: tuple[FactChange, ...]
-    added: tuple[New, ...] = ()
+    added: tuple[FactDraft, ...] = ()
     reason: str = ""
     removed: tuple[Fact, ...] = ()
     """Facts that an undo removes, with their text."""
@@ -150,7 +177,7 @@ def add(
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
     """
-    new = New(_words(text), pinned=pinned, category=category, topics=each_topic(topics))
+    new = FactDraft(_words(text), pinned=pinned, category=category, topics=each_topic(topics))
     return ChangeSet("add", (replace(new, key=_key(key), metadata=_checked(metadata or {})),))
 
 
@@ -168,17 +195,7 @@ def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> Ch
     return _some("edit", [FactChange(fact, values)] if (text, other) != (fact.text, None) else [])
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Fact that a program stores under a key."""
-
-    text: str
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    category: str = "other"
-    topics: tuple[str, ...] = ()
-
-
-def put(key: str, kept: Kept, known: Fact | None) -> Step:
+def put(key: str, kept: FactDraft, known: Fact | None) -> Step:
     """Return the step that stores a fact under a key: it changes the active fact with that key (`known`) or adds one.
 
     Raises:
@@ -187,7 +204,7 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
     # A program cannot be asked to correct a text, so what no database stores is replaced in it.
     text, metadata, topics = _words(storable(kept.text)[0]), _checked(kept.metadata), each_topic(kept.topics)
     if known is None:
-        return New(text, category=kept.category, topics=topics, key=_key(key), metadata=metadata)
+        return replace(kept, text=text, topics=topics, key=_key(key), metadata=metadata)
     return FactChange(known, {"text": text, "category": kept.category, "topics": topics, "metadata": metadata})
 
 
@@ -234,7 +251,7 @@ def split(fact: Fact, texts: Sequence[str]) -> ChangeSet:
     if len({same_words(text) for text in texts}) < len(texts):
         raise MessageError("Two parts say the same, word for word. Change or leave out one of them.")
     parts = [
-        New(
+        FactDraft(
             text,
             pinned=fact.pinned,
             category=fact.category,
@@ -378,7 +395,7 @@ def keep_both(facts: Sequence[Fact]) -> ChangeSet:
 
 def allow(held: SuppressedFact) -> ChangeSet:
     """Add a found fact that was suppressed for its similarity to a rejected fact; that one stays rejected."""
-    new = New(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
+    new = FactDraft(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
     return ChangeSet("allow", (new,))
 
 
@@ -391,7 +408,7 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
     steps: list[Step] = []
     for change in changes:
         # Each change set counts its own new facts from -1, so those of the earlier ones come in front.
-        before = sum(isinstance(step, New) for step in steps)
+        before = sum(isinstance(step, FactDraft) for step in steps)
         steps += [
             replace(step, by=step.by - before) if isinstance(step, FactChange) and step.by is not None and step.by < 0
             else step
@@ -424,7 +441,7 @@ def for_review(change: ChangeSet) -> ChangeSet:
     for id, step in reworded.items():
         after = step.after
         waiting.append(
-            New(
+            FactDraft(
                 after.text,
                 state="proposed",
                 pinned=after.pinned,
@@ -452,9 +469,9 @@ def settle(change: ChangeSet) -> FactPlan:
         ConflictError: two steps read the same fact in different versions.
     """
     changed: dict[int, FactChange] = {}
-    added: list[New] = []
+    added: list[FactDraft] = []
     for step in change.steps:
-        if isinstance(step, New):
+        if isinstance(step, FactDraft):
             added.append(step)
             continue
         fact = step.fact
@@ -542,29 +559,8 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
     turn = max((fact.turn for fact in everything), default=0)
     for id, new in enumerate(plan.added, start=FIRST_ADDED):
         if new.state == "active":
-            active.append(
-                Fact(
-                    id=id,
-                    scope=scope,
-                    block=block,
-                    text=new.text,
-                    tokens=count_tokens(new.text),
-                    category=new.category,
-                    slot=new.slot,
-                    state=new.state,
-                    pinned=new.pinned,
-                    origin=new.origin,
-                    turn=turn,
-                    created_at=now,
-                    confirmed_at=now,
-                    updated_at=now,
-                    version=1,
-                    sources=tuple(sorted(set(new.sources))),
-                    topics=new.topics,
-                    key=new.key,
-                    metadata=new.metadata,
-                )
-            )
+            tokens = count_tokens(new.text)
+            active.append(new.as_fact(id, scope=scope, block=block, tokens=tokens, turn=turn, at=now))
     return active
 
 

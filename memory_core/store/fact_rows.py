@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, literal, select, update
@@ -27,7 +27,7 @@ from memory_core.events import (
     ranges,
 )
 from memory_core.messages import content_hash
-from memory_core.planning.curation import New, changed_elsewhere
+from memory_core.planning.curation import FactDraft, changed_elsewhere
 from memory_core.planning.fact_merging import Fact, metadata_text
 from memory_core.store.database import chunks
 from memory_core.store.log_rows import RECORD_COLUMNS, as_records
@@ -52,6 +52,7 @@ _SOURCES = (
 )
 # Columns with hashes or JSON; a `Fact` has their decoded values.
 _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
+_STORED_AS_THEY_ARE = [column.name for column in _f if column.name not in ("id", *_STORED_OTHERWISE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ def add_fact(
     w: Writing,
     scope: str,
     block: str,
-    new: New,
+    new: FactDraft,
     tokens: int,
     *,
     conflicts_with: tuple[int, ...] = (),
@@ -195,52 +196,21 @@ def add_fact(
     """
     # The event names messages of its own session only; sources of others are added with `add_support`.
     seqs = [seq for session, seq in new.sources if session == w.session.id]
-    content = w.store_text(new.text, scope=scope)
-    key = w.store_text(new.key, scope=scope) if new.key is not None else None
-    metadata = _store_metadata(w, scope, new.metadata)
-    values = {
-        "scope": scope,
-        "block": block,
-        "content": content,
-        "tokens": tokens,
-        "category": new.category,
-        "slot": new.slot,
-        "state": new.state,
-        "pinned": new.pinned,
-        "origin": new.origin,
-        "turn": w.session.turns,
-        "created_at": w.now,
-        "confirmed_at": w.now if said_at is None else said_at,
-        "updated_at": w.now,
-        "version": 1,
-        "topics": _as_json(new.topics),
-        "key": key,
-        "metadata": metadata,
-    }
+    fact = new.as_fact(0, scope=scope, block=block, tokens=tokens, turn=w.session.turns, at=w.now)
+    fact = fact if said_at is None else replace(fact, confirmed_at=said_at)
+    row: dict[str, Any] = {name: getattr(fact, name) for name in _STORED_AS_THEY_ARE}
+    row["content"] = w.store_text(fact.text, scope=scope)
+    row["key"] = w.store_text(fact.key, scope=scope) if fact.key is not None else None
+    row["metadata"] = _store_metadata(w, scope, fact.metadata)
     # The row before its first version, which is a copy of it.
-    id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
+    query = insert(fact_table).values({**row, "topics": _as_json(fact.topics)}).returning(_f.id)
+    id = int(w.connection.execute(query).scalar_one())
     _add_sources(w, id, seqs)
     _add_revision(w, id, actor)
-    w.record(
-        FactAdded(
-            fact=id,
-            block=block,
-            content=content,
-            tokens=tokens,
-            category=new.category,
-            sources=ranges(seqs),
-            conflicts_with=conflicts_with,
-            pinned=new.pinned,
-            origin=new.origin,
-            state=new.state,
-            topics=new.topics,
-            key=key,
-            metadata=metadata,
-            slot=new.slot,
-            said_at=said_at,
-        ),
-        actor=actor,
-    )
+    # The event has the values of the row that its fields name.
+    recorded = {name: value for name, value in row.items() if name in FactAdded.__dataclass_fields__}
+    recorded |= {"sources": ranges(seqs), "topics": fact.topics, "conflicts_with": conflicts_with, "said_at": said_at}
+    w.record(FactAdded(fact=id, **recorded), actor=actor)
     return id
 
 

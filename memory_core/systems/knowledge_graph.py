@@ -17,7 +17,7 @@ from memory_core.errors import MessageError, NotFoundError
 from memory_core.memory import Memory
 from memory_core.messages import storable
 from memory_core.planning import graph_changes
-from memory_core.planning.curation import Kept
+from memory_core.planning.curation import FactDraft
 from memory_core.planning.fact_merging import Fact, key_of, parts_of
 from memory_core.planning.graph_draft import GraphDraft, GraphPlan
 from memory_core.planning.graph_rules import LONGEST, Graph, normal_name, normal_predicate
@@ -135,7 +135,7 @@ class KnowledgeGraph:
         """Retire `observations` of each `entityName`; missing ones are ignored."""
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
-            state, gone = _GraphState(graph, facts), dict[str, Kept | None]()
+            state, gone = _GraphState(graph, facts), dict[str, FactDraft | None]()
             for deletion in deletions:
                 of = state.observations.get(state.draft.find(deletion["entityName"]) or 0, ())
                 gone |= {fact.key: None for fact in of if fact.key and _observed(fact) in deletion["observations"]}
@@ -214,7 +214,7 @@ class _GraphState:
     entities: dict[int, Fact | None] = field(init=False, default_factory=dict)
     """Fact with an entity's type, by entity id; None if just added. Entities that only a relation names are missing."""
     observations: dict[int, list[Fact]] = field(init=False, default_factory=dict)
-    kept: dict[str, Kept | None] = field(init=False, default_factory=dict)
+    kept: dict[str, FactDraft | None] = field(init=False, default_factory=dict)
     _new: dict[int, list[str]] = field(init=False, default_factory=dict)
     _last: dict[str, int] = field(init=False, default_factory=dict)
     """Highest number that an observation of an entity ever had, by the entity's key."""
@@ -258,7 +258,9 @@ class _GraphState:
         if entity_name != name and normal_name(entity_name) == normal_name(name):  # as it is written now
             self.draft.change_entity(id, name=name)
         self.entities[id] = None
-        self.kept[key_of([name])] = Kept(_is_a(name, type), {_NAME: name, _TYPE: type}, category=_NAME, topics=(name,))
+        self.kept[key_of([name])] = FactDraft(
+            _is_a(name, type), category=_NAME, topics=(name,), metadata={_NAME: name, _TYPE: type}
+        )
 
     def observe(self, name: str, contents: Iterable[str]) -> None:
         """Add observations of an existing entity."""
@@ -268,7 +270,7 @@ class _GraphState:
             self._new.setdefault(self.draft.find(name) or 0, []).append(content)
             key = key_of([name, str(self._last[owner])])
             metadata = {_NAME: name, _OBSERVED: content}
-            self.kept[key] = Kept(_is(name, content), metadata, category=_OBSERVED, topics=(name,))
+            self.kept[key] = FactDraft(_is(name, content), category=_OBSERVED, topics=(name,), metadata=metadata)
 
 
 def _is_a(name: str, type: str) -> str:

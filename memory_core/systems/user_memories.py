@@ -23,7 +23,7 @@ from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
-from memory_core.planning.curation import Kept
+from memory_core.planning.curation import FactDraft
 from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
 from memory_core.systems.consolidating import check_learned
@@ -225,7 +225,7 @@ class UserMemories:
         self._check_on()
         text, topics, memory_id = _content(text, topics, memory_id)
         if memory_id is not None:
-            self._desk().put({memory_id: Kept(text, topics=tuple(topics or ()))}, actor=actor)
+            self._desk().put({memory_id: FactDraft(text, topics=tuple(topics or ()))}, actor=actor)
             return self._memory(memory_id, waiting=True)
         applied = self._desk().apply(curation.add(text, topics=tuple(topics or ())), actor=actor)
         return self._memory(applied.ids("fact")[0], waiting=True)

@@ -15,7 +15,7 @@ from memory_core.blocks.fact_search import FactHit, rank_facts
 from memory_core.curation.known_facts import FactsAsked
 from memory_core.errors import MessageError
 from memory_core.memory import Memory
-from memory_core.planning.curation import Kept
+from memory_core.planning.curation import FactDraft
 from memory_core.planning.fact_merging import Fact, key_of, metadata_text, parts_of
 from memory_inspector.adapters import framework
 
@@ -78,7 +78,7 @@ class InspectedStore(BaseStore):
         """
         results: list[Result] = []
         asked: list[FactsAsked] = []
-        items: dict[str, Kept | None] = {}
+        items: dict[str, FactDraft | None] = {}
         for op in ops:
             result: Result = None
             # Reads see the state before the batch, as LangGraph promises.
@@ -107,7 +107,7 @@ class InspectedStore(BaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _to_put(self, op: PutOp) -> Kept | None:
+    def _to_put(self, op: PutOp) -> FactDraft | None:
         if op.ttl is not None:
             raise MessageError("This store keeps an item until it is deleted: put it without a ttl.")
         if op.value is None:
@@ -117,7 +117,7 @@ class InspectedStore(BaseStore):
         paths = () if op.index is False else self._fields if op.index is None else op.index
         texts = [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
         words = texts or get_text_at_path(value, "$")
-        return Kept("\n".join(words), value, SEARCHED if texts else UNSEARCHED)
+        return FactDraft("\n".join(words), category=SEARCHED if texts else UNSEARCHED, metadata=value)
 
     def _search(self, op: SearchOp) -> list[tuple[Fact, float | None]]:
         """Return the items of a search with their scores, best first; then those without a score, newest first."""

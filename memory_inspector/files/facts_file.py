@@ -9,7 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 from typing import Any
@@ -18,7 +18,7 @@ from memory_core.errors import FormatError, MessageError
 from memory_core.formats.located_json import Located, Place, place_words, problem, read_text, read_values
 from memory_core.limits import Budget
 from memory_core.messages import storable
-from memory_core.planning.curation import ChangeSet, New, each_topic
+from memory_core.planning.curation import ChangeSet, FactDraft, each_topic
 from memory_core.planning.fact_merging import STATES, Fact, metadata_text, same_words
 from memory_core.text import shortened
 from memory_inspector.files.stores.memory_stores import facts_of
@@ -55,18 +55,6 @@ _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
 
 @dataclass(frozen=True, slots=True)
-class FileFact:
-    place: Place
-    text: str
-    state: str = "active"
-    pinned: bool = False
-    category: str = "other"
-    topics: tuple[str, ...] = ()
-    key: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """A fact of a file that cannot be imported."""
 
@@ -80,7 +68,8 @@ class FactsFile:
     """Validated content of a facts file."""
 
     filename: str
-    facts: tuple[FileFact, ...]
+    facts: tuple[tuple[Place, FactDraft], ...]
+    """Each fact with its place in the file."""
     problems: tuple[Problem, ...]
 
 
@@ -174,7 +163,7 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     if isinstance(data, bytes) and data.startswith(b"PK\x03\x04"):
         raise problem(filename, "is not a list of facts: it is a zip archive or a spreadsheet. Save it as CSV.")
     rows = _rows_of(data, filename)
-    facts: list[FileFact] = []
+    facts: list[tuple[Place, FactDraft]] = []
     problems: list[Problem] = []
     for place, row in rows:
         if len(facts) + len(problems) == MAX_FACTS:
@@ -183,7 +172,7 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
         if isinstance(read, Problem):
             problems.append(read)
         else:
-            facts.append(read)
+            facts.append((place, read))
     if not facts and not problems:
         raise problem(filename, "holds no facts.")
     return FactsFile(PureWindowsPath(filename).name, tuple(facts), tuple(problems))
@@ -265,7 +254,7 @@ def _plain(cell: str) -> str:
     return cell[1:] if _SHIELDED.match(cell) else cell
 
 
-def _fact(place: Place, row: Any) -> FileFact | Problem:
+def _fact(place: Place, row: Any) -> FactDraft | Problem:
     if isinstance(row, str):
         row = {"text": row}
     if isinstance(row, FormatError):
@@ -299,7 +288,9 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
     if metadata is None:
         return Problem(place, "metadata must be a JSON object")
     category = " ".join(storable(category)[0].split()) or "other"
-    return FileFact(place, text, state, pinned in _TRUE, category, topics, key, metadata)
+    return FactDraft(
+        text, state=state, pinned=pinned in _TRUE, category=category, topics=topics, key=key, metadata=metadata
+    )
 
 
 def _metadata(value: Any) -> Mapping[str, Any] | None:
@@ -324,17 +315,16 @@ def plan_import(file: FactsFile, existing: Sequence[Fact]) -> ImportPlan:
     """Plan the import of a file. Facts that `existing` contains, in any state, are skipped."""
     by_words = {_same(fact.text, fact.key): fact for fact in existing}
     places: dict[tuple[str, str], Place] = {}
-    new: list[New] = []
+    new: list[FactDraft] = []
     duplicates: list[Duplicate] = []
-    for fact in file.facts:
+    for place, fact in file.facts:
         key = _same(fact.text, fact.key)
         # Twice in the file, or existing in any state: an import does not bring back a rejected fact.
         if key in by_words or key in places:
-            duplicates.append(Duplicate(fact.place, fact.text, by_words.get(key), places.get(key)))
+            duplicates.append(Duplicate(place, fact.text, by_words.get(key), places.get(key)))
             continue
-        places[key] = fact.place
-        values = {name: getattr(fact, name) for name in ("state", "pinned", "category", "topics", "key", "metadata")}
-        new.append(New(fact.text, **values))
+        places[key] = place
+        new.append(fact)
     total = len(file.facts) + len(file.problems)
     return ImportPlan(
         change=ChangeSet("import", tuple(new)) if new else None,

@@ -19,7 +19,7 @@ from memory_core.curation.settings import add_block
 from memory_core.engine.session import Session
 from memory_core.messages import storable
 from memory_core.planning import curation as plans
-from memory_core.planning.curation import ChangeSet, FactChange, FactValues, New, Step
+from memory_core.planning.curation import ChangeSet, FactChange, FactDraft, FactValues, Step
 from memory_core.planning.fact_merging import Fact, metadata_text, same_words
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_rules import normal_name, normal_predicate
@@ -119,7 +119,7 @@ def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact], *, appr
         if words is None:
             # A deleted fact goes through its texts first and is retired with the last one.
             state = "active" if mirrored.active or len(mirrored.texts) > 1 else "retired"
-            steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics, metadata=metadata))
+            steps.append(FactDraft(mirrored.texts[0], state=state, topics=mirrored.topics, metadata=metadata))
             continue
         fact = free.pop(words)
         # If only upper and lower case differ, the matched text itself is written again; all, if the id was matched.

@@ -10,7 +10,7 @@ from memory_core.errors import MemoryInspectorError
 from memory_core.events import EventRecord, FactAdded
 from memory_core.history.slices.fact_slice import FactSlice, FactState
 from memory_core.memory import Memory
-from memory_core.planning.curation import ChangeSet, FactChange, FactValues, New, Step
+from memory_core.planning.curation import ChangeSet, FactChange, FactDraft, FactValues, Step
 from memory_core.planning.fact_merging import Fact
 
 
@@ -189,7 +189,7 @@ def _steps(curated: CuratedFacts, matches: Mapping[int, Fact]) -> list[Step]:
         if now is None or not change.touched:
             continue
         if fact is None:
-            new = New(now.text, now.state, now.pinned, now.category, origin=change.origin, topics=now.topics)
+            new = FactDraft(now.text, now.state, now.pinned, now.category, origin=change.origin, topics=now.topics)
             steps.append(replace(new, sources=handed(place)))
             continue
         # A fact added by the set has no id yet: -1 is the first one added, -2 the second.

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, FormatError, Memory
 from memory_core.limits import MAX_FILE_BYTES
-from memory_core.planning.curation import ChangeSet, New
+from memory_core.planning.curation import ChangeSet, FactDraft
 from memory_core.planning.fact_merging import STATES
 from memory_inspector.files.facts_file import (
     MAX_FACTS,
-    FileFact,
     Problem,
     facts_to_csv,
     facts_to_json,
@@ -67,7 +66,7 @@ def test_what_excel_saves_of_the_csv_is_known_again():
     ],
 )
 def test_memories_of_mem0_agno_and_zep_are_facts(value):
-    assert [found.text for found in read(json.dumps(value).encode(), "memories.json").facts] == ["grows figs"]
+    assert [found.text for _, found in read(json.dumps(value).encode(), "memories.json").facts] == ["grows figs"]
 
 
 def test_json_says_the_same():
@@ -90,7 +89,7 @@ def test_json_says_the_same():
 @pytest.mark.parametrize(("write", "name"), [(facts_to_csv, "f.csv"), (facts_to_json, "f.json")])
 def test_topics_come_back(write, name):
     written = write([fact(1, "likes tea", topics=("green tea", "=drinks"))], TURNS)
-    (found,) = read(written.encode(), name).facts
+    ((_, found),) = read(written.encode(), name).facts
     assert found.topics == ("green tea", "=drinks")
     (new,) = plan_import(read(written.encode(), name), []).change.steps
     assert new.topics == ("green tea", "=drinks")
@@ -128,7 +127,7 @@ def test_no_cell_is_a_formula(start):
     written = facts_to_csv([fact(1, text, category=f"{start}1")], {})
     (_, row) = csv.reader(io.StringIO(written, newline=""))
     assert (row[0], row[3]) == (f"'{text}", f"'{start}1")
-    assert read(written).facts[0].text == " ".join(text.split()).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    assert read(written).facts[0][1].text == " ".join(text.split()).replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30).map(
@@ -146,25 +145,28 @@ def test_what_was_exported_is_read_as_it_was(rows):
     for written in (facts_to_csv(facts, TURNS), facts_to_json(facts, TURNS)):
         found = read_facts_file(written.encode(), filename="facts")
         assert found.problems == ()
-        assert [(f.text, f.state, f.pinned) for f in found.facts] == rows
+        assert [(f.text, f.state, f.pinned) for _, f in found.facts] == rows
 
 
 # -- in ------------------------------------------------------------------------------------------
 
 
 def test_only_the_text_is_needed():
-    assert read("Text\nlikes tea\n\n likes  jazz \n").facts == (FileFact(2, "likes tea"), FileFact(4, "likes jazz"))
+    assert read("Text\nlikes tea\n\n likes  jazz \n").facts == (
+        (2, FactDraft("likes tea")),
+        (4, FactDraft("likes jazz")),
+    )
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_spreadsheets_separate_differently(separator):
     text = separator.join(["state", "text", "pinned"]) + "\r\n" + separator.join(["Retired", "likes tea", "YES"])
-    assert read(text).facts == (FileFact(2, "likes tea", "retired", pinned=True),)
+    assert read(text).facts == ((2, FactDraft("likes tea", "retired", pinned=True)),)
 
 
 def test_the_line_of_a_fact_is_where_it_begins():
     found = read('text,state\n"likes\ntea",active\n,active\n')
-    assert (found.facts, found.problems) == ((FileFact(2, "likes tea"),), (Problem(4, "no text"),))
+    assert (found.facts, found.problems) == (((2, FactDraft("likes tea")),), (Problem(4, "no text"),))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_the_line_of_a_fact_is_where_it_begins():
 )  # fmt: skip
 def test_json_comes_as_a_list_an_object_or_line_by_line(text, facts):
     found = read(text, "facts.json")
-    assert ([(f.place, f.text, f.pinned) for f in found.facts], found.problems) == (facts, ())
+    assert ([(place, f.text, f.pinned) for place, f in found.facts], found.problems) == (facts, ())
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_a_file_called_json_must_be_json():
 def test_the_plan_says_what_can_be_imported_and_why_the_rest_cannot():
     known = [fact(7, "Likes tea", state="retired")]
     plan = plan_import(read("text,pinned\nlikes  tea,no\nlikes jazz,yes\n,no\nLikes jazz,no\n,yes\nAna,no\n"), known)
-    assert plan.change == ChangeSet("import", (New("likes jazz", pinned=True), New("Ana")))
+    assert plan.change == ChangeSet("import", (FactDraft("likes jazz", pinned=True), FactDraft("Ana")))
     assert [(d.place, d.fact and d.fact.id, d.of_place) for d in plan.duplicates] == [(2, 7, None), (5, None, 3)]
     assert (plan.importable, plan.total) == (2, 6)
     assert plan.sentence == (

@@ -31,7 +31,7 @@ def lines(*values):
 
 
 def texts(name, data):
-    return [(fact.text, fact.state) for fact in read_facts_file(data, filename=name).facts]
+    return [(fact.text, fact.state) for _, fact in read_facts_file(data, filename=name).facts]
 
 
 @pytest.mark.data
@@ -58,7 +58,7 @@ def test_stores_of_our_own_in_the_forms_of_mem0_and_agno_become_facts(own_files)
         ("Drinks green tea", "active"),
         ("Πηγαίνει σε μάθημα ελληνικών", "active"),
     ]
-    [known] = read_facts_file(agno, filename="agno.db").facts
+    [(_, known)] = read_facts_file(agno, filename="agno.db").facts
     assert (known.text, known.topics) == ("Imke lives in Ghent", ("home",))
 
 
@@ -296,7 +296,7 @@ def test_a_bad_row_of_crewai_costs_itself_alone_and_is_named(bad, tmp_path):
     *row, reason = bad
     path = crew(tmp_path / "long_term_memory_storage.db", ADVISED, row, UNADVISED)
     file = read_facts_file(path.read_bytes(), filename=path.name)
-    assert [fact.text for fact in file.facts] == list(CREW_FACTS)
+    assert [fact.text for _, fact in file.facts] == list(CREW_FACTS)
     assert [(problem.place, problem.what) for problem in file.problems] == [(2, reason)]
     facts, _, note = opened_memory(path)
     assert sorted(facts) == sorted(CREW_FACTS)
@@ -378,7 +378,7 @@ BAD_MEMORIES = {
 def test_a_bad_row_of_mcp_memory_service_costs_itself_alone_and_is_named(bad, reason, tmp_path):
     path = mcp_memory_service(tmp_path / "sqlite_vec.db", NOTED, bad, PLAIN)
     file = read_facts_file(path.read_bytes(), filename=path.name)
-    assert [fact.text for fact in file.facts] == list(SERVICE_FACTS)
+    assert [fact.text for _, fact in file.facts] == list(SERVICE_FACTS)
     assert [(problem.place, problem.what) for problem in file.problems] == [(2, reason)]
     facts, _, note = opened_memory(path)
     assert sorted(facts) == sorted(SERVICE_FACTS)

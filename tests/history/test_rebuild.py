@@ -21,7 +21,7 @@ from memory_core.models.protocols import (
     FoundRelation,
     RelationsFound,
 )
-from memory_core.planning.curation import New
+from memory_core.planning.curation import FactDraft
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
 from memory_core.store.fact_rows import add_fact, revise
@@ -163,7 +163,7 @@ def steps(memory):
     for number in range(4, 8):
         yield lambda number=number: say(f"Story number {number} is about ships from the east to the west")
     yield lambda: change(memory, rewrite, memory.facts.read("facts", states=("retired",))[0], {"state": "active"})
-    yield lambda: change(memory, add_fact, "session:s", "facts", New("Ana is left-handed"), 3, actor="user")
+    yield lambda: change(memory, add_fact, "session:s", "facts", FactDraft("Ana is left-handed"), 3, actor="user")
     yield lambda: say("Story number 0 is about trains from the north to the south")
     yield lambda: memory.blocks.remove("map")
     yield lambda: memory.set([*memory.get_all("active"), user("And one more thing about the memory")])

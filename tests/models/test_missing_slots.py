@@ -9,7 +9,7 @@ from sqlalchemy import update
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.memory import Memory
 from memory_core.models.offline.fact_extraction import slots_of
-from memory_core.planning.curation import Kept, New
+from memory_core.planning.curation import FactDraft
 from memory_core.store.fact_rows import add_fact, read_contradicted
 from memory_core.store.tables import fact_table
 from memory_core.store.writing import writing
@@ -22,7 +22,7 @@ def learned(*texts, on_change="decide", more=()):
     memory.put(user("Hello"))
     with writing(memory.session.database, "s") as w:
         for text in more:
-            add_fact(w, w.session.scope, "Facts", New(text, origin="extracted"), 8)
+            add_fact(w, w.session.scope, "Facts", FactDraft(text, origin="extracted"), 8)
     for text in texts:
         memory.put_messages([user(text)], end_turn=True)
     with memory.session.database.write() as connection:
@@ -83,7 +83,7 @@ def test_a_fact_by_a_person_is_compared_with_values_stored_without_their_slots()
 
 def test_what_a_program_stores_under_a_key_has_no_slot():
     memory = learned("Good morning.")
-    memory.facts.desk("Facts").put({"home": Kept("The user lives in Porto", {})})
+    memory.facts.desk("Facts").put({"home": FactDraft("The user lives in Porto")})
     memory.put_messages([user("I live in Lisbon.")], end_turn=True)
     assert contradicted(memory) == []
 

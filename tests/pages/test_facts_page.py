@@ -947,7 +947,7 @@ def test_an_import_says_how_many_facts_wait_for_review(demo_home):
 
 def test_more_facts_than_the_limit_are_named_on_the_page_and_on_the_card(demo_home):
     memory = learned("Ana likes jazz", max_facts=5)
-    desk(memory).apply(plans.ChangeSet("import", tuple(plans.New(f"Guest {n} comes") for n in range(7))))
+    desk(memory).apply(plans.ChangeSet("import", tuple(plans.FactDraft(f"Guest {n} comes") for n in range(7))))
     for page in ("facts", "blocks"):
         app = opened(page=page, session="mine")
         assert not app.exception, app.exception

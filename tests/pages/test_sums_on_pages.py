@@ -8,7 +8,7 @@ from said_numbers import all_of, found, growth
 
 from memory_core import FactExtractionMemoryBlock, Memory
 from memory_core.planning import curation
-from memory_core.planning.curation import ChangeSet, New
+from memory_core.planning.curation import ChangeSet, FactDraft
 from ui.tab import services
 
 LONG = "A session whose name goes on and on " * 9
@@ -78,7 +78,7 @@ def test_a_fact_is_traced_before_anything_is_said(demo_home):
     shared = services.engine()
     facts = FactExtractionMemoryBlock(name="Facts")
     curated = Memory.from_defaults("curated", database=shared.database, services=shared.services, memory_blocks=[facts])
-    curated.facts.desk("Facts").apply(ChangeSet("import", (New("Ana is allergic to nuts"),)))
+    curated.facts.desk("Facts").apply(ChangeSet("import", (FactDraft("Ana is allergic to nuts"),)))
     page = opened(page="trace", session="curated", follow=f"f{curated.facts.read('Facts')[0].id}")
     assert "No prompt was built yet." in joined(page)
     assert {"Quarantine", ":red[Forget]"} <= {each.label for each in page.button}

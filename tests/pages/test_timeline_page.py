@@ -11,7 +11,7 @@ from pages_driver import button, joined, message_texts, opened, press, session_p
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, delete_session
 from memory_core.curation.known_facts import FactsAsked
 from memory_core.events import ContextBuilt, DeliveryDone, FactAdded, FlushPlanned, ModelCalled, Retrieved, UnknownEvent
-from memory_core.planning.curation import Kept
+from memory_core.planning.curation import FactDraft
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
@@ -125,7 +125,7 @@ def test_a_program_that_keeps_facts_without_a_conversation_is_seen(demo_home):
     block = FactExtractionMemoryBlock(name="items")
     memory = Memory.from_defaults("store", database=database, memory_blocks=[block])
     metadata = {"text": NASTY, "n": 3}
-    memory.facts.desk("items").put({f"users/{NASTY}": Kept(NASTY, metadata)})
+    memory.facts.desk("items").put({f"users/{NASTY}": FactDraft(NASTY, metadata=metadata)})
     memory.facts.record_reads("items", [FactsAsked(memory.facts.read("items"), query=NASTY), FactsAsked((), key="x")])
     app = timeline(session="store")
     assert "4 events about facts, kept by a program: no conversation yet." in joined(app)

@@ -10,7 +10,7 @@ from memory_core.planning.curation import (
     ACTIONS,
     ChangeSet,
     FactChange,
-    New,
+    FactDraft,
     SuppressedFact,
     active_after,
     find_clash,
@@ -55,7 +55,7 @@ def after(facts, change):
 
 
 def test_an_added_fact_is_active_and_written_in_one_line():
-    assert curation.add("  likes \n jazz ", pinned=True) == ChangeSet("add", (New("likes jazz", pinned=True),))
+    assert curation.add("  likes \n jazz ", pinned=True) == ChangeSet("add", (FactDraft("likes jazz", pinned=True),))
 
 
 @pytest.mark.parametrize("make", [lambda t: curation.add(t), lambda t: curation.edit(fact(1), t)])
@@ -121,7 +121,7 @@ def test_the_parts_of_a_split_fact_keep_its_support_and_its_pin():
     whole = fact(7, "likes tea and jazz", pinned=True, category="preference")
     change = curation.split(whole, ["likes tea", "likes jazz"])
     assert settle(change).added == tuple(
-        New(text, pinned=True, category="preference", origin="extracted", sources=(("s", 7),))
+        FactDraft(text, pinned=True, category="preference", origin="extracted", sources=(("s", 7),))
         for text in ("likes tea", "likes jazz")
     )
     assert settle(change).changed[0].by == -1
@@ -193,7 +193,7 @@ def test_the_fact_that_replaces_another_holds_from_then_on():
 
 def test_what_was_held_back_is_allowed_with_where_it_was_said():
     held = SuppressedFact("likes tea", fact(1, state="rejected"), 0.9, 3, 1.0, (("s", 5),), 12, "preference", "drink")
-    new = New("likes tea", category="preference", slot="drink", origin="extracted", sources=(("s", 5),))
+    new = FactDraft("likes tea", category="preference", slot="drink", origin="extracted", sources=(("s", 5),))
     assert curation.allow(held) == ChangeSet("allow", (new,))
 
 

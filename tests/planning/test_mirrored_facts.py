@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory_core import FactExtractionMemoryBlock, Memory, Services
 from memory_core.engine.session import Session
 from memory_core.planning import curation as plans
-from memory_core.planning.curation import New
+from memory_core.planning.curation import FactDraft
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.files.mirrored_facts import FACTS, MirroredFact, distinct, mirror_facts, plan_facts
 
@@ -29,9 +29,9 @@ STORES = st.lists(
 
 
 def applied(known, steps):
-    changed = {step.fact.id: step.after for step in steps if not isinstance(step, New)}
+    changed = {step.fact.id: step.after for step in steps if not isinstance(step, FactDraft)}
     after = [changed.get(fact.id, fact) for fact in known]
-    new = [step for step in steps if isinstance(step, New)]
+    new = [step for step in steps if isinstance(step, FactDraft)]
     after += [
         Fact(len(known) + n, text=step.text, state=step.state, topics=step.topics, metadata=step.metadata, **KNOWN)
         for n, step in enumerate(new, 1)

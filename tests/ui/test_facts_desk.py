@@ -10,7 +10,7 @@ from said_numbers import as_said
 from memory_core import MessageError
 from memory_core.curation.fact_desk import TriedFact
 from memory_core.history.rewrites import Merged, Rewrite, RewrittenLine
-from memory_core.planning.curation import FactChange, New, SuppressedFact
+from memory_core.planning.curation import FactChange, FactDraft, SuppressedFact
 from memory_core.planning.fact_merging import Fact
 from memory_core.store.fact_rows import FactRevision
 from memory_inspector.palette import contrast
@@ -388,7 +388,7 @@ def test_all_edits_of_the_grid_are_one_change_set():
         FactChange(snapshot[0], {"text": "Ana loves jazz"}),
         FactChange(snapshot[2], {"pinned": False}),
         FactChange(snapshot[1], {"state": "retired"}),
-        New("Rui is a vegetarian", pinned=True),
+        FactDraft("Rui is a vegetarian", pinned=True),
     )
 
 

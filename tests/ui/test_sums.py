@@ -26,7 +26,7 @@ from memory_core.events import ContextBuilt, FlushPlanned, Ref
 from memory_core.history.prompt_diff import diff_prompts
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation
-from memory_core.planning.curation import ChangeSet, New
+from memory_core.planning.curation import ChangeSet, FactDraft
 from memory_inspector.coding.coding_session import CodingSession
 from memory_inspector.coding.listing import Listing, homes
 from memory_inspector.figures import budget_lanes
@@ -70,7 +70,7 @@ class Life:
             ("facts", "turns", "graph", "summary", "counter", "core"), self.priorities, strict=True
         ):
             memory.blocks.configure(name, priority=priority)
-        new = [New(f"Boat {n} lies at pier {n * n}", **how) for n, how in enumerate(self.written)]
+        new = [FactDraft(f"Boat {n} lies at pier {n * n}", **how) for n, how in enumerate(self.written)]
         memory.facts.desk("facts").apply(ChangeSet("import", tuple(new)))
         for step in self.steps:
             script.do(step)
@@ -329,7 +329,7 @@ FACTS = st.lists(st.sampled_from(["Ana likes jazz", "ana  likes jazz", "Rui rows
 @given(FACTS)
 def test_the_lines_of_a_file_of_facts_add_up(texts):
     desk = Script().memory.facts.desk("facts")
-    desk.apply(ChangeSet("import", (New("Old pier"),)))
+    desk.apply(ChangeSet("import", (FactDraft("Old pier"),)))
     plan = plan_import(read_facts_file(json.dumps(texts), filename="f.json"), desk.facts())
     line = plan.sentence
     importable, total = found("# of # can be imported", line) or 2 * found("# facts? can be imported", line)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.formats.located_json import place_words
-from memory_core.planning.curation import New
+from memory_core.planning.curation import FactDraft
 from memory_core.text import listed
 from memory_inspector.files.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
 from memory_inspector.files.stores.memory_stores import PROGRAMS
@@ -73,7 +73,7 @@ def import_dialog(desk: FactSnapshot) -> None:
     _preview(plan)
     if plan.change is not None:
         # An import can exceed `max_facts`, and the next flush would condense the imported facts: warned of here.
-        added = [step for step in plan.change.steps if isinstance(step, New)]
+        added = [step for step in plan.change.steps if isinstance(step, FactDraft)]
         draw_limit(desk.memory, desk.block, desk.curation.limit_effect(added), key="facts__import")
     with st.container(horizontal=True):
         if plan.change is not None:
@@ -95,7 +95,7 @@ def _preview(plan: ImportPlan) -> None:
         st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")
     if plan.change is not None:
         # Only the first rows are sent to the browser; the sentence above counts all.
-        texts = [step.text for step in plan.change.steps if isinstance(step, New)]
+        texts = [step.text for step in plan.change.steps if isinstance(step, FactDraft)]
         st.dataframe({"Fact": texts[:SHOWN]}, hide_index=True, key="facts__import_rows", alt="Facts to import")
         more_line(len(texts) - SHOWN)
 

@@ -34,7 +34,7 @@ from memory_inspector.wording.marked_text import markdown
 from ui.facts import fact_changes, fact_dialogs, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
 from ui.facts.fact_snapshot import FactSnapshot, sources_of
-from ui.facts.fact_tab import FactDraft
+from ui.facts.fact_tab import UnsavedWords
 from ui.parts import probing
 from ui.parts.components import heading, more_line
 from ui.parts.sources import draw_source
@@ -286,7 +286,7 @@ def _edit(desk: FactSnapshot, fact: Fact) -> None:
         fact_changes.draw_effect(desk, lambda: plans.edit(fact, text), before=size)
 
 
-def _changed_elsewhere(desk: FactSnapshot, fact: Fact, draft: FactDraft) -> None:
+def _changed_elsewhere(desk: FactSnapshot, fact: Fact, draft: UnsavedWords) -> None:
     st.warning("This fact was changed elsewhere. Your text is kept below; nothing was overwritten.")
     st.markdown(f":small[Theirs: {plain(short(fact.text, LONGEST_TITLE))}]")
     with st.container(horizontal=True, gap="small"):
@@ -295,12 +295,12 @@ def _changed_elsewhere(desk: FactSnapshot, fact: Fact, draft: FactDraft) -> None
             "Keep editing",
             key="facts__mine",
             on_click=fact_tab.keep_draft,
-            args=(desk.place, fact.id, FactDraft(fact.version, fact.text, draft.text)),
+            args=(desk.place, fact.id, UnsavedWords(fact.version, fact.text, draft.text)),
         )
 
 
 def _keep_words(place: fact_tab.ListPosition, opened: Fact, key: str) -> None:
-    fact_tab.keep_draft(place, opened.id, FactDraft(opened.version, opened.text, str(st.session_state.get(key, ""))))
+    fact_tab.keep_draft(place, opened.id, UnsavedWords(opened.version, opened.text, str(st.session_state.get(key, ""))))
 
 
 def retire_popover(desk: FactSnapshot, facts: Sequence[Fact], mark: str) -> None:

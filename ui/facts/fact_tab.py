@@ -16,7 +16,7 @@ ListPosition = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class FactDraft:
+class UnsavedWords:
     """An unsaved edit, with the version and text it started from."""
 
     version: int
@@ -36,7 +36,7 @@ class FactPageState:
     wanted: FactFilter = field(default_factory=FactFilter)
     order: str = "newest"
     picked: Picked = field(default_factory=Picked)
-    drafts: Mapping[int, FactDraft] = field(default_factory=dict)
+    drafts: Mapping[int, UnsavedWords] = field(default_factory=dict)
     """Unsaved edits by fact id."""
     skipped: tuple[int, ...] = ()
     """Ids of the facts skipped in Review, in order."""
@@ -61,7 +61,7 @@ def unselect(place: ListPosition) -> None:
     redraw(place)
 
 
-def keep_draft(place: ListPosition, fact: int, written: FactDraft | None) -> None:
+def keep_draft(place: ListPosition, fact: int, written: UnsavedWords | None) -> None:
     """Store the unsaved edit of a fact, or remove it (None)."""
     # A new mapping every time: the state is frozen, and another run may hold the old one.
     drafts = {key: value for key, value in at(place).drafts.items() if key != fact}
