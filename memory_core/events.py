@@ -108,6 +108,8 @@ class Event:
     kind: ClassVar[str] = "event"
     family: ClassVar[Family]
     becomes: ClassVar[str | None]
+    sets: ClassVar[tuple[str, ...]]
+    """Fields with values that the item has after the event, each under its name there."""
     adds: ClassVar[Literal["facts", "relations"] | None]
     gives: ClassVar[str | None]
     item: ClassVar[Literal["fact", "entity", "relation"] | None]
@@ -134,6 +136,7 @@ class Event:
         *,
         family: Family,
         becomes: str | None = None,
+        sets: tuple[str, ...] = (),
         adds: Literal["facts", "relations"] | None = None,
         writes: bool = False,
         gives: str | None = None,
@@ -152,6 +155,7 @@ class Event:
         Args:
             family: subject of the event.
             becomes: state of a fact or relation after the event, if it changes the state.
+            sets: see the attribute.
             adds: kind of the item that the event adds, if any.
             writes: see the property.
             gives: field with the ids of the items that the event creates.
@@ -167,6 +171,7 @@ class Event:
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls._writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
+        cls.sets = sets
         cls.free_text, cls.delivery_status = free_text, delivery_status
         cls.forgets, cls.rewrites_log = forgets, rewrites_log
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
@@ -773,7 +778,7 @@ class FactAdded(
     """Time of the message, in seconds since 1970, if what is known was said after it; None: the time of the event."""
 
 
-class FactLabelled(Event, family="facts", writes=True, operation="update"):
+class FactLabelled(Event, family="facts", sets=("category", "topics"), writes=True, operation="update"):
     """The category or topics of a fact were changed."""
 
     fact: FactId
@@ -869,7 +874,7 @@ class FactRestored(Event, family="facts", becomes="active", writes=True, operati
     block: str
 
 
-class FactPinned(Event, family="facts", operation="update"):
+class FactPinned(Event, family="facts", sets=("pinned",), operation="update"):
     fact: FactId
     block: str
     pinned: bool

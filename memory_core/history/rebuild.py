@@ -4,19 +4,18 @@ Reproduces what the tables held then without reading them: queue, archive, facts
 word, and the outcome of every message. Words erased since are left out and reported as missing.
 """
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from memory_core.events import EventRecord, MessageAdded, expand
 from memory_core.history.context_pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.slices.delivery_slice import State
-from memory_core.history.slices.fact_slice import FactState
+from memory_core.history.slices.fact_slice import PastFact
 from memory_core.history.slices.message_slice import MessagePlace
 from memory_core.history.slices.projection import Projection, project
 from memory_core.messages import ChatMessage
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.graph_rules import Graph
 from memory_core.planning.rendering import InsertMethod
 
@@ -29,25 +28,6 @@ class RebuiltMessage:
     role: str
     pinned: bool
     message: ChatMessage | None
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltFact:
-    """A fact at the rebuilt position; `text` is None if its words were erased since."""
-
-    id: int
-    block: str
-    text: str | None
-    category: str
-    state: str
-    pinned: bool
-    origin: str
-    sources: tuple[tuple[str, int], ...]
-    """Session id and sequence number of each message that the fact was learned from."""
-    topics: tuple[str, ...] = ()
-    key: str | None = None
-    slot: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +67,8 @@ class SessionSnapshot:
     queue: tuple[RebuiltMessage, ...]
     """Oldest first, pinned messages included."""
     archived: tuple[RebuiltMessage, ...]
-    facts: tuple[RebuiltFact, ...]
-    """Facts in every state but erased, oldest first."""
+    facts: tuple[Fact, ...]
+    """Facts in every state but erased, oldest first; texts erased since are empty, and scopes unknown."""
     graphs: dict[str, Graph]
     """The graph of each block that has one, by the block's name."""
     context: tuple[ChatMessage, ...] | None
@@ -131,7 +111,7 @@ class Past:
             # Facts of the user belong here too, if the session ever had a block that shows them.
             if fact.record.session_id == self._session_id or fact.added.block in self._past.blocks.users
         }
-        facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(facts_of_session.items()))
+        facts = tuple(fact.worded(reader.text) for _, fact in sorted(facts_of_session.items()))
         context = None
         if latest is not None:
             event = context_of(latest)
@@ -140,24 +120,7 @@ class Past:
         position, missing = self._past.position, tuple(reader.missing)
         return SessionSnapshot(position, queue, archived, facts, graphs, context, outcomes, missing)
 
-    @staticmethod
-    def _fact(id: int, fact: FactState, reader: PieceReader) -> RebuiltFact:
-        return RebuiltFact(
-            id=id,
-            block=fact.added.block,
-            text=reader.text(fact.content),
-            category=fact.category,
-            state=fact.state,
-            pinned=fact.pinned,
-            origin=fact.added.origin,
-            sources=tuple(sorted(fact.sources)),
-            topics=fact.topics,
-            slot=fact.slot,
-            key=reader.text(fact.added.key) if fact.added.key is not None else None,
-            metadata=json.loads(reader.text(fact.metadata) or "{}") if fact.metadata is not None else {},
-        )
-
-    def _outcomes(self, facts: dict[int, FactState]) -> dict[int, RebuiltOutcome]:
+    def _outcomes(self, facts: dict[int, PastFact]) -> dict[int, RebuiltOutcome]:
         handed: dict[int, list[MessageDelivery]] = {}
         for number, due in self._past.deliveries.by_number.items():
             delivery = MessageDelivery(number, due.queued.block, due.queued.trigger, due.state, due.attempts, due.error)

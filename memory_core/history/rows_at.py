@@ -8,14 +8,22 @@ from memory_core.config import MemoryConfig
 from memory_core.events import ConfigurationChanged, EventRecord, SessionImported
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.delivery_slice import DeliveryState
-from memory_core.history.slices.fact_slice import FactState
+from memory_core.history.slices.fact_slice import PastFact
 from memory_core.history.slices.graph_slice import PastGraph, PastRelation
 from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.projection import project
 from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.graph_rules import Entity
-from memory_core.store.copying.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
+from memory_core.store.copying.copies import (
+    DeliveryCopy,
+    EntityCopy,
+    FactCopy,
+    FactRevisionCopy,
+    MessageCopy,
+    RelationCopy,
+    SessionCopy,
+)
 
 
 class RowsAt:
@@ -30,7 +38,7 @@ class RowsAt:
         return {seq: state for seq, state in self._past.messages.by_seq.items() if state.here}
 
     @property
-    def facts(self) -> dict[int, FactState]:
+    def facts(self) -> dict[int, PastFact]:
         return self._past.facts.by_id
 
     @property
@@ -193,22 +201,22 @@ def _delivery_row(number: int, past: DeliveryState) -> DeliveryCopy:
     )
 
 
-def _fact_row(fact: FactCopy, past: FactState) -> FactCopy:
-    # Words, state and pin come from the last revision at that time; the rest comes from the log.
+_OF_A_VERSION = FactCopy.model_fields.keys() & FactRevisionCopy.model_fields.keys() - {"turn"}
+"""Values that a fact and each of its versions have; the turn is that of the fact or of the version."""
+
+
+def _fact_row(fact: FactCopy, past: PastFact) -> FactCopy:
+    # The values that versions have come from the last one at that time; the rest comes from the log.
     revisions = tuple(revision for revision in fact.revisions if revision.version <= past.version)
     last = revisions[-1]
     return fact.model_copy(
         update={
-            "content": last.content,
+            **{name: getattr(last, name) for name in _OF_A_VERSION},
             "tokens": past.tokens,
-            "state": last.state,
-            "pinned": last.pinned,
             "confirmed_at": past.confirmed_at,
             "updated_at": last.at,
-            "version": last.version,
             "revisions": revisions,
             "topics": past.topics,
-            "metadata": last.metadata,
             "category": past.category,
             "slot": past.slot or fact.slot,  # older logs lack it
             "sources": tuple(sorted(seq for session, seq in past.sources if session == past.record.session_id)),

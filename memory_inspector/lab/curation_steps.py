@@ -5,40 +5,27 @@ A logged change set names each fact's version before and after it; the log has t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from memory_core.errors import MemoryInspectorError
-from memory_core.events import EventRecord, FactAdded
-from memory_core.history.slices.fact_slice import FactSlice, FactState
+from memory_core.events import EventRecord
+from memory_core.history.slices.fact_slice import FactSlice, PastFact
 from memory_core.memory import Memory
 from memory_core.planning.curation import ChangeSet, FactChange, FactDraft, FactValues, Step
 from memory_core.planning.fact_merging import Fact
 
 
 @dataclass(frozen=True, slots=True)
-class _Then:
-    """A fact's values at one version."""
-
-    text: str
-    """The text's hash while reading the log, the text itself in a change."""
-    state: str
-    pinned: bool
-    category: str
-    topics: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CuratedFact:
     """Change of one fact in a change set; `by` is the index of its successor's change, None without a successor."""
 
-    before: _Then | None
-    """Values before the change; None if the fact was added."""
-    after: _Then | None
-    """Values after the change; None if the fact was removed by undoing its addition."""
+    before: Fact | None
+    """Fact before the change; None if the fact was added."""
+    after: Fact | None
+    """Fact after the change; None if the fact was removed by undoing its addition."""
     touched: bool
     """True if the fact got a new version; an undo also names facts that it leaves unchanged."""
     by: int | None = None
-    origin: str = "written"
-    """Origin of an added fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +40,20 @@ class CuratedFacts:
     """True if successors inherit the source messages of the facts they replace. A replayed undo removes no sources."""
 
 
+_REPEATED = ("text", "state", "pinned", "category", "topics")
+"""Values of a fact that a replayed change sets."""
+
 _Version = tuple[int, int]
 """Fact id and version."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """Values of a log's facts at each version."""
+    """A log's facts at each version."""
 
-    values: Mapping[_Version, _Then]
+    facts: Mapping[_Version, PastFact]
     taken_by: Mapping[_Version, int]
     """Id of the successor, by the version in which a fact was superseded."""
-    added: Mapping[int, FactAdded]
 
 
 def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int, CuratedFacts]:
@@ -76,7 +65,7 @@ def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int
     if not wanted:
         return {}
     versions = _versions(records)
-    texts = memory.log.texts({values.text for values in versions.values.values()})
+    texts = memory.log.texts({fact.text for fact in versions.facts.values()})
     by_position = {}
     for record in wanted:
         made = _change_set(record, versions, texts)
@@ -86,9 +75,8 @@ def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int
 
 
 def _versions(records: Iterable[EventRecord]) -> _Versions:
-    values: dict[_Version, _Then] = {}
+    versions: dict[_Version, PastFact] = {}
     taken_by: dict[_Version, int] = {}
-    added: dict[int, FactAdded] = {}
     facts = FactSlice()
     for record in records:
         if record.event.family != "facts":
@@ -97,15 +85,11 @@ def _versions(records: Iterable[EventRecord]) -> _Versions:
         fact = facts.by_id.get(getattr(record.event, "fact", None) or 0)
         if fact is None:
             continue
-        at = fact.added.fact, fact.version
-        values[at], added[fact.added.fact] = _values(fact), fact.added
+        at = fact.id, fact.version
+        versions[at] = fact
         if record.event.becomes == "superseded" and (by := getattr(record.event, "by", None)) is not None:
             taken_by[at] = by
-    return _Versions(values, taken_by, added)
-
-
-def _values(fact: FactState) -> _Then:
-    return _Then(fact.content, fact.state, fact.pinned, fact.category, fact.topics)
+    return _Versions(versions, taken_by)
 
 
 def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, str]) -> CuratedFacts | None:
@@ -114,7 +98,7 @@ def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, st
     places = {id: place for place, (id, _, _) in enumerate(rows)}
     changes = []
     for id, before, after in rows:
-        then, now = (_worded(versions.values.get((id, version)), texts) for version in (before, after))
+        then, now = (_worded(versions.facts.get((id, version)), texts) for version in (before, after))
         # Only versions that this change set made count: another event may have superseded the fact as well.
         by = next(
             (taken_by[id, version] for version in range(before + 1, after + 1) if (id, version) in taken_by), None
@@ -123,18 +107,15 @@ def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, st
         if (after and now is None) or (before and then is None) or (by is not None and by not in places):
             return None
         place = places[by] if by is not None else None
-        changes.append(CuratedFact(then, now, before != after, place, versions.added[id].origin))
+        changes.append(CuratedFact(then, now, before != after, place))
     block, action, reason = (str(getattr(event, name)) for name in ("block", "action", "reason"))
     # Sources are inherited when a merge or split is made or made again, not when it is undone.
     done = getattr(event, "undoes", None) is None or getattr(event, "again", False)
     return CuratedFacts(block, action, reason, tuple(changes), done and action in ("merge", "split"))
 
 
-def _worded(values: _Then | None, texts: Mapping[str, str]) -> _Then | None:
-    text = texts.get(values.text) if values is not None else None
-    if values is None or text is None:
-        return None
-    return _Then(text, values.state, values.pinned, values.category, values.topics)
+def _worded(fact: PastFact | None, texts: Mapping[str, str]) -> Fact | None:
+    return None if fact is None or fact.text not in texts else replace(fact, text=texts[fact.text])
 
 
 def curate(memory: Memory, curated: CuratedFacts) -> bool:
@@ -189,17 +170,11 @@ def _steps(curated: CuratedFacts, matches: Mapping[int, Fact]) -> list[Step]:
         if now is None or not change.touched:
             continue
         if fact is None:
-            new = FactDraft(now.text, now.state, now.pinned, now.category, origin=change.origin, topics=now.topics)
+            new = FactDraft(now.text, now.state, now.pinned, now.category, origin=now.origin, topics=now.topics)
             steps.append(replace(new, sources=handed(place)))
             continue
         # A fact added by the set has no id yet: -1 is the first one added, -2 the second.
         taker = None if by is None else matches[by].id if by in matches else -1 - added.index(by)
-        values: FactValues = {
-            "text": now.text,
-            "state": now.state,
-            "pinned": now.pinned,
-            "category": now.category,
-            "topics": now.topics,
-        }
+        values = cast(FactValues, {name: getattr(now, name) for name in _REPEATED})
         steps.append(FactChange(fact, values, by=taker, sources=handed(place)))
     return steps

@@ -20,13 +20,14 @@ from memory_core.events import Ref
 from memory_core.history.replay import remove_leaving
 from memory_core.messages import MessageRole
 from memory_core.planning.context_plan import Part, Piece, Truncation, TruncationOrder, plan_context
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import Queue, SizedMessage, Trigger, plan_flush
 from memory_core.planning.rendering import neutralise
 from memory_core.planning.retrieval_plan import budget_for
 from memory_core.planning.running_summary import cut_order as summary_cut_order
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.comparing import PlayedTurn
-from memory_inspector.lab.sizes import Ask, AskedFor, FactThen, Flush, Put, Recorded, Sizes
+from memory_inspector.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes
 from memory_inspector.lab.variants import Variant, agents_may_edit, block_values
 
 PlannedState = Literal["prompt", "out", "before", "unknown"]
@@ -109,7 +110,7 @@ class Replanner:
         self._values = {block.name: block_values(block) for block in sizes.base.blocks}
         self._edited = {block.name for block in sizes.base.blocks if agents_may_edit(block)}
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
-        self._listed: dict[frozenset[Ref], tuple[Mapping[int, FactThen], Sequence[FactThen], tuple[Piece, ...]]] = {}
+        self._listed: dict[frozenset[Ref], tuple[Mapping[int, Fact], Sequence[Fact], tuple[Piece, ...]]] = {}
         """Cached facts by ref set, from the last prompts that used the set."""
         self.left = tuple(chain.from_iterable(sizes.flushes))
         """Messages in the order in which they left the recorded queue."""
@@ -234,7 +235,7 @@ class Replanner:
             return _Pieces(pieces, summary_cut_order(texts, ask.question))
         return None
 
-    def _facts(self, refs: frozenset[Ref], recorded: Recorded) -> tuple[Sequence[FactThen], tuple[Piece, ...]]:
+    def _facts(self, refs: frozenset[Ref], recorded: Recorded) -> tuple[Sequence[Fact], tuple[Piece, ...]]:
         """Return the listed facts with known text, oldest first, and their pieces; cached for prompts that share the
         list."""
         cached, of = self._listed.get(refs), recorded.facts

@@ -10,11 +10,11 @@ from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
 from memory_core.history.by_turn import search_of
 from memory_core.history.context_pieces import Pieces
 from memory_core.history.slices.contexts import context_of, failure_of, is_context
-from memory_core.history.slices.fact_slice import FactState
 from memory_core.history.slices.message_slice import is_flush
 from memory_core.history.slices.projection import Projection
 from memory_core.memory import Memory
 from memory_core.messages import MessageRole, TextPart, message_text
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import SizedMessage, Trigger
 from memory_core.planning.quarantine import changes_quarantine
 from memory_core.tokens import TokenCounter, counter_for
@@ -58,17 +58,6 @@ class AskedFor:
 
 
 @dataclass(frozen=True, slots=True)
-class FactThen:
-    """A fact at the time of a prompt, as far as trimming depends on it."""
-
-    id: int
-    text: str
-    tokens: int
-    pinned: bool
-    confirmed_at: float
-
-
-@dataclass(frozen=True, slots=True)
 class Recorded:
     """A recorded prompt."""
 
@@ -76,7 +65,7 @@ class Recorded:
     flushes: int
     """Number of flushes before this prompt."""
     parts: Mapping[str, AskedFor]
-    facts: Mapping[int, FactThen]
+    facts: Mapping[int, Fact]
     """All facts by id; `text` is the hash of each fact's text."""
 
 
@@ -119,7 +108,7 @@ class Sizes:
     texts: Mapping[str, str]
     """Texts of facts, relations and summaries by hash."""
 
-    def fact(self, id: int, recorded: Recorded) -> FactThen | None:
+    def fact(self, id: int, recorded: Recorded) -> Fact | None:
         """Return a fact at the time of a prompt, with text; None if it was erased."""
         then = recorded.facts.get(id)
         text = self.texts.get(then.text) if then is not None else None
@@ -206,8 +195,8 @@ class _SizeReading:
         self.prompts: dict[int, Recorded] = {}
         self.flushes: list[tuple[int, ...]] = []
         self._past = Projection()
-        self._facts: dict[int, FactThen] = {}
-        self._changed: dict[int, FactThen] = {}
+        self._facts: dict[int, Fact] = {}
+        self._changed: dict[int, Fact] = {}
         """Facts changed since the last prompt; merged into `_facts` at the next one."""
         self._searches: dict[str, Retrieved] = {}
         self._failed: set[str] = set()
@@ -228,7 +217,7 @@ class _SizeReading:
             elif is_flush(event):
                 self.flushes.append(tuple(expand(event.seqs)))
             elif (fact := self._past.facts.by_id.get(getattr(event, "fact", None) or 0)) is not None:
-                self._changed[fact.added.fact] = _then(fact)
+                self._changed[fact.id] = fact
             # After a prompt, or any other event, the searches before it belong to no later prompt.
             self._searches.clear()
             self._failed.clear()
@@ -270,10 +259,6 @@ class _SizeReading:
         if groups not in self._sets:
             self._sets[groups] = frozenset(ref for group in groups for ref in self._refs(group))
         return self._sets[groups]
-
-
-def _then(fact: FactState) -> FactThen:
-    return FactThen(fact.added.fact, fact.content, fact.tokens, fact.pinned, fact.confirmed_at)
 
 
 def _first_edit(records: Sequence[EventRecord]) -> int | None:

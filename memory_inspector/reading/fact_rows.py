@@ -15,7 +15,7 @@ from memory_core.errors import MessageError
 from memory_core.history.fact_evidence import NEAR_DUPLICATE
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
-from memory_core.planning.fact_age import DAY
+from memory_core.planning.fact_age import DAY, to_ask
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.former_values import FALSE_REASONS
 from memory_core.planning.statement_relation import DUPLICATE
@@ -118,17 +118,8 @@ CHIPS: Mapping[str, str] = {name: colour for name, (colour, _) in BADGES.items()
 class ShownFact:
     """A fact in the list."""
 
-    id: int
-    text: str
-    state: str
-    pinned: bool = False
-    tokens: int = 0
+    fact: Fact
     source: Source = "unknown"
-    turn: int = 0
-    learned_at: float = 0
-    changed_at: float = 0
-    confirmed_at: float = 0
-    """Time of the last learning or confirmation, in seconds since 1970; 0 if unknown, then `learned_at` counts."""
     here: bool = True
     """True if the fact was learned or written in the session shown."""
     flags: tuple[str, ...] = ()
@@ -139,12 +130,12 @@ class ShownFact:
     """Number of prompts that contained the fact."""
     cut: int = 0
     """Number of prompts from which the fact was cut."""
-    category: str = ""
-    topics: tuple[str, ...] = ()
-    asks: bool = False
-    """True if the agent is to ask the user whether the fact is still true."""
     quarantined: bool = False
     """True if the fact is kept out of all prompts until a person releases it."""
+
+    @property
+    def id(self) -> int:
+        return self.fact.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +164,8 @@ def in_view(rows: Iterable[ShownFact], view: View) -> list[ShownFact]:
     """Rows listed in a view; none for Rewrites and Decisions."""
     belongs: Mapping[str, Callable[[ShownFact], bool]] = {
         "review": lambda row: row.waits,
-        "active": lambda row: row.state == "active",
-        "retired": lambda row: row.state in PUT_AWAY,
+        "active": lambda row: row.fact.state == "active",
+        "retired": lambda row: row.fact.state in PUT_AWAY,
     }
     test = belongs.get(view)
     return [] if test is None else [row for row in rows if test(row)]
@@ -197,7 +188,7 @@ def to_check(rows: Iterable[ShownFact], *, now: float, older: float) -> list[Sho
 
     Sorted by whole days without a confirmation, longest first; within a day, the most used first.
     """
-    due = [row for row in rows if row.state == "active" and now - _last_confirmed(row) >= older]
+    due = [row for row in rows if row.fact.state == "active" and now - _last_confirmed(row) >= older]
     # By whole days, so that the often used facts of one day come first, not those confirmed a minute earlier.
     return sorted(due, key=lambda row: (_last_confirmed(row) // DAY, -row.carried, row.id))
 
@@ -208,8 +199,8 @@ def unconfirmed(row: ShownFact, now: float) -> str:
 
 
 def _last_confirmed(row: ShownFact) -> float:
-    # Where confirmations are unknown, a fact counts from when it was learned.
-    return row.confirmed_at or row.learned_at
+    # Where confirmations are unknown (0), a fact counts from when it was learned.
+    return row.fact.confirmed_at or row.fact.created_at
 
 
 def matching_rows(rows: Iterable[ShownFact], wanted: FactFilter, *, now: float) -> list[ShownFact]:
@@ -218,16 +209,16 @@ def matching_rows(rows: Iterable[ShownFact], wanted: FactFilter, *, now: float) 
     youngest = now - AGES[wanted.age]
 
     def passes(row: ShownFact) -> bool:
-        text = row.text.casefold()
+        text = row.fact.text.casefold()
         return (
             all(word in text for word in words)
             and (not wanted.states or bool(_states(row) & set(wanted.states)))
             and (not wanted.sources or row.source in wanted.sources)
-            and row.learned_at >= youngest
+            and row.fact.created_at >= youngest
             and (wanted.where == "any" or row.here == (wanted.where == "here"))
             and (bool(row.flags) or not wanted.suspicious)
-            and (not wanted.categories or row.category in wanted.categories)
-            and (not wanted.topics or bool(set(row.topics) & set(wanted.topics)))
+            and (not wanted.categories or row.fact.category in wanted.categories)
+            and (not wanted.topics or bool(set(row.fact.topics) & set(wanted.topics)))
         )
 
     return [row for row in rows if passes(row)]
@@ -238,10 +229,10 @@ def sorted_rows(rows: Iterable[ShownFact], order: str) -> list[ShownFact]:
     keys: Mapping[str, Callable[[ShownFact], tuple[float | str, ...]]] = {
         "newest": lambda row: (-row.id,),
         "oldest": lambda row: (row.id,),
-        "changed": lambda row: (-row.changed_at, -row.id),
+        "changed": lambda row: (-row.fact.updated_at, -row.id),
         "unconfirmed": lambda row: (_last_confirmed(row), row.id),
-        "words": lambda row: (row.text.casefold(), -row.id),
-        "tokens": lambda row: (-row.tokens, -row.id),
+        "words": lambda row: (row.fact.text.casefold(), -row.id),
+        "tokens": lambda row: (-row.fact.tokens, -row.id),
         "carried": lambda row: (-row.carried, -row.id),
         "cut": lambda row: (-row.cut, -row.id),
     }
@@ -252,20 +243,20 @@ def chips(row: ShownFact) -> list[str]:
     """Chips in the state column of a row; none for an active fact without marks or flags."""
     labels = _kept_labels(row)
     # Flags ask for a decision, which a fact that was put away does not need.
-    labels += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
-    if row.state != "active":
-        return [STATES[row.state], *labels]
+    labels += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.fact.state in ("active", "proposed") else []
+    if row.fact.state != "active":
+        return [STATES[row.fact.state], *labels]
     return labels
 
 
 def _kept_labels(row: ShownFact) -> list[str]:
-    marks = {"Quarantined": row.quarantined, "Pinned": row.pinned, "To ask": row.asks}
+    marks = {"Quarantined": row.quarantined, "Pinned": row.fact.pinned, "To ask": to_ask(row.fact.metadata)}
     return [label for label, applies in marks.items() if applies]
 
 
 def states_of(row: ShownFact) -> list[str]:
     """Chips in the panel, where the state is always shown."""
-    return [*_kept_labels(row), STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
+    return [*_kept_labels(row), STATES[row.fact.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
 
 
 # -- sentences -----------------------------------------------------------------------------------
@@ -274,7 +265,7 @@ def states_of(row: ShownFact) -> list[str]:
 def opening(rows: Sequence[ShownFact], *, past_turn: int | None = None) -> str:
     """Summary of the page: `9 active facts, 126 tokens. 3 to review.`"""
     active = in_view(rows, "active")
-    sizes = sum(row.tokens for row in active)
+    sizes = sum(row.fact.tokens for row in active)
     size = f"{count(len(active), 'active fact')}, {count(sizes, 'token')}" if active else "No active facts"
     if past_turn is not None:
         return f"After turn {past_turn}: {size}."
@@ -284,7 +275,7 @@ def opening(rows: Sequence[ShownFact], *, past_turn: int | None = None) -> str:
 
 def selected(rows: Sequence[ShownFact]) -> str:
     """Title of the panel for several facts: `3 facts selected, 38 tokens`."""
-    return f"{count(len(rows), 'fact')} selected, {count(sum(row.tokens for row in rows), 'token')}"
+    return f"{count(len(rows), 'fact')} selected, {count(sum(row.fact.tokens for row in rows), 'token')}"
 
 
 def used(carried: int, cut: int) -> str:
@@ -310,7 +301,7 @@ def _waiting(waiting: int) -> str:
 
 
 def _states(row: ShownFact) -> set[str]:
-    return {row.state, "pinned"} if row.pinned else {row.state}
+    return {row.fact.state, "pinned"} if row.fact.pinned else {row.fact.state}
 
 
 # -- selection -----------------------------------------------------------------------------------
@@ -362,12 +353,12 @@ def still_there(picked: Picked, ids: Collection[int]) -> Picked:
 def categories_count(rows: Iterable[ShownFact]) -> Counter[str]:
     """Number of rows in each category, the most frequent first."""
     # A Counter keeps insertion order, so its most common come first when it is iterated.
-    return Counter(dict(Counter(row.category for row in rows if row.category).most_common()))
+    return Counter(dict(Counter(row.fact.category for row in rows if row.fact.category).most_common()))
 
 
 def topics_count(rows: Iterable[ShownFact]) -> Counter[str]:
     """Number of rows with each topic, the most frequent first."""
-    return Counter(dict(Counter(topic for row in rows for topic in row.topics).most_common()))
+    return Counter(dict(Counter(topic for row in rows for topic in row.fact.topics).most_common()))
 
 
 def states_count(rows: Iterable[ShownFact]) -> Counter[str]:

@@ -1,5 +1,6 @@
 """The Facts page's rows, sentences and marks: pure functions, no app."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -47,15 +48,20 @@ from ui.facts.review import in_turn, why_held
 from ui.facts.rewrites import headline, lost, sums
 from ui.parts.effect import describe, foreseen
 
+
+def shown(id, text, state, *, tokens=0, pinned=False, learned_at=0, confirmed_at=0, **of_the_row):
+    draft = FactDraft(text, state=state, pinned=pinned)
+    fact = draft.as_fact(id, scope="session:s", block="Facts", tokens=tokens, turn=1, at=learned_at)
+    return ShownFact(replace(fact, confirmed_at=confirmed_at), **of_the_row)
+
+
 ROWS = (
-    ShownFact(1, "Ana is allergic to nuts", "active", pinned=True, tokens=6, source="user", learned_at=100, carried=3),
-    ShownFact(
+    shown(1, "Ana is allergic to nuts", "active", pinned=True, tokens=6, source="user", learned_at=100, carried=3),
+    shown(
         2, "Dinner is on 14 March", "active", tokens=7, source="assistant", learned_at=200, flags=("from_assistant",)
     ),
-    ShownFact(3, "Sam lives in Porto", "superseded", tokens=5, source="user", learned_at=50, here=False),
-    ShownFact(
-        4, "Sam lives in Lisbon", "proposed", tokens=5, flags=("contradiction",), waits=True, learned_at=300, cut=2
-    ),
+    shown(3, "Sam lives in Porto", "superseded", tokens=5, source="user", learned_at=50, here=False),
+    shown(4, "Sam lives in Lisbon", "proposed", tokens=5, flags=("contradiction",), waits=True, learned_at=300, cut=2),
 )
 MARKUP = "![x](http://evil/x.png) <b>hi</b> $x$ :material/home:"
 
@@ -142,9 +148,9 @@ def test_rows_are_sorted_with_equal_ones_newest_first(order, expected):
 
 def test_a_repeated_fact_counts_from_its_last_confirmation_and_another_from_its_learning():
     rows = [
-        ShownFact(1, "a", "active", learned_at=10, confirmed_at=90),
-        ShownFact(2, "b", "active", learned_at=20, confirmed_at=20),
-        ShownFact(3, "c", "active", learned_at=30),
+        shown(1, "a", "active", learned_at=10, confirmed_at=90),
+        shown(2, "b", "active", learned_at=20, confirmed_at=20),
+        shown(3, "c", "active", learned_at=30),
     ]
     assert ids(sorted_rows(rows, "unconfirmed")) == [2, 3, 1]
 
@@ -159,8 +165,8 @@ def test_an_order_does_not_depend_on_the_order_before(rows, order):
 
 def test_the_state_column_says_nothing_of_a_fact_that_is_only_active():
     assert [chips(row) for row in ROWS] == [["Pinned"], ["Not the user"], ["Superseded"], ["Proposed", "Conflict"]]
-    assert chips(ShownFact(5, "x", "active")) == []
-    assert chips(ShownFact(6, "x", "active", pinned=True, quarantined=True)) == ["Quarantined", "Pinned"]
+    assert chips(shown(5, "x", "active")) == []
+    assert chips(shown(6, "x", "active", pinned=True, quarantined=True)) == ["Quarantined", "Pinned"]
     assert states_of(ROWS[0]) == ["Pinned", "Active"]
 
 

@@ -14,6 +14,7 @@ from memory_core.events import (
     FactSuperseded,
     ProposalRefused,
 )
+from memory_core.planning.curation import FactDraft
 from memory_core.recipes import RECIPES
 from memory_core.store.block_rows import Holding
 from memory_core.store.fact_rows import FactRevision
@@ -227,10 +228,16 @@ def test_a_facts_history_says_how_each_version_was_decided():
 
 # -- labels ----------------------------------------------------------------------------------------
 
-LABELLED = (
-    ShownFact(1, "Ana is allergic to nuts", "active", category="health", topics=("Ana", "food")),
-    ShownFact(2, "Dinner is on 14 March", "active", category="plan", topics=("food",)),
-    ShownFact(3, "Sam lives in Porto", "active", category="plan"),
+LABELLED = tuple(
+    ShownFact(draft.as_fact(id, scope="session:s", block="Facts", tokens=5, turn=1, at=0))
+    for id, draft in enumerate(
+        (
+            FactDraft("Ana is allergic to nuts", category="health", topics=("Ana", "food")),
+            FactDraft("Dinner is on 14 March", category="plan", topics=("food",)),
+            FactDraft("Sam lives in Porto", category="plan"),
+        ),
+        start=1,
+    )
 )
 
 

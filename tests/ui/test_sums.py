@@ -205,7 +205,7 @@ def check_facts(memory):
     desk = memory.facts.desk("facts")
     facts = desk.facts()
     waits = {fact.id for fact in desk.review().facts}
-    rows = [ShownFact(fact.id, fact.text, fact.state, tokens=fact.tokens, waits=fact.id in waits) for fact in facts]
+    rows = [ShownFact(fact, waits=fact.id in waits) for fact in facts]
     labels = {view: found(" #$", label)[0] for view, label in view_labels(rows, 0).items()}
     active = [fact for fact in facts if fact.state == "active"]
     line = opening(rows)

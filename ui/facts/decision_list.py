@@ -42,7 +42,7 @@ def draw_decisions(desk: FactSnapshot) -> None:
         return
     table, detail = st.columns([0.6, 0.4], gap="medium")
     shown = list(reversed(decisions.decided))[:MOST]
-    facts = {row.id: row.text for row in desk.rows}
+    facts = {row.id: row.fact.text for row in desk.rows}
     with table:
         st.markdown(f":small[:gray[{summed(decisions)}]]")
         picked = _list(desk, decisions, shown)

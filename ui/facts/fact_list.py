@@ -105,7 +105,7 @@ def draw_list(
     # 3. The state column says why a grey row is in no prompt; columns in which all rows agree are left out.
     found_effects = [effects.of(Ref.of("fact", row.id)) for row in shown]
     states = [_states(row, effect) for row, effect in zip(shown, found_effects, strict=True)]
-    columns = {"State": any(states), "Category": len({row.category for row in shown}) > 1}
+    columns = {"State": any(states), "Category": len({row.fact.category for row in shown}) > 1}
     gone = [place for place, effect in enumerate(found_effects) if effect is not None and not effect.shown]
     reasons = dict.fromkeys(states[place][0] for place in gone)
     # Selections are indexes into the list as drawn: another list needs another widget, with the selection passed in.
@@ -150,11 +150,11 @@ def _row(row: ShownFact, state: list[str], columns: dict[str, bool]) -> dict[str
     """Return a row of the table; a column that is False in `columns` is left out."""
     values = {
         "State": state,
-        "Fact": row.text,
-        "Turn": row.turn or None,  # before the first turn
-        "Tokens": row.tokens,
+        "Fact": row.fact.text,
+        "Turn": row.fact.turn or None,  # before the first turn
+        "Tokens": row.fact.tokens,
         "Prompts": row.carried,
-        "Category": row.category,  # last, as the numbers must be in sight beside the state
+        "Category": row.fact.category,  # last, as the numbers must be in sight beside the state
     }
     return {name: value for name, value in values.items() if columns.get(name, True)}
 
@@ -167,7 +167,7 @@ def _states(row: ShownFact, effect: Effect | None) -> list[str]:
         return labels
     # Superseded, merged, retired: a decision about the fact itself, not about this prompt.
     put_aside = effect.stage.name == "kept"
-    if put_aside and row.state == "active":  # restored since
+    if put_aside and row.fact.state == "active":  # restored since
         labels = [STATES["active"], *labels]
     elif put_aside:
         # "Superseded in turn 31" says it already: the bare state beside it would only repeat it.

@@ -11,7 +11,6 @@ import streamlit as st
 from memory_core.curation.fact_desk import Curation
 from memory_core.events import Ref
 from memory_core.history.fact_evidence import made_by
-from memory_core.history.rebuild import RebuiltFact
 from memory_core.planning import curation as plans
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.lab.probes import Probe
@@ -55,26 +54,25 @@ FIELD_PIXELS = 80
 
 def draw_panel(view: View, desk: FactSnapshot, row: ShownFact) -> None:
     """Draw all information on one fact, with its actions."""
-    # None at a past turn: then the panel shows the fact as the log has it, and offers no change.
-    fact = desk.facts.get(row.id)
+    fact = row.fact
     effect = view.effects.of(Ref.of("fact", row.id))
     with st.container(border=True, gap="xsmall", key="facts__panel"):
-        heading(struck(short(row.text, LONGEST_TITLE), effect), help=plain(reason(effect)) or None)
+        heading(struck(short(row.fact.text, LONGEST_TITLE), effect), help=plain(reason(effect)) or None)
         _states(row)
-        _labels(desk, row, fact)
-        _draw_given(fact or desk.then.get(row.id))
+        _labels(desk, fact)
+        _draw_given(fact)
         for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
-        if fact is not None and not desk.read_only and (others := others_of(desk, fact.id)):
+        if not desk.read_only and (others := others_of(desk, fact.id)):
             draw_choices(desk, fact, others, keys=False)
-        _sources(desk, row, fact or desk.then.get(row.id))
+        _sources(desk, row)
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
-        if fact is not None and not desk.read_only:
+        if not desk.read_only:
             _edit(desk, fact)
         stage_text = plain(effect.stage.text) if effect is not None else "Where did it go?"
         nav.follow_link(Ref.of("fact", row.id), f":small[{stage_text}]", help=stage_text)
         probing.draw(desk.memory.session_id, partial(_probes, view, desk, row), f"facts__{row.id}")
-        if fact is not None and not desk.past:
+        if not desk.past:
             _past_of(view, desk, fact)
 
 
@@ -82,7 +80,7 @@ def _probes(view: View, desk: FactSnapshot, row: ShownFact) -> list[Probe]:
     """Return probes for a fact: for its text, and for the first message of this session that it was learned from."""
     turn, here = max(1, view.shown_turn), desk.memory.session_id
     seqs = [source.seq for source in sources_of(desk, row.id) if source.session_id == here]
-    return [*probing.of_words(row.text, turn), *probing.of_messages(seqs[:1], turn)]
+    return [*probing.of_words(row.fact.text, turn), *probing.of_messages(seqs[:1], turn)]
 
 
 def draw_selection(desk: FactSnapshot, rows: Sequence[ShownFact]) -> None:
@@ -91,9 +89,9 @@ def draw_selection(desk: FactSnapshot, rows: Sequence[ShownFact]) -> None:
     with st.container(border=True, gap="xsmall", key="facts__panel"):
         heading(plain(selected(rows)))
         for row in rows[:SHOWN_SELECTED]:
-            st.markdown(f":small[{plain(short(row.text, 80))}]")
+            st.markdown(f":small[{plain(short(row.fact.text, 80))}]")
         more_line(len(rows) - SHOWN_SELECTED)
-        if all(row.state in PUT_AWAY for row in rows):
+        if all(row.fact.state in PUT_AWAY for row in rows):
             _put_away_actions(desk, facts)
         else:
             _which_holds(desk, facts)
@@ -161,18 +159,18 @@ def _states(row: ShownFact) -> None:
         for name in states_of(row):
             colour, icon = BADGES[name]
             st.badge(plain(name), color=colour, icon=f":material/{icon}:")
-        st.markdown(f":small[:gray[{count(row.tokens, 'token')}]]", width="content")
+        st.markdown(f":small[:gray[{count(row.fact.tokens, 'token')}]]", width="content")
 
 
-def _labels(desk: FactSnapshot, row: ShownFact, fact: Fact | None) -> None:
+def _labels(desk: FactSnapshot, fact: Fact) -> None:
     """Draw a fact's category and topics, with a popover to change them."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
         # A category that is also a topic is shown once, as the topic.
-        if row.category and row.category not in row.topics:
-            st.markdown(f":small[:gray[{plain(short(row.category))}]]", width="content")
-        for topic in row.topics:
+        if fact.category and fact.category not in fact.topics:
+            st.markdown(f":small[:gray[{plain(short(fact.category))}]]", width="content")
+        for topic in fact.topics:
             st.badge(plain(short(topic)), color="gray", icon=":material/sell:")
-        if fact is None or desk.read_only or fact.state in PUT_AWAY:
+        if desk.read_only or fact.state in PUT_AWAY:
             return
         # A new version closes the popover, whose fields would still hold the labels of the old one.
         mark = f"{fact.id}_{fact.version}_{fact_tab.at(desk.place).generation}"
@@ -184,10 +182,8 @@ def _labels(desk: FactSnapshot, row: ShownFact, fact: Fact | None) -> None:
                 _label(desk, fact, mark)
 
 
-def _draw_given(fact: Fact | RebuiltFact | None) -> None:
+def _draw_given(fact: Fact) -> None:
     """Draw the key and the metadata that a program stored with a fact."""
-    if fact is None:
-        return
     if fact.key is not None:
         st.markdown(f":small[:gray[Under the key] {plain(short(fact.key, LONGEST_TITLE))}]")
     if fact.metadata:
@@ -221,7 +217,7 @@ def _label(desk: FactSnapshot, fact: Fact, mark: str) -> None:
     st.button("Apply labels", key=f"facts__save_labels_{mark}", on_click=fact_changes.label, args=(desk, fact, *keys))
 
 
-def _sources(desk: FactSnapshot, row: ShownFact, fact: Fact | RebuiltFact | None) -> None:
+def _sources(desk: FactSnapshot, row: ShownFact) -> None:
     """Draw the source messages, with the fact's words highlighted."""
     sources = sources_of(desk, row.id)
     for source in sources[:SHOWN_SOURCES]:
@@ -232,9 +228,10 @@ def _sources(desk: FactSnapshot, row: ShownFact, fact: Fact | RebuiltFact | None
         st.markdown(":small[:gray[Learned in another session.]]")
     elif not sources:
         # Facts without a source message are no error: people, programs and condensing write some.
-        written = "Written by a person" if fact is None or fact.key is None else "Kept by a program"
+        written = "Written by a person" if row.fact.key is None else "Kept by a program"
         learned = {"person": written, "condensed": "Written when facts were condensed"}.get(row.source)
-        sentence = f"{learned} in turn {row.turn}." if learned and row.turn else f"{learned or SOURCES['unknown']}."
+        turn = f" in turn {row.fact.turn}" if learned and row.fact.turn else ""
+        sentence = f"{learned or SOURCES['unknown']}{turn}."
         st.markdown(f":small[:gray[{plain(sentence)}]]")
 
 

@@ -4,7 +4,7 @@ No Streamlit. Nothing is written, and no model is called.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
@@ -12,12 +12,11 @@ from memory_core import Memory, list_sessions
 from memory_core.curation.fact_desk import Curation, Review, SourceMessage
 from memory_core.events import KINDS, EventRecord, FactAdded, FactChanged
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.rebuild import RebuiltFact, rebuild
+from memory_core.history.rebuild import rebuild
 from memory_core.history.rewrites import Rewrite
 from memory_core.history.slices import block_slice, fact_slice, message_slice
 from memory_core.history.usage import Use
 from memory_core.planning.curation import SuppressedFact
-from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_history import BlockDecisions, decisions_of
 from memory_inspector.reading.fact_rows import ShownFact, Source
@@ -39,8 +38,6 @@ class FactSnapshot:
     past: bool = False
     read_only: bool = False
     facts: Mapping[int, Fact] = field(default_factory=dict)
-    then: Mapping[int, RebuiltFact] = field(default_factory=dict)
-    """Facts at a past turn, by id."""
     review: Review | None = None
     rewrites: tuple[Rewrite, ...] = ()
     held: tuple[SuppressedFact, ...] = ()
@@ -111,34 +108,19 @@ def read_desk(view: View, block: str) -> FactSnapshot:
     uses = memory.log.usage(position).facts
     waiting = {fact.id for fact in review.facts}
     withheld = memory.session.withheld().facts
-    rows = tuple(
-        ShownFact(
-            id=fact.id,
-            text=fact.text,
-            state=fact.state,
-            pinned=fact.pinned,
-            tokens=fact.tokens,
-            source=source_of(fact.origin, fact.sources, session_id, roles),
-            turn=fact.turn,
-            learned_at=fact.created_at,
-            confirmed_at=fact.confirmed_at,
-            changed_at=fact.updated_at,
-            here=_here(fact.sources, session_id),
-            flags=tuple(dict.fromkeys(flag.kind for flag in review.flags.get(fact.id, ()))),
-            waits=fact.id in waiting,
-            carried=uses.get(fact.id, Use()).carried,
-            cut=uses.get(fact.id, Use()).cut,
-            category=fact.category,
-            topics=fact.topics,
-            asks=to_ask(fact.metadata),
-            quarantined=fact.id in withheld,
+    rows = [
+        replace(
+            row,
+            flags=tuple(dict.fromkeys(flag.kind for flag in review.flags.get(row.id, ()))),
+            waits=row.id in waiting,
+            quarantined=row.id in withheld,
         )
-        for fact in facts
-    )
+        for row in _rows(facts, session_id, roles, uses)
+    ]
     return FactSnapshot(
         memory=memory,
         block=block,
-        rows=rows,
+        rows=tuple(rows),
         read_only=view.read_only is not None,
         decisions=cache.value("decisions", position, lambda: _decisions(view, block)),
         facts={fact.id: fact for fact in facts},
@@ -158,39 +140,32 @@ def read_past(view: View, block: str) -> FactSnapshot:
     facts = cache.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
     uses = memory.log.usage(view.position).facts
     roles = cache.value("roles", view.history.position, lambda: _roles(memory))
-    # The turn in which a fact was learned never changes, so that the whole log may be read for it.
-    added = {record.event.fact: record for record in view.history.records if isinstance(record.event, FactAdded)}
-    rows = tuple(
-        ShownFact(
-            id=fact.id,
-            text=fact.text or "",
-            state=fact.state,
-            pinned=fact.pinned,
-            # A rebuilt fact has no size of its own: it is counted with today's tokenizer.
-            tokens=memory.session.count_tokens(fact.text or ""),
-            source=source_of(fact.origin, fact.sources, session_id, roles),
-            turn=added[fact.id].turn if fact.id in added else 0,
-            learned_at=added[fact.id].at if fact.id in added else 0,
-            here=_here(fact.sources, session_id),
-            carried=uses.get(fact.id, Use()).carried,
-            cut=uses.get(fact.id, Use()).cut,
-            category=fact.category,
-            topics=fact.topics,
-        )
-        for fact in facts
-    )
+    rows = _rows(facts, session_id, roles, uses)
     return FactSnapshot(
         memory=memory,
         block=block,
-        rows=rows,
+        rows=tuple(rows),
         past=True,
         read_only=True,
         decisions=cache.value(
             "past_decisions", (view.position, view.history.position), lambda: _decisions(view, block)
         ),
-        then={fact.id: fact for fact in facts},
+        facts={fact.id: fact for fact in facts},
         elsewhere=any(not row.here for row in rows),
     )
+
+
+def _rows(facts: Iterable[Fact], session_id: str, roles: Mapping[int, str], uses: Mapping[int, Use]) -> list[ShownFact]:
+    return [
+        ShownFact(
+            fact,
+            source=source_of(fact.origin, fact.sources, session_id, roles),
+            here=_here(fact.sources, session_id),
+            carried=uses.get(fact.id, Use()).carried,
+            cut=uses.get(fact.id, Use()).cut,
+        )
+        for fact in facts
+    ]
 
 
 def _decisions(view: View, block: str) -> BlockDecisions:
@@ -201,12 +176,12 @@ def _decisions(view: View, block: str) -> BlockDecisions:
 def sources_of(desk: FactSnapshot, fact: int) -> Sequence[SourceMessage]:
     """Source messages of a fact; erased ones are missing."""
     # Now the engine has the sources, also those in other sessions. In the past only this session's log is read.
+    memory, then = desk.memory, desk.facts[fact]
     if not desk.past:
-        return desk.curation.sources(desk.facts[fact])
-    memory, then = desk.memory, desk.then[fact]
+        return desk.curation.sources(then)
     # Other sessions may be deleted, and their log is not read for this page.
     here = [seq for session_id, seq in then.sources if session_id == memory.session_id]
-    return source_messages(memory, here, then.text or "")
+    return source_messages(memory, here, then.text)
 
 
 def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:
@@ -233,7 +208,7 @@ def _here(sources: Sequence[tuple[str, int]], session_id: str) -> bool:
     return not sources or any(session == session_id for session, _ in sources)
 
 
-def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
+def _facts_at(view: View, block: str) -> tuple[Fact, ...]:
     memory, position = view.memory, view.position
     # 1. Only events that make or change facts, of this session and, for a shared block, of the user's other sessions.
     records = [record for record in view.history.upto(position) if record.kind in FACT_KINDS]
@@ -246,7 +221,9 @@ def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
     words = memory.log.texts(hashes)
     # 3. Apply them in order. What was erased since has no words, and is left out.
     past = rebuild(records, words.get, position, session_id=memory.session_id)
-    return tuple(fact for fact in past.facts if fact.block == block and fact.text is not None)
+    facts = (fact for fact in past.facts if fact.block == block and fact.text)
+    # Counted with today's tokenizer, as the sizes of all facts must add up.
+    return tuple(replace(fact, tokens=memory.session.count_tokens(fact.text)) for fact in facts)
 
 
 def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:

@@ -86,7 +86,7 @@ def _in_prompt(view: Shown, desk: FactSnapshot) -> str:
     event = view.contexts[-1].event if view.contexts else None
     parts = event.parts if isinstance(event, ContextBuilt) else ()
     part = next((part for part in parts if part["name"] == desk.block), None)
-    alone = sum(row.tokens for row in in_view(desk.rows, "active"))
+    alone = sum(row.fact.tokens for row in in_view(desk.rows, "active"))
     if part is None or int(part["granted"]) == alone:
         return ""
     noted = " with notes on former values" if stored_marks(part) else ""
@@ -106,7 +106,7 @@ def _block(view: Shown, blocks: Sequence[str]) -> str:
 
 def _ids(view: Shown, block: str) -> set[int]:
     if view.past:
-        return set(read_past(view, block).then)
+        return set(read_past(view, block).facts)
     return {fact.id for fact in view.memory.facts.read(block, states=None)}
 
 
@@ -121,7 +121,7 @@ def _take_link(desk: FactSnapshot) -> None:
             st.warning(plain(f"This fact is not in the session {when}. Showing the list."))
         return
     # Every state is listed in one of these views, so that old links keep working.
-    view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
+    view: View = "active" if row.fact.state == "active" else "review" if row.waits else "retired"
     fact_tab.change(desk.place, view=view, picked=Picked(row.id))
     # Review shows one fact at a time: the one of the link goes first there.
     fact_tab.keep(desk.place, "asked_for", row.id)

@@ -14,6 +14,7 @@ import streamlit as st
 from memory_core.history.fact_evidence import Flag
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import SuppressedFact
+from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
 from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import (
@@ -279,9 +280,10 @@ def _check_card(desk: FactSnapshot, row: ShownFact, listed: int) -> None:
         for source in sources_of(desk, fact.id)[:1]:
             draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
         st.markdown(f":small[:gray[{used(row.carried, row.cut)}]]")
-        if row.asks:
+        asks = to_ask(fact.metadata)
+        if asks:
             st.markdown(":small[:blue[:material/help:] The agent will ask about it.]")
-        _answers(desk, fact, asks=row.asks)
+        _answers(desk, fact, asks=asks)
         fact_changes.draw_effect(desk, lambda: plans.retire([fact]), before="Retiring it: ")
 
 

@@ -1,8 +1,9 @@
 """Facts: words, state, version and sources of each."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeGuard
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeGuard
 
 from memory_core.events import (
     KINDS,
@@ -13,13 +14,12 @@ from memory_core.events import (
     FactConfirmed,
     FactDecided,
     FactErased,
-    FactLabelled,
-    FactPinned,
     FactsCondensed,
     FactsCurated,
     expand,
 )
 from memory_core.history.slices.states import state_at
+from memory_core.planning.fact_merging import Fact
 
 HANDLED = frozenset(
     {FactsCondensed, FactsCurated, *(event for event in KINDS.values() if "fact" in event.__dataclass_fields__)}
@@ -68,34 +68,43 @@ class FactWords:
     """Size in tokens; None if unknown without counting."""
 
 
-@dataclass(slots=True)
-class FactState:
-    """Fact that was not erased."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastFact(Fact):
+    """Fact at a position of the log, with content hashes as `text` and `key`; no event names its scope."""
 
     record: EventRecord
-    """`FactAdded` record of the fact: session, turn, time and position."""
-    added: FactAdded
-    content: str
-    """Content hash of the fact's current words."""
-    metadata: str | None
-    """Content hash of the fact's current metadata; None without any."""
-    slot: str | None
-    tokens: int
-    pinned: bool
-    category: str
-    topics: tuple[str, ...]
-    state: str
-    confirmed_at: float
-    """Time, in seconds since 1970."""
-    version: int = 1
-    sources: set[Source] = field(default_factory=set)
+    """`FactAdded` record of the fact."""
+    metadata_hash: str | None
+    """Content hash of the metadata; `metadata` itself is empty."""
+
+    @property
+    def added(self) -> FactAdded:
+        assert isinstance(self.record.event, FactAdded)
+        return self.record.event
+
+    @property
+    def content(self) -> str:
+        """Content hash of the fact's current words."""
+        return self.text
+
+    def worded(self, words: Callable[[str], str | None]) -> Fact:
+        """Return the fact with its words, read by hash; erased ones are empty."""
+        values = {value.name: getattr(self, value.name) for value in fields(Fact)}
+        values["text"] = words(self.text) or ""
+        values["key"] = words(self.key) if self.key is not None else None
+        values["metadata"] = json.loads(words(self.metadata_hash) or "{}") if self.metadata_hash is not None else {}
+        return Fact(**values)
+
+
+_RECORDED = {value.name for value in fields(Fact)} & FactAdded.__dataclass_fields__.keys() - {"sources", "metadata"}
+"""Values of a fact that the event of its addition has under the same names."""
 
 
 class FactSlice:
     """Facts recorded in the logs applied so far: those of a session, or of a user across any number of sessions."""
 
     def __init__(self) -> None:
-        self.by_id: dict[int, FactState] = {}
+        self.by_id: dict[int, PastFact] = {}
         """Facts in the order in which they were added."""
         self._words: dict[int, list[tuple[int, FactWords]]] = {}
         """Words of each fact by the position from which they applied, erased facts included."""
@@ -129,64 +138,69 @@ class FactSlice:
 
     def forget(self, sources: Collection[Source]) -> None:
         """Remove these messages from the sources of all facts."""
-        for fact in self.by_id.values() if sources else ():
-            fact.sources.difference_update(sources)
+        for id in self.by_id if sources else ():
+            self._lose(id, sources)
 
     def _add(self, record: EventRecord, event: FactAdded) -> None:
-        self.by_id[event.fact] = FactState(
-            record=record,
-            added=event,
-            content=event.content,
-            metadata=event.metadata,
-            slot=event.slot,
-            tokens=event.tokens,
-            pinned=event.pinned,
-            category=event.category,
-            topics=event.topics,
-            state=event.state,
+        self.by_id[event.fact] = PastFact(
+            **{name: getattr(event, name) for name in _RECORDED},
+            id=event.fact,
+            scope="",
+            text=event.content,
+            turn=record.turn,
+            created_at=record.at,
             confirmed_at=record.at if event.said_at is None else event.said_at,
-            sources={(record.session_id, seq) for seq in expand(event.sources)},
+            updated_at=record.at,
+            version=1,
+            sources=tuple((record.session_id, seq) for seq in expand(event.sources)),
+            record=record,
+            metadata_hash=event.metadata,
         )
         self._words.setdefault(event.fact, []).append((record.position, FactWords(event.content, event.tokens)))
 
-    def _change(self, fact: FactState, record: EventRecord) -> None:
+    def _change(self, fact: PastFact, record: EventRecord) -> None:
         event = record.event
         if isinstance(event, FactErased):
             del self.by_id[event.fact]
             return
         if isinstance(event, FactConfirmed):
-            times = (event.restores, event.said_at, record.at)
-            fact.confirmed_at = next(at for at in times if at is not None)
-            fact.sources |= {(record.session_id, seq) for seq in expand(event.sources)}
+            confirmed_at = next(at for at in (event.restores, event.said_at, record.at) if at is not None)
+            sources = ((record.session_id, seq) for seq in expand(event.sources))
+            self._gain(fact.id, sources, confirmed_at=confirmed_at)
             return
-        fact.version += 1  # every other event about one fact is a version of it
+        # Every other event about one fact is a version of it.
+        values = {name: getattr(event, name) for name in event.sets}
         if event.becomes is not None:
-            fact.state = event.becomes
-        elif isinstance(event, FactChanged):
-            fact.content, fact.tokens, fact.metadata = event.after, event.tokens, event.metadata
-            fact.slot = event.slot or fact.slot
-        elif isinstance(event, FactPinned):
-            fact.pinned = event.pinned
-        elif isinstance(event, FactLabelled):
-            fact.category, fact.topics = event.category, event.topics
+            values["state"] = event.becomes
+        if isinstance(event, FactChanged):
+            values |= {"text": event.after, "tokens": event.tokens, "metadata_hash": event.metadata}
+            values["slot"] = event.slot or fact.slot
+        self.by_id[fact.id] = replace(fact, **values, version=fact.version + 1, updated_at=record.at)
+
+    def _gain(self, id: int, sources: Iterable[Source], **values: Any) -> None:
+        """Add sources to a fact, if the log that was applied has the fact; `values` are set as well."""
+        if (fact := self.by_id.get(id)) is not None:
+            self.by_id[id] = replace(fact, sources=tuple(sorted({*fact.sources, *sources})), **values)
+
+    def _lose(self, id: int, sources: Collection[Source]) -> None:
+        """Remove sources from a fact, if the log that was applied has the fact."""
+        if (fact := self.by_id.get(id)) is not None and any(source in sources for source in fact.sources):
+            rest = tuple(source for source in fact.sources if source not in sources)
+            self.by_id[id] = replace(fact, sources=rest)
 
     def _hand_on(self, event: FactsCondensed) -> None:
         """Give condensed facts the sources of the facts they replace, or of the whole list if they replace none."""
         longer = {*event.kept, *event.vanished, *(id for sources, _ in event.merged for id in sources)}
         for ids, into in [*event.merged, *((longer, id) for id in event.new)]:
             # A fact of a user may have been added in another session, whose log was not applied.
-            if into in self.by_id:
-                self.by_id[into].sources |= self._sources_of(ids)
-
-    def _sources_of(self, ids: Iterable[int]) -> set[Source]:
-        return {source for id in ids if id in self.by_id for source in self.by_id[id].sources}
+            self._gain(into, [source for id in ids if id in self.by_id for source in self.by_id[id].sources])
 
     def _support(self, session_id: str, event: FactsCurated) -> None:
+        # An undo takes back the sources that its set added; a redo (`again`) adds them once more.
+        taken_back = event.undoes is not None and not event.again
         for id, session, seqs in event.support:
-            if id in self.by_id:
-                # An undo takes back the sources that its set added; a redo (`again`) adds them once more.
-                places = {(session or session_id, seq) for seq in expand(seqs)}
-                sources = self.by_id[id].sources
-                self.by_id[id].sources = (
-                    sources - places if event.undoes is not None and not event.again else sources | places
-                )
+            places = {(session or session_id, seq) for seq in expand(seqs)}
+            if taken_back:
+                self._lose(id, places)
+            else:
+                self._gain(id, places)
