@@ -561,7 +561,7 @@ def test_a_near_copy_of_a_rejected_fact_is_held_back_and_can_be_allowed():
     (record,) = memory.events(kinds=["fact_held_back"])
     assert isinstance(record.event, FactHeldBack)
     (held,) = desk.held_back()
-    assert (held.text, held.near.text, held.similarity, held.turn, held.sources, held.position) == (
+    assert (held.draft.text, held.near.text, held.similarity, held.turn, held.draft.sources, held.position) == (
         "likes tea!",
         "likes tea",
         1.0,
@@ -576,7 +576,7 @@ def test_a_near_copy_of_a_rejected_fact_is_held_back_and_can_be_allowed():
     ]
     assert desk.held_back() == []
     desk.undo()
-    assert [h.text for h in desk.held_back()] == ["likes tea!"]
+    assert [h.draft.text for h in desk.held_back()] == ["likes tea!"]
 
 
 def test_what_was_held_back_is_no_matter_once_the_rejection_is_lifted():

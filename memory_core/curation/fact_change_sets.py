@@ -6,6 +6,7 @@ Change sets are planned in `memory_core.planning.curation`, and requested throug
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sqlalchemy import Connection
 
@@ -15,6 +16,7 @@ from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.models.offline.fact_extraction import slot_in, slots_of
 from memory_core.planning.curation import (
+    VALUES,
     ChangeSet,
     FactChange,
     FactDraft,
@@ -258,14 +260,9 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
     def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> FactChange:
         """Return a fact as it was in a version, without sources that the change set added; with them for a redo."""
         past = next(r for r in read_history(self.w.connection, self.scope, fact.id) if r.version == version)
-        values: FactValues = {
-            "text": past.text,
-            "state": past.state,
-            "pinned": past.pinned,
-            "metadata": past.metadata,
-        }
-        if past.category is not None:
-            values |= {"category": past.category, "topics": past.topics}
+        # A version without a category is of a schema in which the labels of a fact could not change.
+        changed = VALUES if past.category is not None else VALUES - {"category", "topics"}
+        values = cast(FactValues, {name: getattr(past, name) for name in changed})
         gained, lost = (tuple(sources), ()) if again else ((), tuple(sources))
         return FactChange(fact, values, sources=gained, lost=lost)
 

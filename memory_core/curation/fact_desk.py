@@ -293,15 +293,18 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             seen.add(same_words(text))
             found_facts.append(
                 SuppressedFact(
-                    text=text,
+                    FactDraft(
+                        text,
+                        category=event.category,
+                        slot=event.slot,
+                        origin="extracted",
+                        sources=tuple((record.session_id, seq) for seq in expand(event.sources)),
+                    ),
                     near=near,
                     similarity=event.similarity,
                     turn=record.turn,
                     at=record.at,
-                    sources=tuple((record.session_id, seq) for seq in expand(event.sources)),
                     position=record.position,
-                    category=event.category,
-                    slot=event.slot,
                 )
             )
         return found_facts

@@ -82,6 +82,9 @@ class FactValues(TypedDict, total=False):
     metadata: Mapping[str, Any]
 
 
+VALUES = frozenset(FactValues.__annotations__)
+
+
 @dataclass(frozen=True, slots=True)
 class FactChange:
     """Change to one fact: a step of a change set, or all of its steps on the fact together."""
@@ -134,17 +137,14 @@ class ChangeSet:
 class SuppressedFact:
     """Found fact that was not stored because it is like a fact that a person rejected."""
 
-    text: str
+    draft: FactDraft
     near: Fact
     """The rejected fact."""
     similarity: float
     turn: int
     at: float
-    sources: tuple[tuple[str, int], ...]
     position: int
     """Log position of the event that recorded the fact as suppressed."""
-    category: str = "other"
-    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,8 +395,7 @@ def keep_both(facts: Sequence[Fact]) -> ChangeSet:
 
 def allow(held: SuppressedFact) -> ChangeSet:
     """Add a found fact that was suppressed for its similarity to a rejected fact; that one stays rejected."""
-    new = FactDraft(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
-    return ChangeSet("allow", (new,))
+    return ChangeSet("allow", (replace(held.draft, text=_words(held.draft.text)),))
 
 
 def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet:

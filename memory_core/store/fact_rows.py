@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, 
 
 from memory_core.errors import NotFoundError
 from memory_core.events import (
+    KINDS,
     Actor,
     Event,
     EventRecord,
@@ -16,8 +17,6 @@ from memory_core.events import (
     FactAdded,
     FactChanged,
     FactConfirmed,
-    FactLabelled,
-    FactPinned,
     FactProposed,
     FactRejected,
     FactRestored,
@@ -52,6 +51,8 @@ _SOURCES = (
 )
 # Columns with hashes or JSON; a `Fact` has their decoded values.
 _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
+_SETTING = [event for event in KINDS.values() if event.item == "fact" and event.sets]
+"""Events that name new values of a fact, in the order in which they are recorded."""
 _STORED_AS_THEY_ARE = [column.name for column in _f if column.name not in ("id", *_STORED_OTHERWISE)]
 
 
@@ -93,20 +94,13 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
     words = read_texts(connection, scope, (key for row in rows for key in (row.content, row.metadata) if key))
     return [
         FactRevision(
-            version=r.version,
-            text=words.get(r.content, ""),
-            state=r.state,
-            pinned=r.pinned,
-            actor=r.actor,
-            reason=r.reason,
-            turn=r.turn,
-            at=r.at,
-            category=r.category,
-            topics=_topics(r.topics),
-            metadata=_metadata(words, r.metadata),
-            person=people.get(r.version),
+            **{name: value for name, value in row._mapping.items() if name not in ("fact_id", *_STORED_OTHERWISE)},
+            text=words.get(row.content, ""),
+            topics=_topics(row.topics),
+            metadata=_metadata(words, row.metadata),
+            person=people.get(row.version),
         )
-        for r in rows
+        for row in rows
     ]
 
 
@@ -276,11 +270,11 @@ def revise(w: Writing, fact: Fact, after: Fact, *, actor: Actor, by: int | None 
         changed = FactChanged(fact.id, fact.block, before, content, after.tokens, metadata=data, slot=slot)
         values = {"content": content, "tokens": after.tokens, "slot": slot, "metadata": data}
         changes.append((values, changed))
-    if (after.category, after.topics) != (fact.category, fact.topics):
-        labelled = FactLabelled(fact=fact.id, block=fact.block, category=after.category, topics=after.topics)
-        changes.append(({"category": after.category, "topics": _as_json(after.topics)}, labelled))
-    if after.pinned != fact.pinned:
-        changes.append(({"pinned": after.pinned}, FactPinned(fact.id, fact.block, after.pinned)))
+    for kind in _SETTING:
+        new: dict[str, Any] = {name: getattr(after, name) for name in kind.sets}
+        if any(getattr(fact, name) != value for name, value in new.items()):
+            values = {name: _as_json(value) if name == "topics" else value for name, value in new.items()}
+            changes.append((values, kind(**{"fact": fact.id, "block": fact.block, **new})))
     # Without another change the state is recorded again: a review that keeps a fact is a decision too.
     if not changes or after.state != fact.state:
         changes.append(({"state": after.state}, _state_event(fact, after.state, by, reason)))
@@ -421,9 +415,9 @@ def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int,
 def _add_revision(w: Writing, fact_id: int, actor: Actor, reason: str | None = None) -> None:
     """Store the present state of a fact as a version."""
     # Copied within the database from the row just written, so that the two cannot differ.
-    copied = ("version", "content", "state", "pinned", "category", "topics", "metadata")
     made = {"fact_id": fact_id, "actor": actor, "reason": reason, "turn": w.session.turns, "at": w.now}
     new = (literal(value, fact_revision_table.c[name].type) for name, value in made.items())
+    copied = [column.name for column in fact_revision_table.c if column.name not in made]
     stands = select(*(_f[name] for name in copied), *new).where(_f.id == fact_id)
     w.connection.execute(insert(fact_revision_table).from_select([*copied, *made], stands))
 

@@ -550,8 +550,8 @@ def test_what_was_held_back_from_the_user_comes_along():
     desk.apply(curation.reject([desk.facts()[0]], "wrong"))
     for number in (0, 50, 51, 52, 53, 54):
         memory.put(note(number))
-    assert [held.text for held in desk.held_back()] == ["note 0 was taken"]
-    assert [held.text for held in opened(memory).facts.desk("facts").held_back()] == ["note 0 was taken"]
+    assert [held.draft.text for held in desk.held_back()] == ["note 0 was taken"]
+    assert [held.draft.text for held in opened(memory).facts.desk("facts").held_back()] == ["note 0 was taken"]
     assert opened(memory, user_facts=False).facts.desk("facts").held_back() == []
 
 

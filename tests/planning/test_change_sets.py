@@ -192,8 +192,8 @@ def test_the_fact_that_replaces_another_holds_from_then_on():
 
 
 def test_what_was_held_back_is_allowed_with_where_it_was_said():
-    held = SuppressedFact("likes tea", fact(1, state="rejected"), 0.9, 3, 1.0, (("s", 5),), 12, "preference", "drink")
     new = FactDraft("likes tea", category="preference", slot="drink", origin="extracted", sources=(("s", 5),))
+    held = SuppressedFact(new, fact(1, state="rejected"), 0.9, 3, 1.0, 12)
     assert curation.allow(held) == ChangeSet("allow", (new,))
 
 

@@ -424,7 +424,7 @@ def test_skipped_facts_come_last_and_the_one_a_link_asked_for_first():
 
 @pytest.mark.parametrize(("later", "when"), [(0, "just now"), (300, "5 min ago"), (200_000, "on 1 January, 00:00")])
 def test_a_held_back_fact_says_when_its_near_copy_was_rejected(later, when):
-    held = SuppressedFact("Ana loves jazz", fact(1, state="rejected"), 0.95, 1, 0, (), 7)
+    held = SuppressedFact(FactDraft("Ana loves jazz"), fact(1, state="rejected"), 0.95, 1, 0, 7)
     assert why_held(held, later) == f'Held back: you rejected a near copy {when} (0.95): "Ana likes jazz".'
 
 
