@@ -43,6 +43,7 @@ from .formats.llamaindex_message import (
 from .memory import Memory, Receipt
 from .messages import ChatMessage, FilePart, ImagePart, MessageRole, MessageStatus, TextPart, ThinkingPart, ToolCallPart
 from .models.protocols import ChatModel, Embedder
+from .planning.fact_merging import FactRevision
 from .planning.rendering import InsertMethod
 from .services import Services
 from .sessions.forget_user import forget_user
@@ -50,7 +51,6 @@ from .sessions.overview import Status, delete_session, list_sessions
 from .store.block_rows import Holding, TextRevision
 from .store.database import Database
 from .store.delivery_rows import Delivery
-from .store.fact_rows import FactRevision
 from .store.message_rows import StoredMessage
 
 __all__ = [

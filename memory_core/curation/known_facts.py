@@ -18,8 +18,8 @@ from memory_core.formats.notebooks import repr_html
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning import curation
 from memory_core.planning.curation import ChangeSet
-from memory_core.planning.fact_merging import Fact
-from memory_core.store.fact_rows import FactRevision, read_facts, read_history, read_keyed
+from memory_core.planning.fact_merging import Fact, FactRevision
+from memory_core.store.fact_rows import read_facts, read_history, read_keyed
 from memory_core.store.writing import Writing
 
 RECORDED = 25

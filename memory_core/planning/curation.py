@@ -634,6 +634,11 @@ _SAID = {
 }
 
 
+def past_tense(action: str) -> str:
+    """Return the verb of an action as a sentence begins with it: `Pinned`."""
+    return _SAID[action].partition(" ")[0].capitalize() if action in _SAID else action
+
+
 def words_for(action: str, *, changed: int, added: int) -> str:
     """Describe a change set, to follow "Undo:". `changed` and `added` count facts.
 

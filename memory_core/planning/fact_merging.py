@@ -57,6 +57,26 @@ class Fact:
     """JSON object that a program stores with the fact."""
 
 
+@dataclass(frozen=True, slots=True)
+class FactRevision:
+    """Version in a fact's history."""
+
+    version: int
+    text: str
+    state: str
+    pinned: bool
+    actor: str
+    reason: str | None
+    turn: int
+    at: float
+    category: str | None = None
+    """None if not stored, as in schema version 1, where categories could not change: the fact's category applies."""
+    topics: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    person: str | None = None
+    """Person on record for the change set that made this version (`access.Person.label`); None without either."""
+
+
 def metadata_text(metadata: Mapping[str, Any]) -> str:
     """Return a caller's metadata as JSON text with the keys in the given order, the form that is stored and compared.
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, literal, select, update
@@ -27,7 +27,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash
 from memory_core.planning.curation import FactDraft, changed_elsewhere
-from memory_core.planning.fact_merging import Fact, metadata_text
+from memory_core.planning.fact_merging import Fact, FactRevision, metadata_text
 from memory_core.store.database import chunks
 from memory_core.store.log_rows import RECORD_COLUMNS, as_records
 from memory_core.store.tables import (
@@ -54,26 +54,6 @@ _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
 _SETTING = [event for event in KINDS.values() if event.item == "fact" and event.sets]
 """Events that name new values of a fact, in the order in which they are recorded."""
 _STORED_AS_THEY_ARE = [column.name for column in _f if column.name not in ("id", *_STORED_OTHERWISE)]
-
-
-@dataclass(frozen=True, slots=True)
-class FactRevision:
-    """Version in a fact's history."""
-
-    version: int
-    text: str
-    state: str
-    pinned: bool
-    actor: str
-    reason: str | None
-    turn: int
-    at: float
-    category: str | None = None
-    """None if not stored, as in schema version 1, where categories could not change: the fact's category applies."""
-    topics: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    person: str | None = None
-    """Person on record for the change set that made this version (`access.Person.label`); None without either."""
 
 
 def read_facts(

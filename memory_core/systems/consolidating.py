@@ -27,10 +27,9 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
 from memory_core.planning.consolidation import category_among
-from memory_core.planning.fact_merging import Fact, same_words
+from memory_core.planning.fact_merging import Fact, FactRevision, same_words
 from memory_core.recipes import CATEGORIES
 from memory_core.services import Services
-from memory_core.store.fact_rows import FactRevision
 from memory_core.systems.named import accepts, check_user, with_id
 
 DELETED = "deleted"

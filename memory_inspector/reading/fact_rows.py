@@ -43,6 +43,9 @@ STATES = {
     "rejected": "Rejected",
 }
 
+MARKS = {"pinned": ("Pinned", "Unpinned")}
+"""Marks of a fact by the field that holds them: the label, and the word for their removal."""
+
 Source = Literal["user", "assistant", "person", "condensed", "unknown"]
 SOURCES: Mapping[Source, str] = {
     "user": "Said by the user",
@@ -250,8 +253,9 @@ def chips(row: ShownFact) -> list[str]:
 
 
 def _kept_labels(row: ShownFact) -> list[str]:
-    marks = {"Quarantined": row.quarantined, "Pinned": row.fact.pinned, "To ask": to_ask(row.fact.metadata)}
-    return [label for label, applies in marks.items() if applies]
+    marks = {label: getattr(row.fact, name) for name, (label, _) in MARKS.items()}
+    labels = {"Quarantined": row.quarantined, **marks, "To ask": to_ask(row.fact.metadata)}
+    return [label for label, applies in labels.items() if applies]
 
 
 def states_of(row: ShownFact) -> list[str]:
@@ -301,7 +305,7 @@ def _waiting(waiting: int) -> str:
 
 
 def _states(row: ShownFact) -> set[str]:
-    return {row.fact.state, "pinned"} if row.fact.pinned else {row.fact.state}
+    return {row.fact.state, *(name for name in MARKS if getattr(row.fact, name))}
 
 
 # -- selection -----------------------------------------------------------------------------------

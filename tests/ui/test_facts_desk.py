@@ -12,8 +12,7 @@ from memory_core import MessageError
 from memory_core.curation.fact_desk import TriedFact
 from memory_core.history.rewrites import Merged, Rewrite, RewrittenLine
 from memory_core.planning.curation import FactChange, FactDraft, SuppressedFact
-from memory_core.planning.fact_merging import Fact
-from memory_core.store.fact_rows import FactRevision
+from memory_core.planning.fact_merging import Fact, FactRevision
 from memory_inspector.palette import contrast
 from memory_inspector.reading.fact_history import steps
 from memory_inspector.reading.fact_rows import (

@@ -15,9 +15,9 @@ from memory_core.events import (
     ProposalRefused,
 )
 from memory_core.planning.curation import FactDraft
+from memory_core.planning.fact_merging import FactRevision
 from memory_core.recipes import RECIPES
 from memory_core.store.block_rows import Holding
-from memory_core.store.fact_rows import FactRevision
 from memory_inspector.reading.fact_history import decisions_of, refusals, rows, score_of, steps, summed, why
 from memory_inspector.reading.fact_rows import (
     FactFilter,

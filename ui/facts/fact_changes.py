@@ -24,23 +24,11 @@ from ui.tab import state
 DONE = {
     "add": "Saved.",
     "edit": "Saved.",
-    "merge": "Merged.",
-    "split": "Split.",
-    "pin": "Pinned.",
-    "unpin": "Unpinned.",
-    "retire": "Retired.",
-    "restore": "Restored.",
-    "reject": "Rejected.",
-    "accept": "Accepted.",
     "supersede": "Kept one, retired the other.",
     "keep_both": "Kept both.",
-    "allow": "Allowed.",
-    "import": "Imported.",
-    "refuse": "Refused.",
-    "label": "Labelled.",
-    "confirm": "Confirmed.",
     "ask": "The agent will ask.",
 }
+"""Messages on change sets that more than their verb describes."""
 
 
 _APPLIED = "applied"
@@ -82,7 +70,8 @@ def store(desk: FactSnapshot, change: ChangeSet, *, quiet: bool = False) -> None
         raise
     fact_tab.keep(desk.place, _APPLIED, change)
     _follow(desk, applied.ids("fact"))
-    done = DONE[change.action] if change.action != "import" else _imported(desk, applied.ids("fact"))
+    done = DONE.get(change.action) or f"{plans.past_tense(change.action)}."
+    done = _imported(desk, applied.ids("fact")) if change.action == "import" else done
     sentence = done if quiet else _with_effect(desk, done, before, applied.ids("fact"))
     toasts.done(sentence, undo=partial(_take_back, desk, applied.number))
 

@@ -14,6 +14,7 @@ from memory_core.tracing.effects import Effect, Effects
 from memory_inspector.reading.fact_rows import (
     AGES,
     CHIPS,
+    MARKS,
     SORTS,
     SOURCES,
     STATES,
@@ -205,7 +206,7 @@ def _filter(
     place: fact_tab.ListPosition, rows: Sequence[ShownFact], view: View, wanted: FactFilter, *, elsewhere: bool
 ) -> None:
     sizes = states_count(in_view(rows, view))
-    names = {**STATES, "pinned": "Pinned"}
+    names = {**STATES, **{name: label for name, (label, _) in MARKS.items()}}
 
     def key(name: str) -> str:
         return fact_tab.key(place, f"filter_{name}")

@@ -23,14 +23,13 @@ from memory_inspector.wording.event_sentences.event_words import (
     describe,
     seconds,
 )
-from memory_inspector.wording.event_sentences.fact_events import CURATED, GRAPH_CURATED, contradiction
+from memory_inspector.wording.event_sentences.fact_events import GRAPH_CURATED, contradiction
 from memory_inspector.wording.event_sentences.queue_events import still_learning
 
 SENTENCES = (block_events, context_events, fact_events, queue_events)
 """The modules that hold the sentences: importing them makes `describe` know every kind of event."""
 
 __all__ = [
-    "CURATED",
     "ERASED",
     "GRAPH_CURATED",
     "KNOWN",

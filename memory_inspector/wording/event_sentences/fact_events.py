@@ -37,6 +37,7 @@ from memory_core.events import (
     SummaryRewritten,
     expand,
 )
+from memory_core.planning.curation import past_tense
 from memory_core.text import listed
 from memory_inspector.wording.decision_text import compared, decided_by
 from memory_inspector.wording.event_sentences.event_words import (
@@ -187,32 +188,18 @@ def _(event: FactsCurated, words: Words) -> Line:
     facts = f"{count(len(event.facts), 'fact')} of {short(event.block)}"
     if event.undoes is not None:
         return Line("undo", f"{'Redid' if event.again else 'Undid'} a change of {facts}")
-    done = CURATED.get(event.action, event.action)
+    done = CURATED.get(event.action) or past_tense(event.action)
     return Line("fact_check", f"{done} {facts}{because(event.reason)}")
 
 
 CURATED = {
-    "add": "Added",
     "edit": "Changed",
-    "merge": "Merged",
-    "split": "Split",
-    "pin": "Pinned",
-    "unpin": "Unpinned",
-    "retire": "Retired",
-    "restore": "Restored",
-    "reject": "Rejected",
-    "accept": "Accepted",
-    "supersede": "Replaced",
     "keep_both": "Kept both:",
-    "allow": "Allowed",
-    "import": "Imported",
     "refuse": "Refused a rewrite of",
-    "label": "Labelled",
     "put": "Kept under keys:",
-    "confirm": "Confirmed",
     "ask": "Marked to ask about:",
 }
-"""Beginning of a sentence on a change set of facts."""
+"""Beginnings of a sentence on a change set of facts, where it is not the verb alone."""
 
 
 @describe.register
