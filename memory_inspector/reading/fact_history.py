@@ -21,8 +21,9 @@ from memory_core.events import (
 )
 from memory_core.history.change_log import maker
 from memory_core.history.fact_evidence import MadeBy
-from memory_inspector.reading.fact_rows import MARKS, STATES
+from memory_inspector.reading.fact_rows import STATES
 from memory_inspector.wording.decision_text import DECISIONS, decided_by, scores
+from memory_inspector.wording.event_sentences import MARKS
 from memory_inspector.wording.formatting import count, tokens
 from memory_inspector.wording.marked_text import MarkedPiece, diff_pieces
 
@@ -242,8 +243,9 @@ def _done(before: FactRevision | None, now: FactRevision) -> str:
         labels = (now.category, *now.topics)
         if labels != (before.category, *before.topics):
             done.append(f"Labelled {', '.join(labels)}")
-    changed = (name for name in MARKS if getattr(before, name) != getattr(now, name))
-    done += [MARKS[name][0 if getattr(now, name) else 1] for name in changed]
+    for name, (mark, removed, _) in MARKS.items():
+        if getattr(before, name) != getattr(now, name):
+            done.append(mark if getattr(now, name) else removed)
     if before.metadata != now.metadata:
         done.append("Changed its metadata")
     # Nothing shown here changed: usually a person reviewed the fact and kept it.

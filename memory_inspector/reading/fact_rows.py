@@ -20,6 +20,7 @@ from memory_core.planning.fact_merging import Fact
 from memory_core.planning.former_values import FALSE_REASONS
 from memory_core.planning.statement_relation import DUPLICATE
 from memory_core.text import similarity
+from memory_inspector.wording.event_sentences import MARKS
 from memory_inspector.wording.formatting import ago, count, tokens
 
 View = Literal["review", "check", "active", "retired", "rewrites", "decisions"]
@@ -42,9 +43,6 @@ STATES = {
     "retired": "Retired",
     "rejected": "Rejected",
 }
-
-MARKS = {"pinned": ("Pinned", "Unpinned")}
-"""Marks of a fact by the field that holds them: the label, and the word for their removal."""
 
 Source = Literal["user", "assistant", "person", "condensed", "unknown"]
 SOURCES: Mapping[Source, str] = {
@@ -102,7 +100,7 @@ REASONS = (*FALSE_REASONS, "Duplicate", "Private", "Not about the user")
 
 BADGES: Mapping[str, tuple[Literal["blue", "green", "violet", "orange", "gray"], str]] = {
     "Quarantined": ("orange", "block"),
-    "Pinned": ("blue", "keep"),
+    **{label: ("blue", icon) for label, _, icon in MARKS.values()},
     "To ask": ("blue", "help"),
     "Active": ("green", "check"),
     "Proposed": ("violet", "inbox"),
@@ -253,7 +251,7 @@ def chips(row: ShownFact) -> list[str]:
 
 
 def _kept_labels(row: ShownFact) -> list[str]:
-    marks = {label: getattr(row.fact, name) for name, (label, _) in MARKS.items()}
+    marks = {label: getattr(row.fact, name) for name, (label, _, _) in MARKS.items()}
     labels = {"Quarantined": row.quarantined, **marks, "To ask": to_ask(row.fact.metadata)}
     return [label for label, applies in labels.items() if applies]
 

@@ -14,7 +14,6 @@ from memory_core.tracing.effects import Effect, Effects
 from memory_inspector.reading.fact_rows import (
     AGES,
     CHIPS,
-    MARKS,
     SORTS,
     SOURCES,
     STATES,
@@ -33,6 +32,7 @@ from memory_inspector.reading.fact_rows import (
     still_there,
     topics_count,
 )
+from memory_inspector.wording.event_sentences import MARKS
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_tab
 from ui.parts.components import filled_rows
@@ -206,7 +206,7 @@ def _filter(
     place: fact_tab.ListPosition, rows: Sequence[ShownFact], view: View, wanted: FactFilter, *, elsewhere: bool
 ) -> None:
     sizes = states_count(in_view(rows, view))
-    names = {**STATES, **{name: label for name, (label, _) in MARKS.items()}}
+    names = {**STATES, **{name: label for name, (label, _, _) in MARKS.items()}}
 
     def key(name: str) -> str:
         return fact_tab.key(place, f"filter_{name}")

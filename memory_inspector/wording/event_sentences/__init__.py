@@ -23,7 +23,7 @@ from memory_inspector.wording.event_sentences.event_words import (
     describe,
     seconds,
 )
-from memory_inspector.wording.event_sentences.fact_events import GRAPH_CURATED, contradiction
+from memory_inspector.wording.event_sentences.fact_events import GRAPH_CURATED, MARKS, contradiction
 from memory_inspector.wording.event_sentences.queue_events import still_learning
 
 SENTENCES = (block_events, context_events, fact_events, queue_events)
@@ -33,6 +33,7 @@ __all__ = [
     "ERASED",
     "GRAPH_CURATED",
     "KNOWN",
+    "MARKS",
     "NOT_CAPTURED",
     "PURPOSES",
     "QUOTED",

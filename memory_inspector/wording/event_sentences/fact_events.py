@@ -56,6 +56,9 @@ from memory_inspector.wording.event_sentences.event_words import (
 )
 from memory_inspector.wording.formatting import count, short, tokens
 
+MARKS = {"pinned": ("Pinned", "Unpinned", "keep")}
+"""Label, word for the removal and icon of each mark, by the field of a fact that holds it."""
+
 
 @describe.register
 def _(event: FactsExtracted, words: Words) -> Line:
@@ -145,7 +148,8 @@ def _(event: FactRestored, words: Words) -> Line:
 
 @describe.register
 def _(event: FactPinned, words: Words) -> Line:
-    return Line("keep", f"{'Pinned' if event.pinned else 'Unpinned'} “{fact_words(event.fact, words)}”")
+    label, removed, icon = MARKS["pinned"]
+    return Line(icon, f"{label if event.pinned else removed} “{fact_words(event.fact, words)}”")
 
 
 @describe.register
