@@ -134,7 +134,7 @@ class Past:
                     learned.setdefault(seq, []).append(id)
         related: dict[int, list[int]] = {}
         for relation in self._past.graph.relations.values():
-            for seq in relation.sources:
+            for _, seq in relation.sources:
                 related.setdefault(seq, []).append(relation.id)
         stored: dict[int, list[int]] = {}
         for number, unit in self._past.vectors.there.items():

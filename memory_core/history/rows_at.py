@@ -9,12 +9,12 @@ from memory_core.events import ConfigurationChanged, EventRecord, SessionImporte
 from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.delivery_slice import DeliveryState
 from memory_core.history.slices.fact_slice import PastFact
-from memory_core.history.slices.graph_slice import PastGraph, PastRelation
+from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.projection import project
 from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.graph_rules import Entity
+from memory_core.planning.graph_rules import Entity, Relation
 from memory_core.store.copying.copies import (
     DeliveryCopy,
     EntityCopy,
@@ -228,8 +228,8 @@ def _entity_row(entity: Entity) -> EntityCopy:
     return EntityCopy(**{name: getattr(entity, name) for name in EntityCopy.model_fields})
 
 
-def _relation_row(relation: PastRelation, relations: Collection[int]) -> RelationCopy:
+def _relation_row(relation: Relation, relations: Collection[int]) -> RelationCopy:
     values = {name: getattr(relation, name) for name in RelationCopy.model_fields}
-    values["sources"] = tuple(sorted(relation.sources))
+    values["sources"] = tuple(seq for _, seq in relation.sources)
     values["ended_by"] = relation.ended_by if relation.ended_by in relations else None
     return RelationCopy(**values)

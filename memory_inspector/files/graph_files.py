@@ -7,7 +7,7 @@ programs is accepted too; Cypher is for graph databases.
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from memory_core.curation.graph_desk import GraphDesk
@@ -40,23 +40,14 @@ class FileEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRelation:
-    """A relation of a file, between entity names."""
-
-    subject: str
-    predicate: str
-    object: str
-    state: Literal["active", "ended"] = "active"
-
-
-@dataclass(frozen=True, slots=True)
 class GraphFile:
     """Validated content of a graph file."""
 
     name: str
     """File name."""
     entities: tuple[FileEntity, ...] = field(repr=False)
-    relations: tuple[FileRelation, ...] = field(repr=False)
+    relations: tuple[NamedRelation, ...] = field(repr=False)
+    """Relations, without the types of their entities."""
 
     @property
     def isolated(self) -> int:
@@ -88,11 +79,11 @@ def file_of(graph: Graph, name: str = "graph") -> GraphFile:
             for entity in active.values()
         ),
         tuple(
-            FileRelation(
+            NamedRelation(
                 _plain(active[relation.subject].name),
                 _plain(relation.predicate),
                 _plain(active[relation.object].name),
-                "ended" if relation.state == "ended" else "active",
+                ended=relation.state == "ended",
             )
             for _, relation in sorted(graph.relations.items())
             if relation.state in _STATES and {relation.subject, relation.object} <= active.keys() and relation.predicate
@@ -122,13 +113,10 @@ def named_relations(file: GraphFile) -> list[NamedRelation]:
     """Return a file's relations with the names and types of their entities."""
     types = {normal_name(entity.name): entity.type for entity in file.entities}
     return [
-        NamedRelation(
-            relation.subject,
-            relation.predicate,
-            relation.object,
-            types.get(normal_name(relation.subject), "other"),
-            types.get(normal_name(relation.object), "other"),
-            ended=relation.state == "ended",
+        replace(
+            relation,
+            subject_type=types.get(normal_name(relation.subject), "other"),
+            object_type=types.get(normal_name(relation.object), "other"),
         )
         for relation in file.relations
     ]
@@ -182,12 +170,12 @@ class _Checking:
         self._count(place)
 
     def file(self) -> GraphFile:
-        relations: dict[FileRelation, None] = {}
+        relations: dict[NamedRelation, None] = {}
         for place, subject, predicate, object, state in self._joins:
             ends = [self._named(place, end) for end in (subject, object)]
             if normal_name(ends[0]) == normal_name(ends[1]):
                 self._wrong(place, "a relation joins something to itself")
-            relations[FileRelation(ends[0], predicate, ends[1], "ended" if state == "ended" else "active")] = None
+            relations[NamedRelation(ends[0], predicate, ends[1], ended=state == "ended")] = None
         if not self._entities and not relations:
             raise problem(self._filename, "holds no graph: there is no entity in it.")
         return GraphFile(self._filename, tuple(self._entities.values()), tuple(relations))
@@ -236,7 +224,12 @@ def _write_json(file: GraphFile) -> str:
         for entity in file.entities
     ]
     relations = [
-        {"subject": ids[edge.subject], "predicate": edge.predicate, "object": ids[edge.object], "state": edge.state}
+        {
+            "subject": ids[edge.subject],
+            "predicate": edge.predicate,
+            "object": ids[edge.object],
+            "state": _state(edge),
+        }
         for edge in file.relations
     ]
     # Without its closing brace: the lists follow with a row per line.
@@ -244,6 +237,10 @@ def _write_json(file: GraphFile) -> str:
     lists = (("entities", entities), ("relations", relations))
     rows = ",\n".join(f'"{name}": [{_rows(values)}]' for name, values in lists)
     return f"{head},\n{rows}}}\n"
+
+
+def _state(relation: NamedRelation) -> str:
+    return "ended" if relation.ended else "active"
 
 
 def _rows(values: Sequence[Mapping[str, object]]) -> str:
@@ -287,13 +284,13 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
     entities: dict[str, FileEntity] = {}
     for name_there, kind in memory.entities:
         _add_entity(entities, name_there, kind)
-    relations: dict[FileRelation, None] = {}
+    relations: dict[NamedRelation, None] = {}
     for subject, predicate, object in memory.relations:
         ends = [_add_entity(entities, end) for end in (subject, object)]
         # Another program's store is taken as it is: only what does not fit is left out.
         fits = 0 < len(predicate) <= LONGEST and None not in ends and ends[0] != ends[1]
         if fits:
-            relations[FileRelation(str(ends[0]), _plain(predicate), str(ends[1]))] = None
+            relations[NamedRelation(str(ends[0]), _plain(predicate), str(ends[1]))] = None
     if len(entities) + len(relations) > MAX_ROWS:
         raise problem(name, f"there are more than {MAX_ROWS:,} entities and relations.")
     return GraphFile(name, tuple(entities.values()), tuple(relations))
@@ -340,7 +337,7 @@ def _write_cypher(file: GraphFile) -> str:
         lines.append(f"MERGE (a:Entity {{name: {_quoted(entity.name)}}}) {assignment};")
     for relation in file.relations:
         ends = f"(a:Entity {{name: {_quoted(relation.subject)}}}), (b:Entity {{name: {_quoted(relation.object)}}})"
-        values = f"{{predicate: {_quoted(relation.predicate)}, state: '{relation.state}'}}"
+        values = f"{{predicate: {_quoted(relation.predicate)}, state: '{_state(relation)}'}}"
         lines.append(f"MATCH {ends} MERGE (a)-[:{_relationship(relation.predicate)} {values}]->(b);")
     return "\n".join([*lines, ""])
 

@@ -92,7 +92,7 @@ def outcomes_of(past: Projection) -> Outcomes:
     """Return the outcomes of the messages in the part of a log that was applied."""
     facts, relations = past.facts.by_id.values(), past.graph.relations.values()
     learned = Counter(seq for fact in facts for session, seq in fact.sources if session == past.session_id)
-    related = Counter(seq for relation in relations for seq in relation.sources)
+    related = Counter(seq for relation in relations for _, seq in relation.sources)
     recalled = past.prompts.recalled()
     return Outcomes(
         tuple(

@@ -62,10 +62,10 @@ def test_a_graph_is_read_as_it_was_written():
     file = back()
     assert file.isolated == 0
     assert content(file) == content(file_of(ALPHA))
-    assert [(r.subject, r.predicate, r.object, r.state) for r in file.relations] == [
-        ("Alice", "manages", "Project Alpha", "active"),
-        ("Project Alpha", "deadline", "March 2026", "active"),
-        ("Alice", "works on", "Project Alpha", "ended"),
+    assert [(r.subject, r.predicate, r.object, r.ended) for r in file.relations] == [
+        ("Alice", "manages", "Project Alpha", False),
+        ("Project Alpha", "deadline", "March 2026", False),
+        ("Alice", "works on", "Project Alpha", True),
     ]
     assert file.entities[0].aliases == ("Ali",)
 
@@ -187,7 +187,7 @@ def test_json_by_hand_may_name_entities_instead_of_numbering_them():
         "relations": [{"subject": "Ana", "predicate": "lives in", "object": "porto"}],
     }
     file = read_graph_file(json.dumps(text).encode(), "mine.json")
-    assert [(r.subject, r.object, r.state) for r in file.relations] == [("Ana", "Porto", "active")]
+    assert [(r.subject, r.object, r.ended) for r in file.relations] == [("Ana", "Porto", False)]
     assert [each.type for each in file.entities] == ["person", "other"]
 
 

@@ -232,7 +232,9 @@ def _held_back(desk: FactSnapshot) -> None:
             st.container(border=True),
             st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"),
         ):
-            st.markdown(f"{plain(short(held.draft.text, LONGEST))}  \n:small[:gray[{plain(why_held(held, time.time()))}]]")
+            st.markdown(
+                f"{plain(short(held.draft.text, LONGEST))}  \n:small[:gray[{plain(why_held(held, time.time()))}]]"
+            )
             allow = partial(fact_changes.make, desk, partial(plans.allow, held))
             st.button("Allow", key=f"facts__allow_{held.position}", on_click=allow)
     more_line(len(desk.held) - HELD_SHOWN)

@@ -317,7 +317,7 @@ def import_dialog(desk: GraphSnapshot) -> None:
             "From": relation.subject,
             "Relation": relation.predicate,
             "To": relation.object,
-            "State": "ended" if relation.state == "ended" else "holds",
+            "State": "ended" if relation.ended else "holds",
         }
         for relation in file.relations
     ]
@@ -333,11 +333,7 @@ def import_dialog(desk: GraphSnapshot) -> None:
 
 def planned_import(graph: Graph, file: GraphFile) -> GraphPlan:
     """Plan the import of a file."""
-    new = [
-        plans.NamedRelation(relation.subject, relation.predicate, relation.object, ended=relation.state == "ended")
-        for relation in file.relations
-    ]
-    return plans.add_many(graph, new, {})
+    return plans.add_many(graph, file.relations, {})
 
 
 def preview(file: GraphFile, planned: GraphPlan) -> str:

@@ -4,7 +4,7 @@ Pure over events: words are stored by hash and read from the content store where
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_core.events import (
@@ -13,6 +13,7 @@ from memory_core.events import (
     EntityErased,
     Event,
     EventRecord,
+    Ranges,
     RelationAdded,
     RelationChanged,
     RelationConfirmed,
@@ -21,29 +22,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.slices.states import state_at
-from memory_core.planning.graph_rules import Entity, Graph, Relation, RelationState
-
-
-@dataclass(slots=True)
-class PastRelation:
-    """A relation as recorded in the log; its predicate is a hash."""
-
-    id: int
-    block: str
-    subject: int
-    predicate: str
-    object: int
-    origin: str
-    turn: int
-    created_at: float
-    confirmed_at: float
-    updated_at: float
-    sources: set[int]
-    """Sequence numbers of messages of the session."""
-    state: RelationState = "active"
-    ended_turn: int | None = None
-    ended_by: int | None = None
-    version: int = 1
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 
 
 @dataclass(slots=True)
@@ -55,7 +34,8 @@ class PastGraph:
 
     entities: dict[int, Entity] = field(default_factory=dict)
     """Entities by id; their names and aliases are hashes."""
-    relations: dict[int, PastRelation] = field(default_factory=dict)
+    relations: dict[int, Relation] = field(default_factory=dict)
+    """Relations by id; their predicates are hashes."""
 
     def apply(self, record: EventRecord) -> None:
         handler = _HANDLERS.get(type(record.event))
@@ -64,8 +44,10 @@ class PastGraph:
 
     def forget(self, seqs: Collection[int]) -> None:
         """Remove these messages from the sources of all relations."""
-        for relation in self.relations.values() if seqs else ():
-            relation.sources.difference_update(seqs)
+        for id, relation in self.relations.items() if seqs else ():
+            if any(seq in seqs for _, seq in relation.sources):
+                rest = tuple(source for source in relation.sources if source[1] not in seqs)
+                self.relations[id] = replace(relation, sources=rest)
 
     def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
         self.entities[event.entity] = Entity(
@@ -95,42 +77,46 @@ class PastGraph:
         self.entities.pop(event.entity, None)
 
     def _relation_added(self, record: EventRecord, event: RelationAdded) -> None:
-        self.relations[event.relation] = PastRelation(
+        self.relations[event.relation] = Relation(
             id=event.relation,
+            scope=f"session:{record.session_id}",
             block=event.block,
             subject=event.subject,
             predicate=event.predicate,
             object=event.object,
+            state="active",
             origin=event.origin,
             turn=record.turn,
+            ended_turn=None,
+            ended_by=None,
             created_at=record.at,
             confirmed_at=record.at,
             updated_at=record.at,
-            sources=set(expand(event.sources)),
+            version=1,
+            sources=_sources(record, event.sources),
         )
 
     def _relation_confirmed(self, record: EventRecord, event: RelationConfirmed) -> None:
         if (relation := self.relations.get(event.relation)) is not None:
             # A confirmation changes no value, so it makes no version.
-            relation.confirmed_at = record.at
-            relation.sources.update(expand(event.sources))
+            sources = tuple(sorted({*relation.sources, *_sources(record, event.sources)}))
+            self.relations[event.relation] = replace(relation, confirmed_at=record.at, sources=sources)
 
     def _relation_ended(self, record: EventRecord, event: RelationEnded) -> None:
         if (relation := self.relations.get(event.relation)) is not None:
-            relation.state, relation.ended_turn, relation.ended_by = "ended", record.turn, event.by
-            relation.updated_at = record.at
-            relation.version += 1
+            self._revise(record, relation, state="ended", ended_turn=record.turn, ended_by=event.by)
 
     def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
-        if (relation := self.relations.get(event.relation)) is None:
-            return
-        for name in ("subject", "predicate", "object", "state", "ended_turn", "ended_by"):
-            if name in event.after:
-                setattr(relation, name, event.after[name])
-        if "sources" in event.after:
-            relation.sources = set(expand(event.after["sources"]))
-        relation.updated_at = record.at
-        relation.version += 1
+        if (relation := self.relations.get(event.relation)) is not None:
+            names = ("subject", "predicate", "object", "state", "ended_turn", "ended_by")
+            values: dict[str, Any] = {name: event.after[name] for name in names if name in event.after}
+            if "sources" in event.after:
+                values["sources"] = _sources(record, event.after["sources"])
+            self._revise(record, relation, **values)
+
+    def _revise(self, record: EventRecord, relation: Relation, **values: Any) -> None:
+        version = relation.version + 1
+        self.relations[relation.id] = replace(relation, **values, updated_at=record.at, version=version)
 
     def _relation_erased(self, record: EventRecord, event: RelationErased) -> None:
         self.relations.pop(event.relation, None)
@@ -142,7 +128,7 @@ class PastGraph:
         return {
             block: Graph(
                 {e.id: _worded(e, scope, words) for e in self.entities.values() if e.block == block},
-                {r.id: _relation(r, scope, session_id, words) for r in self.relations.values() if r.block == block},
+                {r.id: _relation(r, scope, words) for r in self.relations.values() if r.block == block},
             )
             for block in sorted(blocks)
         }
@@ -221,6 +207,9 @@ def _worded(entity: Entity, scope: str, words: Callable[[str], str | None]) -> E
     return replace(entity, scope=scope, name=words(entity.name) or "", aliases=aliases)
 
 
-def _relation(relation: PastRelation, scope: str, session_id: str, words: Callable[[str], str | None]) -> Relation:
-    predicate, sources = words(relation.predicate) or "", tuple((session_id, seq) for seq in sorted(relation.sources))
-    return Relation(**{**asdict(relation), "scope": scope, "predicate": predicate, "sources": sources})
+def _relation(relation: Relation, scope: str, words: Callable[[str], str | None]) -> Relation:
+    return replace(relation, scope=scope, predicate=words(relation.predicate) or "")
+
+
+def _sources(record: EventRecord, seqs: Ranges) -> tuple[tuple[str, int], ...]:
+    return tuple((record.session_id, seq) for seq in expand(seqs))
