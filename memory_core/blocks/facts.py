@@ -59,7 +59,6 @@ from memory_core.planning.fact_merging import (
     AdditionPlan,
     CondensePlan,
     Fact,
-    FoundFact,
     KnownFact,
     LimitEffect,
     condense_target,
@@ -506,16 +505,15 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         if self.on_change == "add":
             return _compared(compare(known, found), found)
         facts = _to_known_facts(known, found, protected)
-        news = [FoundFact(fact.text, fact.slot) for fact in found]
-        cosines = self._cosines(facts, news, database, services, scope)
-        prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
+        cosines = self._cosines(facts, found, database, services, scope)
+        prepared = prepare(facts, found, nearest=self.nearest, cosines=cosines)
         decider = self.decider(services)
         proposals = [Proposal(found[index], near) for index, near in prepared.compared.items()]
         decisions = decider.decide(proposals) if proposals else Decisions(())
         done = settle(
             prepared,
             decisions.decisions,
-            news,
+            found,
             active=[fact.id for fact in known if fact.state == "active"],
             waiting=[index for index, fact in enumerate(found) if self.approval or fact.doubtful],
             later=later or {},
@@ -540,7 +538,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def _cosines(
         self,
         known: Sequence[KnownFact],
-        found: Sequence[FoundFact],
+        found: Sequence[ExtractedFact],
         database: Database,
         services: Services,
         scope: str,
@@ -638,10 +636,7 @@ def _time_before(
 
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
     """Compare the found facts with the known ones, which are active, proposed or rejected."""
-    return plan_additions(
-        _to_known_facts(known, found),
-        [FoundFact(fact.text, fact.slot) for fact in found],
-    )
+    return plan_additions(_to_known_facts(known, found), found)
 
 
 def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> FoundFactDecisions:

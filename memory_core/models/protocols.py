@@ -18,6 +18,7 @@ from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolC
 from memory_core.planning.consolidation import Decision as Decision
 from memory_core.planning.consolidation import FactCandidate as FactCandidate
 from memory_core.planning.fact_merging import CondensedFact as CondensedFact
+from memory_core.planning.fact_merging import ExtractedFact as ExtractedFact
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -123,22 +124,6 @@ class NothingFound:
     """Text of the known fact that says the same, as it was passed to the learner; None if the reason is another one."""
     said: str = ""
     """The model's short reason; if `code` is `language`, the name of the language."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractedFact:
-    """A fact as an extractor proposes it, before the engine compares it with what is known."""
-
-    text: str
-    category: str = "other"
-    """`personal`, `preference`, `plan`, `relationship`, `work`, `health`, `constraint` or `other`."""
-    source: int | None = None
-    """Index of the message in the extracted batch that says it; None when the extractor does not know."""
-    slot: str | None = None
-    """Attribute with one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
-    topics: tuple[str, ...] = ()
-    doubtful: bool = False
-    """True if the fact leaves so much open that a person must review it; until then no prompt has it."""
 
 
 @dataclass(frozen=True, slots=True)

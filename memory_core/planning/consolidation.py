@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from memory_core.planning.fact_merging import Confirmation, FoundFact, KnownFact, same_words
+from memory_core.planning.fact_merging import Confirmation, ExtractedFact, KnownFact, same_words
 from memory_core.planning.slots import excludes
 from memory_core.planning.statement_relation import CONTRADICTING, DUPLICATE, Bearing, bearing, says_more
 from memory_core.text import similarity
@@ -129,7 +129,7 @@ class Consolidation:
 
 def prepare(
     known: Sequence[KnownFact],
-    found: Sequence[FoundFact],
+    found: Sequence[ExtractedFact],
     *,
     nearest: int,
     cosines: Mapping[tuple[int, int], float] | None = None,
@@ -191,7 +191,7 @@ def by_rule(text: str, slot: str | None, candidates: Sequence[FactCandidate]) ->
 def settle(
     prepared: Prepared,
     decisions: Sequence[Decision],
-    found: Sequence[FoundFact],
+    found: Sequence[ExtractedFact],
     *,
     active: Collection[int],
     waiting: Collection[int] = (),
@@ -279,7 +279,7 @@ class _Settling:
 
     def __init__(
         self,
-        found: Sequence[FoundFact],
+        found: Sequence[ExtractedFact],
         waiting: Collection[int],
         refused: Counter[str],
         owners: Mapping[str, int],
@@ -292,7 +292,7 @@ class _Settling:
         """Id of the known fact with each normalised text; None if the text is that of an added fact."""
         self._changed: dict[int, str | None] = {}
         """New text of each changed fact, by id; None if it was deleted."""
-        self._added: dict[int, FoundFact] = {}
+        self._added: dict[int, ExtractedFact] = {}
         self._said: dict[str, int] = {}
         """Index of the found fact that introduced each normalised text."""
 
@@ -335,7 +335,7 @@ class _Settling:
         conflicts = conflicts if act == "add" and behind is None else ()
         self.settled.append(Settled(index, act, target, text, rule, conflicts, candidates, beside, behind=behind))
 
-    def _note(self, index: int, act: Act, target: int | None, text: str | None, new: FoundFact) -> None:
+    def _note(self, index: int, act: Act, target: int | None, text: str | None, new: ExtractedFact) -> None:
         """Record the effect of this decision."""
         if target is not None and act != "none":
             self._changed[target] = text if act == "update" else None
@@ -345,9 +345,9 @@ class _Settling:
             self._owners[same_words(text)] = target if act == "update" else None
             self._said[same_words(text)] = index
             if act != "update":
-                self._added[index] = FoundFact(text, new.slot)
+                self._added[index] = replace(new, text=text)
 
-    def _late_problem(self, decision: Decision, new: FoundFact) -> str | None:
+    def _late_problem(self, decision: Decision, new: ExtractedFact) -> str | None:
         """Return why a decision conflicts with those before it; None if it does not."""
         act, target = decision.act, decision.target
         # Confirming a fact that was just deleted counts as a change as well.
@@ -382,7 +382,7 @@ class _Settling:
         return None
 
     @staticmethod
-    def _contradicts(text: str | None, new: FoundFact, near: FactCandidate) -> bool:
+    def _contradicts(text: str | None, new: ExtractedFact, near: FactCandidate) -> bool:
         how = _bearing(text or new.text, new.slot, near)
         # A protected fact that says less would have been updated: a person decides between the two.
         return how in CONTRADICTING or (near.protected and how == "more")
@@ -425,7 +425,7 @@ def _spare_most(decisions: list[Decision | None], active: Collection[int], refus
             decisions[place] = None
 
 
-def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, int]:
+def _overtaken(indexes: Sequence[int], found: Sequence[ExtractedFact]) -> dict[int, int]:
     """Map each found fact that another found fact repeats, ends or replaces to that other one; both by index."""
     stays: list[int] = []
     overtaken: dict[int, int] = {}
@@ -448,13 +448,13 @@ def _nearness(text: str) -> Callable[[FactCandidate], tuple[float, bool, int]]:
     return lambda near: (-near.similarity, same_words(near.text) != same_words(text), near.id)
 
 
-def _likeness(wording: float, cosine: float | None, known: KnownFact, new: FoundFact) -> float:
+def _likeness(wording: float, cosine: float | None, known: KnownFact, new: ExtractedFact) -> float:
     """Combine similarity of wording and of meaning; a shared slot halves the distance."""
     score = wording if cosine is None else (wording + max(0.0, min(1.0, cosine))) / 2
     return 1 - (1 - score) / 2 if excludes(known.slot, new.slot) else score
 
 
-def _bearing(text: str, slot: str | None, near: FactCandidate | FoundFact) -> Bearing:
+def _bearing(text: str, slot: str | None, near: FactCandidate | ExtractedFact) -> Bearing:
     return bearing(text, near.text, same_slot=excludes(slot, near.slot))
 
 

@@ -132,11 +132,19 @@ class KnownFact:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFact:
-    """A fact as an extractor proposes it."""
+class ExtractedFact:
+    """A fact as an extractor proposes it, before the engine compares it with what is known."""
 
     text: str
+    category: str = "other"
+    """`personal`, `preference`, `plan`, `relationship`, `work`, `health`, `constraint` or `other`."""
+    source: int | None = None
+    """Index of the message in the extracted batch that says it; None when the extractor does not know."""
     slot: str | None = None
+    """Attribute with one value at a time (`home`, `name`, ...): two facts in one slot contradict each other."""
+    topics: tuple[str, ...] = ()
+    doubtful: bool = False
+    """True if the fact leaves so much open that a person must review it; until then no prompt has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +179,10 @@ class AdditionPlan:
     """Indexes of found facts that are like another one of the batch."""
 
 
-def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> AdditionPlan:
+def plan_additions(known: Sequence[KnownFact], found: Sequence[ExtractedFact]) -> AdditionPlan:
     """Compare each found fact with all known ones, in order; the most alike known fact decides.
 
-    >>> plan_additions([KnownFact(7, "likes tea")], [FoundFact("Likes tea."), FoundFact("likes jazz")]).add
+    >>> plan_additions([KnownFact(7, "likes tea")], [ExtractedFact("Likes tea."), ExtractedFact("likes jazz")]).add
     (Addition(index=1, conflicts_with=(), found_before=()),)
     """
     add: list[Addition] = []
@@ -243,7 +251,7 @@ def protected_fill(protected: int) -> str:
     )
 
 
-def _duplicate_from(known: KnownFact, new: FoundFact) -> float:
+def _duplicate_from(known: KnownFact, new: ExtractedFact) -> float:
     return DUPLICATE_IN_SLOT if excludes(known.slot, new.slot) else DUPLICATE
 
 

@@ -23,7 +23,7 @@ from memory_core.planning.consolidation import (
     recalled,
     settle,
 )
-from memory_core.planning.fact_merging import Addition, FoundFact, KnownFact, plan_additions, same_words
+from memory_core.planning.fact_merging import Addition, ExtractedFact, KnownFact, plan_additions, same_words
 from memory_core.planning.statement_relation import Contradictions, bearing, contradicts, repeats, says_more
 
 # -- what one statement says of another ------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_date_or_time_in_another_notation_is_no_other_value(one, other, same):
 
 
 def test_two_things_that_changed_places_are_neither_the_same_nor_lost():
-    before, after = KnownFact(1, "Mia prefers coffee to tea"), FoundFact("Mia prefers tea to coffee")
+    before, after = KnownFact(1, "Mia prefers coffee to tea"), ExtractedFact("Mia prefers tea to coffee")
     assert not repeats(before.text, after.text)
     assert plan_additions([before], [after]).add == (Addition(0, conflicts_with=(1,)),)
 
@@ -264,7 +264,7 @@ def test_rules_leave_pinned_facts_alone_but_confirm_them():
 
 
 def found(*texts, slot=None):
-    return [FoundFact(text, slot) for text in texts]
+    return [ExtractedFact(text, slot=slot) for text in texts]
 
 
 def test_the_nearest_known_facts_are_candidates():
@@ -415,7 +415,7 @@ KNOWN = st.lists(
     max_size=6,
     unique_by=(lambda fact: fact.id, lambda fact: same_words(fact.text)),
 )
-FOUND = st.lists(st.builds(FoundFact, TEXTS, SLOTS), max_size=6)
+FOUND = st.lists(st.builds(ExtractedFact, TEXTS, slot=SLOTS), max_size=6)
 CHOICES = st.lists(
     st.builds(
         Decision,

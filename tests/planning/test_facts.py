@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory_core.planning.fact_merging import (
     Addition,
     CondensedFact,
-    FoundFact,
+    ExtractedFact,
     KnownFact,
     condense_target,
     plan_additions,
@@ -21,7 +21,7 @@ def known(*texts, **options):
 
 
 def found(*texts):
-    return [FoundFact(text) for text in texts]
+    return [ExtractedFact(text) for text in texts]
 
 
 def shorter(*facts):
@@ -70,12 +70,12 @@ def test_another_value_in_the_same_slot_is_a_conflict():
         KnownFact(2, "is a nurse", slot="job"),
         KnownFact(3, "lives in Rome", slot="home", rejected=True),
     ]
-    made = plan_additions(facts, [FoundFact("lives in Paris", slot="home")])
+    made = plan_additions(facts, [ExtractedFact("lives in Paris", slot="home")])
     assert made.add == (Addition(0, conflicts_with=(1,)),)
 
 
 def test_a_fact_without_a_slot_conflicts_with_none():
-    made = plan_additions([KnownFact(1, "is a nurse")], [FoundFact("lives in Paris")])
+    made = plan_additions([KnownFact(1, "is a nurse")], [ExtractedFact("lives in Paris")])
     assert made.add == (Addition(0),)
 
 
@@ -84,7 +84,7 @@ words = st.sampled_from(["likes tea", "Likes tea.", "likes jazz", "lives in Bern
 
 @given(
     st.lists(st.tuples(words, st.booleans())),
-    st.lists(st.builds(FoundFact, words, st.none() | st.sampled_from(["home", "taste"]))),
+    st.lists(st.builds(ExtractedFact, words, slot=st.none() | st.sampled_from(["home", "taste"]))),
 )
 def test_every_found_fact_is_in_exactly_one_place(stored, new):
     facts = [KnownFact(id, text, rejected=rejected) for id, (text, rejected) in enumerate(stored, start=1)]

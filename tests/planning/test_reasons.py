@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_core.messages import ChatMessage
 from memory_core.planning.consolidation import Decision, Settled, by_rule, prepare, settle
-from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
+from memory_core.planning.fact_merging import ExtractedFact, KnownFact, plan_additions
 from memory_core.planning.graph_changes import plan_relations, plan_same, relation_outcomes, retire
 from memory_core.planning.learning_outcomes import Outcome, Reason, fact_outcomes, grouped, plan_reasons, unread
 
@@ -44,7 +44,7 @@ def test_every_message_is_the_source_of_something_or_has_exactly_one_reason(know
     batch = (1, 2, 3, 4, 5)
     facts = [fact_row(number, text, state=state) for number, (text, state) in enumerate(known, 1)]
     plain = [KnownFact(fact.id, fact.text, rejected=fact.state == "rejected") for fact in facts]
-    texts = [FoundFact(text) for text, _ in said]
+    texts = [ExtractedFact(text) for text, _ in said]
     steps, held_back = (decided if decides else compared)(plain, texts)
     placed = [(text, batch if source is None else (source,)) for text, source in said]
     outcomes = fact_outcomes(placed, steps, held_back, facts)
@@ -121,7 +121,7 @@ def test_two_names_of_one_entity_are_news_once():
 
 def test_a_choice_that_ends_a_fact_leads_to_something():
     known = [KnownFact(1, "The user likes jazz")]
-    texts = [FoundFact("The user no longer likes jazz")]
+    texts = [ExtractedFact("The user no longer likes jazz")]
     prepared = prepare(known, texts, nearest=5)
     done = settle(prepared, [Decision("delete", 1)], texts, active=[1])
     [outcome] = fact_outcomes([(texts[0].text, (1,))], done.settled, prepared.held_back, [fact_row(1, known[0].text)])

@@ -10,7 +10,7 @@ from memory_core.messages import ChatMessage
 from memory_core.models.offline.fact_extraction import RuleExtractor, facts_in
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.planning.consolidation import by_rule, prepare, settle
-from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
+from memory_core.planning.fact_merging import ExtractedFact, KnownFact, plan_additions
 from memory_core.planning.graph_changes import NamedRelation, plan_relations
 from memory_core.planning.graph_rules import Graph
 from memory_core.planning.slots import ATTRIBUTES, Slot, excludes, of_user
@@ -32,14 +32,16 @@ def learn_facts(messages):
     known, former, ids = {}, [], count(1)
     for message in messages:
         found = RuleExtractor().extract([ChatMessage(role="user", content=message)], known=[]).facts
-        new = [FoundFact(fact.text, fact.slot) for fact in found if not fact.doubtful]
+        new = [fact for fact in found if not fact.doubtful]
         prepared = prepare([KnownFact(id, fact.text, fact.slot) for id, fact in known.items()], new, nearest=5)
         decisions = [by_rule(new[index].text, new[index].slot, near) for index, near in prepared.compared.items()]
         for step in settle(prepared, decisions, new, active=known).settled:
             if step.act in ("update", "delete"):
                 former.append(known.pop(step.target).text)
             if step.text is not None:
-                known[next(ids) if step.act != "update" else step.target] = FoundFact(step.text, new[step.index].slot)
+                known[next(ids) if step.act != "update" else step.target] = ExtractedFact(
+                    step.text, slot=new[step.index].slot
+                )
     return [fact.text for fact in known.values()], former
 
 
@@ -84,7 +86,7 @@ def test_only_what_is_stated_has_a_slot():
 @given(st.lists(st.sampled_from(["German", "Greek", "Thai", "Dutch"]), min_size=2, unique=True))
 @pytest.mark.slow
 def test_a_slot_of_several_values_keeps_them_all(languages):
-    found = [FoundFact(f"The user speaks {language}", "user.languages") for language in languages]
+    found = [ExtractedFact(f"The user speaks {language}", slot="user.languages") for language in languages]
     assert [new.conflicts_with + new.found_before for new in plan_additions([], found).add] == [()] * len(found)
     now, former = learn_relations([f"I speak {language}." for language in languages])
     assert (now, former) == ([fact.text for fact in found], [])

@@ -13,7 +13,7 @@ from memory_core.models.deciding import RuleDecider
 from memory_core.models.offline.fact_extraction import RuleExtractor, slot_in
 from memory_core.models.offline.grammar import pattern
 from memory_core.models.protocols import ExtractedFact, FactCandidate, Proposal, ToolSpec
-from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
+from memory_core.planning.fact_merging import KnownFact, plan_additions
 from memory_core.text import similarity
 
 MEMORY = pattern(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
@@ -117,7 +117,7 @@ def _edits(request: str, block: _ToolBlock | None, replacing: bool) -> tuple[Too
     message = ChatMessage(role=MessageRole.USER, content=request)
     facts = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MAX_FACTS))
     lines = [KnownFact(place, line, slot_in(line)) for place, line in enumerate(block.lines)]
-    plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in facts])
+    plan = plan_additions(lines, facts)
     calls: list[ToolCallPart] = []
     new: list[str] = []
     gone: set[int] = set()
