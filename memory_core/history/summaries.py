@@ -2,18 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from memory_core.events import KINDS as EVENTS
-from memory_core.events import Event, EventRecord, SummaryRewritten, expand
-from memory_core.history.slices.block_slice import edits_text
+from memory_core.events import EventRecord, SummaryRewritten, expand
+from memory_core.history.slices.block_slice import edits_text, is_rewriting
 
 KINDS = tuple(kind for kind, event in EVENTS.items() if event.family in ("blocks", "summaries"))
 """Event kinds that concern a summary."""
-
-
-def is_rewriting(event: Event) -> TypeGuard[SummaryRewritten]:
-    return isinstance(event, SummaryRewritten)
 
 
 @dataclass(frozen=True, slots=True)

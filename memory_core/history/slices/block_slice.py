@@ -14,6 +14,7 @@ from memory_core.events import (
     Event,
     EventRecord,
     SessionReset,
+    SummaryRewritten,
 )
 
 HANDLED = frozenset({BlockAdded, BlockEdited, BlockRemoved, BlocksOrdered, BlockStateSaved, SessionReset})
@@ -25,6 +26,11 @@ INITIAL = "initial"
 def edits_text(event: Event) -> TypeGuard[BlockEdited]:
     """Return whether an event gives its block another text; an edit of settings alone does not."""
     return isinstance(event, BlockEdited) and event.writes
+
+
+def is_rewriting(event: Event) -> TypeGuard[SummaryRewritten]:
+    """Return whether an event gives a summary another text."""
+    return isinstance(event, SummaryRewritten)
 
 
 @dataclass(frozen=True, slots=True)

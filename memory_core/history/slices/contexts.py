@@ -17,9 +17,8 @@ from memory_core.events import (
     numbers,
     runs,
 )
-from memory_core.history.slices.block_slice import Blocks, PastBlock
+from memory_core.history.slices.block_slice import Blocks, PastBlock, is_rewriting
 from memory_core.history.slices.vector_slice import Vectors
-from memory_core.history.summaries import is_rewriting
 
 
 def is_context(event: Event) -> TypeGuard[ContextBuilt]:
