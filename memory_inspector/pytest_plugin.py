@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ProbeFileItems | None":
     if not parent.config.getoption("--memory"):
         return None
-    from memory_inspector.lab.probe_files import is_probe_file
+    from memory_inspector.lab.probes import is_probe_file
 
     if not is_probe_file(file_path):
         return None
@@ -139,7 +139,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     report = yield
     failed = getattr(call.excinfo.value, "failed_prompt", None) if call.excinfo is not None else None
     if call.when == "call" and item.config.getoption("--memory-report") and failed is not None:
-        from memory_inspector.lab.failures import failure_page
+        from memory_inspector.lab.failure_patterns import failure_page
 
         memory, failure = failed
         page = failure_page(memory, failure.verdict).to_html()

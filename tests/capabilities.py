@@ -83,7 +83,7 @@ CAPABILITIES = {
     ),
     "Blocks: base, fixed text, plug-ins": (
         1_470,
-        "memory_core/blocks/__init__.py memory_core/blocks/base.py memory_core/blocks/event_loop.py "
+        "memory_core/blocks/__init__.py memory_core/blocks/base.py "
         "memory_core/blocks/markup.py memory_core/blocks/nothing_learned.py memory_core/blocks/plugins.py "
         "memory_core/blocks/static.py memory_core/planning/learning_outcomes.py",
     ),
@@ -108,7 +108,7 @@ CAPABILITIES = {
         4_840,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
-        "memory_core/store/word_vectors.py memory_core/models/embedding.py memory_core/models/static_embedding.py",
+        "memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
     "Summary": (
         1_320,

@@ -5,7 +5,7 @@ from functools import cache
 
 from memory_core import FactExtractionMemoryBlock, Memory
 from memory_core.bundles.bundle import write_bundle
-from memory_inspector.files.exporting import export_configuration
+from memory_inspector.files.files import export_configuration
 
 NUTS = {"expect": "in_prompt", "phrase": "allergic to nuts", "from_turn": 1}
 

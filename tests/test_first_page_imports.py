@@ -22,7 +22,7 @@ LATER = (
     "psycopg",
     "plotly.graph_objs._figure",
     "sqlalchemy.dialects.postgresql",
-    "memory_inspector.files.exporting",
+    "memory_inspector.files.files",
     "memory_inspector.files.files",
 )
 """What takes from 0.02 to 2 s to load. Of Plotly Streamlit itself loads a part at its own start."""

@@ -13,7 +13,7 @@ from memory_core import Memory
 from memory_core.bundles.bundle import write_bundle
 from memory_core.text import printable
 from memory_inspector.__main__ import main
-from memory_inspector.files.exporting import export_configuration
+from memory_inspector.files.files import export_configuration
 from memory_inspector.wording.check_report import _literal
 
 pytest_plugins = ["pytester"]

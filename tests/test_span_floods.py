@@ -16,8 +16,7 @@ from memory_core.errors import LimitError
 from memory_core.limits import MAX_VALUES
 from memory_inspector.recorder import otlp
 from memory_inspector.recorder.attaching import Room
-from memory_inspector.recorder.otlp import JSON, PROTOBUF, read_export
-from memory_inspector.recorder.otlp_wire import FIELDS_PER_ITEM, check_items, one_by_one
+from memory_inspector.recorder.otlp import FIELDS_PER_ITEM, JSON, PROTOBUF, check_items, one_by_one, read_export
 from memory_inspector.recorder.receiving import Refusals
 from memory_inspector.recorder.span_receiver import MAX_WAITING_BYTES, SpanReceiver
 

@@ -20,7 +20,8 @@ second argument of its put hook, and uses it to make these effects idempotent.
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
@@ -37,7 +38,6 @@ from pydantic import (
 from sqlalchemy import Connection
 
 from memory_core.argument_checks import checked_value, coerce_to_protocol, nearest, out_of_bounds, shown
-from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
@@ -58,6 +58,7 @@ from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.former_values import Statement, StoredMark
 from memory_core.planning.quarantine import NOTHING_IN_QUARANTINE, Quarantine, removing, shown_content
 from memory_core.planning.rendering import neutralise
+from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.block_rows import update_block
 from memory_core.store.database import Database
@@ -621,7 +622,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def _call(self, asynchronous: str, plain: str, *arguments: Any, **named: Any) -> Any:
         """Run a hook. A plain one runs in the calling thread, as it would block the engine's event loop."""
         result = self._hook(asynchronous, plain)(*arguments, **named)
-        return event_loop.run(result) if inspect.iscoroutine(result) else result
+        return _run(result) if inspect.iscoroutine(result) else result
 
     # -- ownership --------------------------------------------------------------------------------
 
@@ -844,3 +845,33 @@ def _as_json(value: Any) -> str | None:
         return whole_characters(json.dumps(value, ensure_ascii=False))
     except (ValueError, TypeError):
         return None
+
+
+# -- the engine's event loop, for blocks with async methods ---------------------------------------
+
+
+Result = TypeVar("Result")
+
+
+def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine and return its result; its exceptions are raised here."""
+    result = asyncio.run_coroutine_threadsafe(_caught(coroutine), _loop()).result()
+    if isinstance(result, SystemExit | KeyboardInterrupt):
+        raise result
+    return result
+
+
+async def _caught(coroutine: Coroutine[Any, Any, Result]) -> Result | SystemExit | KeyboardInterrupt:
+    # Raised within the loop, these would end its thread, and all blocks would wait for it forever.
+    try:
+        return await coroutine
+    except (SystemExit, KeyboardInterrupt) as error:
+        return error
+
+
+@per_process
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    # A daemon: a hook that never ends must not keep the program from ending.
+    threading.Thread(target=loop.run_forever, name="memory-blocks", daemon=True).start()
+    return loop

@@ -19,7 +19,7 @@ from memory_core.planning.retrieval_plan import Signals, plan_retrieval
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.fact_rows import read_facts
-from memory_core.store.word_vectors import read_word_vectors
+from memory_core.store.vector_rows import read_word_vectors
 from memory_core.vectors.keyword import KeywordIndex
 from memory_core.vectors.vector_index import Vector
 

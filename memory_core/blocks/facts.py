@@ -36,7 +36,6 @@ from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unrea
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import ChatMessage, MessageRole, message_text, recites_memory
-from memory_core.models.learners import RuleBased
 from memory_core.models.offline.fact_extraction import forget_requests, named_facts, names_fact, slots_of
 from memory_core.models.offline.relative_dates import dated, without_dates
 from memory_core.models.protocols import (
@@ -50,6 +49,7 @@ from memory_core.models.protocols import (
     ModelCall,
     Promptable,
     Proposal,
+    RuleBased,
     model_name,
 )
 from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle

@@ -37,7 +37,7 @@ from memory_core.store.fact_rows import (
     revise,
     scope_revision,
 )
-from memory_core.store.word_vectors import keep_word_vectors
+from memory_core.store.vector_rows import keep_word_vectors
 from memory_core.store.writing import Writing
 from memory_core.text import similarity
 from memory_core.tokens import TokenCounter

@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
-from memory_core.models.learners import ModelBased, RuleBased
-from memory_core.models.protocols import Decisions, ModelCall, Proposal
+from memory_core.models.protocols import Decisions, ModelBased, ModelCall, Proposal, RuleBased
 from memory_core.models.structured import as_data
 from memory_core.planning.consolidation import (
     MISSING,

@@ -14,7 +14,6 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text, unstorable
-from memory_core.models.learners import ModelBased
 from memory_core.models.offline.fact_extraction import TENTATIVE, condense_by_rules, sole_statement, spare_statements
 from memory_core.models.offline.relative_dates import dated
 from memory_core.models.protocols import (
@@ -24,6 +23,7 @@ from memory_core.models.protocols import (
     ExtractedFact,
     Extraction,
     LearningContext,
+    ModelBased,
     ModelCall,
     NothingFound,
 )

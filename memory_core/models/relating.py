@@ -23,11 +23,10 @@ from memory_core.models.extraction import (
     task_in_context,
     transcript,
 )
-from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.fact_extraction import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.models.offline.relative_dates import resolved, time_of
-from memory_core.models.protocols import FoundRelation, NothingFound, RelationsFound
+from memory_core.models.protocols import FoundRelation, ModelBased, NothingFound, RelationsFound, RuleBased
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
 from memory_core.planning.graph_rules import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
 from memory_core.planning.pasted import own_words

@@ -11,11 +11,10 @@ from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.fact_extraction import facts_in, why_nothing
 from memory_core.models.offline.grammar import pattern
 from memory_core.models.offline.sentences import sentences as split_sentences
-from memory_core.models.protocols import ModelCall, NothingFound, Summarised
+from memory_core.models.protocols import ModelBased, ModelCall, NothingFound, RuleBased, Summarised
 from memory_core.models.structured import as_data, without_thinking
 from memory_core.planning.fact_merging import same_words
 from memory_core.planning.running_summary import density, fit, losses, sentences

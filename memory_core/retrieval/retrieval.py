@@ -8,8 +8,7 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor, expand
 from memory_core.history.log import history_of_session
 from memory_core.retrieval import explain, recall, reembed
-from memory_core.retrieval.explain import Neighbour, Search
-from memory_core.retrieval.found_by import FoundBy, found_by
+from memory_core.retrieval.explain import FoundBy, Neighbour, Search, found_by
 from memory_core.retrieval.recall import RecalledTurn
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.vector_rows import read_nodes

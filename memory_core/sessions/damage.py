@@ -50,11 +50,11 @@ from memory_core.store.vector_rows import (
     NO_VECTOR,
     DatabaseVectors,
     collection_name,
+    drop_lonely_vectors,
     joined_collections,
     remove_nodes,
     replace_vectors,
 )
-from memory_core.store.word_vectors import drop_lonely_vectors
 from memory_core.store.writing import SessionState, Writing, read_session, read_sessions, session_scope, writing
 from memory_core.vectors.pgvector import PgvectorIndex
 from memory_core.vectors.vector_index import VectorIndex

@@ -28,7 +28,7 @@ from memory_core.store.tables import (
     session_table,
 )
 from memory_core.store.text_erasing import erase_unneeded
-from memory_core.store.word_vectors import drop_lonely_vectors
+from memory_core.store.vector_rows import drop_lonely_vectors
 from memory_core.store.writing import Clock, SessionState, Writing, read_session, read_sessions, user_scope
 from memory_core.vectors import forget_copies
 from memory_core.vectors.vector_index import VectorIndex

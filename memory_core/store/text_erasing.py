@@ -27,7 +27,7 @@ from memory_core.store.tables import (
     relation_table,
     session_table,
 )
-from memory_core.store.word_vectors import drop_lonely_vectors
+from memory_core.store.vector_rows import drop_lonely_vectors
 from memory_core.store.writing import Writing
 
 _c = content_table.c

@@ -20,8 +20,17 @@ import numpy as np
 from memory_core.errors import ConfigError, VectorIndexError
 from memory_core.vectors.chroma_client import Folder, Server, was_reached
 from memory_core.vectors.exact import ExactIndex, only_grew
-from memory_core.vectors.ranking import check_dimension, check_search, rank, stack
-from memory_core.vectors.vector_index import EMPTY, Hit, Revision, Vector, VectorSource
+from memory_core.vectors.vector_index import (
+    EMPTY,
+    Hit,
+    Revision,
+    Vector,
+    VectorSource,
+    check_dimension,
+    check_search,
+    rank,
+    stack,
+)
 
 PREFIX = "memory-inspector."
 """Prefix of each collection's name, so that collections of other applications on a server are left alone."""

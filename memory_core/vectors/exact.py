@@ -12,8 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.process import collector_paused
-from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, similarities, stack
-from memory_core.vectors.vector_index import EMPTY, Hit, Revision, Vector, VectorSource
+from memory_core.vectors.vector_index import (
+    EMPTY,
+    Hit,
+    Numbers,
+    Revision,
+    Rows,
+    Vector,
+    VectorSource,
+    check_dimension,
+    check_search,
+    rank,
+    similarities,
+    stack,
+)
 
 MAX_COLLECTIONS = 64
 """Maximum collections kept in memory; the least recently used is dropped first."""

@@ -21,8 +21,18 @@ from sqlalchemy import Connection, Engine, text
 
 from memory_core.errors import StoreError
 from memory_core.vectors.exact import ExactIndex, only_grew
-from memory_core.vectors.ranking import check_dimension, check_search, rank, stack
-from memory_core.vectors.vector_index import EMPTY, Hit, Revision, StoredVector, Vector, VectorSource
+from memory_core.vectors.vector_index import (
+    EMPTY,
+    Hit,
+    Revision,
+    StoredVector,
+    Vector,
+    VectorSource,
+    check_dimension,
+    check_search,
+    rank,
+    stack,
+)
 
 MIN_VECTORS = 5_000
 """Vectors from which on a collection has a copy; fewer are scanned in 1 ms, and read from the database in 30."""

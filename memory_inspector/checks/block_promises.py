@@ -14,7 +14,7 @@ from memory_core.memory import Memory
 from memory_core.services import Services
 from memory_inspector.checks.conformance import ODD, Conformance, check_promises, name_of
 from memory_inspector.files.configuration import read_configuration
-from memory_inspector.files.exporting import export_configuration
+from memory_inspector.files.files import export_configuration
 
 MESSAGES = ("I live in Faro.", "I am allergic to nuts.", "Logan called on Monday.", "My sister Rita lives in Porto.")
 

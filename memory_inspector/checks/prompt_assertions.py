@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from memory_core.bundles.bundle_checks import first_problem
 from memory_core.errors import ConfigError
 from memory_core.memory import Memory
-from memory_inspector.lab.failures import explain_failure
+from memory_inspector.lab.failure_patterns import explain_failure
 from memory_inspector.lab.probes import (
     BlockTokens,
     EvidenceInPrompt,

@@ -28,11 +28,9 @@ from memory_inspector.lab.checking import (
     read_recorded,
     read_variant,
 )
-from memory_inspector.lab.failure_patterns import cases_of, compare
-from memory_inspector.lab.failures import cause, explain_failure, failure_page
+from memory_inspector.lab.failure_patterns import cases_of, cause, compare, explain_failure, failure_page
 from memory_inspector.lab.playing import Player
-from memory_inspector.lab.probe_files import find_probe_files, is_probe_file
-from memory_inspector.lab.probes import Probe
+from memory_inspector.lab.probes import Probe, find_probe_files, is_probe_file
 from memory_inspector.lab.questions import read_questions
 from memory_inspector.lab.value import value_of
 from memory_inspector.lab.variants import Variant

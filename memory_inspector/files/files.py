@@ -10,9 +10,19 @@ from typing import Literal
 from memory_core.bundles.archive import members_named
 from memory_core.bundles.bundle import Bundle, read_bundle
 from memory_core.formats.located_json import problem, read_text, read_values
+from memory_core.formats.openai_message import message_to_openai
 from memory_core.limits import MAX_FILE_BYTES, check_size
-from memory_inspector.files.configuration import Configuration, is_configuration, read_configuration
+from memory_core.memory import Memory
+from memory_inspector.files.configuration import (
+    Configuration,
+    StoredBlock,
+    is_configuration,
+    read_configuration,
+    write_configuration,
+    write_python,
+)
 from memory_inspector.files.large_exports import LargeExport, Step, read_large, read_large_archive
+from memory_inspector.files.llamaindex_python import write_llamaindex_python
 from memory_inspector.files.notes import is_notes_archive, read_archive, read_folder
 from memory_inspector.files.openai_format import Conversation, Listed, list_conversations, read_conversation
 from memory_inspector.files.stored import StoredConversation, read_stored
@@ -20,7 +30,7 @@ from memory_inspector.files.stores.agent_stores import conversations_of, session
 from memory_inspector.files.stores.framework_states import conversations_in
 from memory_inspector.files.stores.langgraph_checkpoints import threads_of
 from memory_inspector.files.stores.letta import is_agent_file, read_agent_file
-from memory_inspector.files.stores.llamaindex_stores import is_chat_store, read_chat_store, read_table
+from memory_inspector.files.stores.llamaindex_stores import is_chat_store, read_chat_store, read_table, write_chat_store
 from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC, StoreConnection
 
 Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]
@@ -184,3 +194,36 @@ def _unwrapped(text: str, name: str) -> str:
     except (ValueError, RecursionError) as error:
         raise problem(name, "holds JSON inside a JSON text that is damaged or ends too early.") from error
     return inner if isinstance(inner, str) else text
+
+
+# -- export a session's messages and configuration for other programs; `bundle` exports whole sessions
+
+
+def export_messages(memory: Memory) -> str:
+    """Return all messages in order, including archived ones, as JSONL in OpenAI's format."""
+    return "".join(json.dumps(message_to_openai(message), ensure_ascii=False) + "\n" for message in memory.get_all())
+
+
+def export_chat_store(memory: Memory) -> str:
+    """Return all messages in order as LlamaIndex's `SimpleChatStore`, keyed by session id."""
+    return write_chat_store({memory.session_id: memory.get_all()})
+
+
+def export_configuration(memory: Memory) -> str:
+    """Return settings and blocks as JSON; see `configuration.read_configuration`."""
+    return write_configuration(memory.session.config, stored_blocks(memory))
+
+
+def export_python(memory: Memory) -> str:
+    """Return settings and blocks as Python source."""
+    return write_python(memory.session.config, stored_blocks(memory), user_id=memory.session.user_id)
+
+
+def export_llamaindex_python(memory: Memory) -> str:
+    """Return settings and blocks as Python source for LlamaIndex."""
+    return write_llamaindex_python(memory.session.config, stored_blocks(memory))
+
+
+def stored_blocks(memory: Memory) -> list[StoredBlock]:
+    """Return the session's blocks with their fixed texts, without anything they learned."""
+    return [StoredBlock.of(attached.record, attached.state) for attached in memory.blocks]

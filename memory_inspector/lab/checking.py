@@ -19,8 +19,15 @@ from memory_core.text import printable
 from memory_inspector.files.configuration import read_configuration
 from memory_inspector.files.files import read_file
 from memory_inspector.lab.playing import Player
-from memory_inspector.lab.probe_files import is_probe_file, read_probe_file
-from memory_inspector.lab.probes import Probe, Verdict, evaluate, kept_probes, read_probes
+from memory_inspector.lab.probes import (
+    Probe,
+    Verdict,
+    evaluate,
+    is_probe_file,
+    kept_probes,
+    read_probe_file,
+    read_probes,
+)
 from memory_inspector.lab.script import Script, script_from, script_of
 from memory_inspector.lab.variants import Variant, variant_from, variant_of
 

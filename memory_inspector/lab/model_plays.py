@@ -26,14 +26,16 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ToolCallPart, content_hash
 from memory_core.models.deciding import ModelDecider, RuleDecider
 from memory_core.models.extraction import ModelExtractor
-from memory_core.models.learners import ModelBased, input_key, to_json
 from memory_core.models.offline.fact_extraction import RuleExtractor
 from memory_core.models.protocols import (
     Answer,
     ChatModel,
+    ModelBased,
     ModelCall,
     ModelOutput,
     ToolSpec,
+    input_key,
+    to_json,
 )
 from memory_core.models.relating import ModelRelations, RuleRelations
 from memory_core.models.summarising import ModelSummariser, RuleSummariser

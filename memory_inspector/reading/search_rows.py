@@ -13,8 +13,7 @@ from memory_core import Context
 from memory_core.blocks.vector import DATABASE_COPY, KEYWORD_ONLY
 from memory_core.events import Ref
 from memory_core.planning.retrieval_plan import GateOutcome
-from memory_core.retrieval.explain import ASKED, Search, compared
-from memory_core.retrieval.found_by import FoundBy
+from memory_core.retrieval.explain import ASKED, FoundBy, Search, compared
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn
 from memory_core.text import stems
 from memory_core.tracing.rule_words import SEARCH, SearchNumbers

@@ -5,6 +5,7 @@ Pure. Only the fields that `dialects` reads are kept; links, flags and scopes ar
 
 import base64
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,6 @@ from typing import Any
 
 from memory_core.errors import LimitError, MessageError
 from memory_core.limits import Budget
-from memory_inspector.recorder import otlp_wire
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 """Content types of the two encodings."""
@@ -111,12 +111,12 @@ def read_export(body: bytes, content_type: str) -> SpanExport:
                 if not request.resource_spans:
                     raise
         else:
-            otlp_wire.check_items(body, MAX_ITEMS)
+            check_items(body, MAX_ITEMS)
             try:
                 request.ParseFromString(body)
             except DecodeError:  # perhaps caused by a single span: text that is not UTF-8, or a value nested too deep
                 request.Clear()
-                for alone_bytes in otlp_wire.one_by_one(body):
+                for alone_bytes in one_by_one(body):
                     try:
                         request.MergeFrom(ExportTraceServiceRequest.FromString(alone_bytes))
                     except DecodeError as error:
@@ -175,7 +175,7 @@ def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
             written = _with_bytes(json.loads(body), "resourceLogs", "scopeLogs", "logRecords")
             json_format.ParseDict(written, request, ignore_unknown_fields=True)
         else:
-            otlp_wire.check_items(body, MAX_ITEMS, otlp_wire.LOGS)
+            check_items(body, MAX_ITEMS, LOGS)
             request.ParseFromString(body)
     except LimitError:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer log records at once") from None
@@ -296,3 +296,129 @@ def _decode_hex(id: Any) -> bytes:
         return bytes.fromhex(id)
     except (ValueError, TypeError):
         return b""
+
+
+# -- protobuf wire format, as needed before parsing an export request -----------------------------
+
+
+SHORT_BYTES = 100_000
+"""Maximum bytes of a request whose items are not counted: when parsed, it takes a few megabytes at most."""
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+
+# Nested messages of each message, by field number.
+_VALUE: dict[int, Mapping[int, object]] = {}
+_ATTRIBUTE = {2: _VALUE}
+# A value may hold lists of values and of attributes, so the table refers to itself.
+_VALUE |= {5: {1: _VALUE}, 6: {1: _ATTRIBUTE}}
+_SPAN = {9: _ATTRIBUTE, 11: {3: _ATTRIBUTE}, 13: {4: _ATTRIBUTE}}
+_LOG_RECORD = {5: _VALUE, 6: _ATTRIBUTE}
+_RESOURCE_SPANS, _SCOPE_SPANS, _SPANS = 1, 2, 2
+
+
+def _request(record: Mapping[int, object]) -> Mapping[int, object]:
+    """Return the field table of an export request whose records have this table; spans and logs are nested alike."""
+    return {_RESOURCE_SPANS: {1: {1: _ATTRIBUTE, 3: {}}, _SCOPE_SPANS: {1: {3: _ATTRIBUTE}, _SPANS: record}}}
+
+
+TRACES, LOGS = _request(_SPAN), _request(_LOG_RECORD)
+
+
+FIELDS_AT_ONCE, PAUSE_SECONDS = 10_000, 0.01
+"""Count this many fields (about 10 ms), then release the interpreter to other threads for this many seconds."""
+
+FIELDS_PER_ITEM = 8
+"""Maximum average of fields per message: attributes have two, a request's few spans a dozen."""
+
+
+def check_items(body: bytes, most: int, request: Mapping[int, object] = TRACES) -> None:
+    """Limit the messages in a trace or log request, and the fields visited to count them.
+
+    Raises:
+        LimitError: The body has more than `most` items.
+        ValueError: The body is not in the wire format.
+    """
+    if len(body) <= SHORT_BYTES:
+        return
+    gone_through = 0
+    messages, fields = Budget("request", items=most), Budget("request", items=FIELDS_PER_ITEM * most)
+    waiting: list[tuple[memoryview, Mapping[int, object]]] = [(memoryview(body), request)]
+    while waiting:
+        message, inside = waiting.pop()
+        for number, _, payload in _fields(message):
+            fields.take(items=1)
+            gone_through += 1
+            if gone_through % FIELDS_AT_ONCE == 0:
+                time.sleep(PAUSE_SECONDS)
+            within = inside.get(number)
+            if payload is not None and isinstance(within, Mapping):
+                messages.take(items=1)
+                waiting.append((payload, within))
+
+
+def one_by_one(body: bytes) -> Iterator[bytes]:
+    """Yield each span as a request of its own, with its resource and scope.
+
+    Raises:
+        ValueError: The body is not in the wire format.
+    """
+    for of_resource in _split(memoryview(body), _RESOURCE_SPANS)[1]:
+        resource, scopes = _split(of_resource, _SCOPE_SPANS)
+        for of_scope in scopes:
+            scope, spans = _split(of_scope, _SPANS)
+            for span in spans:
+                within = resource + _encoded(_SCOPE_SPANS, scope + _encoded(_SPANS, bytes(span)))
+                yield _encoded(_RESOURCE_SPANS, within)
+
+
+def _split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
+    """Split a message into the part without one field, and the payloads of that field."""
+    rest, payloads = [], []
+    for name, whole, payload in _fields(message):
+        if name == number and payload is not None:
+            payloads.append(payload)
+        else:
+            rest.append(bytes(whole))
+    return b"".join(rest), payloads
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview | None]]:
+    """Yield number, bytes with the tag, and payload (None unless it has a length) of each field."""
+    at, end = 0, len(message)
+    while at < end:
+        start = at
+        tag, at = _varint(message, at)
+        kind, payload = tag & 7, None
+        if kind == _VARINT:
+            _, at = _varint(message, at)
+        elif kind == _LENGTH:
+            size, at = _varint(message, at)
+            payload, at = message[at : at + size], at + size
+        elif kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+        else:
+            raise ValueError("not in protobuf's wire format")
+        if at > end:
+            raise ValueError("cut off")
+        yield tag >> 3, message[start:at], payload
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > 63:
+            raise ValueError("cut off")
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _encoded(number: int, payload: bytes) -> bytes:
+    """Encode a field with a length."""
+    size, head = len(payload), bytearray([number << 3 | _LENGTH])
+    while size > 127:
+        head.append(size & 127 | 128)
+        size >>= 7
+    return bytes(head) + bytes([size]) + payload

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.errors import FormatError
-from memory_inspector.verification.chroma_search import TENANT, search_chroma
 from memory_inspector.verification.fingerprints import MODULI, Fingerprint, Wanted
-from memory_inspector.verification.searching import Searched, search
-from memory_inspector.verification.server_search import is_server, search_server
+from memory_inspector.verification.searching import TENANT, Searched, is_server, search, search_chroma, search_server
 
 VERSION = 2
 """Version 1 had no spellings: its search knows fewer forms of the same texts."""

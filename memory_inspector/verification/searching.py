@@ -2,20 +2,23 @@
 
 import bz2
 import gzip
+import json
 import lzma
 import os
+import re
 import sqlite3
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from memory_core.errors import NotFoundError
+from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_inspector.verification.fingerprints import CHUNK_BYTES, Wanted, count
 
 _SQLITE, _ZIP, _TAR = b"SQLite format 3\x00", b"PK\x03\x04", b"ustar"
@@ -251,3 +254,178 @@ def _inflated(value: bytes) -> bytes:
         return zlib.decompressobj().decompress(value, MAX_UNPACKED_BYTES + 1)
     except zlib.error:
         return b""
+
+
+# -- search a Chroma server -----------------------------------------------------------------------
+
+
+_AT_ONCE, _SECONDS = 1_000, 30
+
+TENANT = "list of collections, tenant "
+"""Beginning of the part that stands for a tenant, before its name."""
+
+
+def search_chroma(url: str, wanted: Wanted, *, tenants: Collection[str] = ()) -> list[Searched]:
+    """Search the server at `http://host:port`. What cannot be read is reported with the reason, never a password.
+
+    A server does not list its tenants. Searched are its default one, that of the client's credentials, and those named
+    in `tenants` or in the URL: `http://host:port?tenant=one&tenant=other`.
+    """
+    searched, name = list[Searched](), "Chroma"
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 8000)
+        name = f"Chroma at {parts.hostname}:{port}"
+        with _connected(parts, port) as client:
+            for tenant in dict.fromkeys([client.tenant, *parse_qs(parts.query).get("tenant", ()), *tenants]):
+                searched += _tenant(name, client, tenant, wanted)
+    # Of any kind, as its client raises what it likes. The text of an error may hold the address, and so a password.
+    except Exception as error:
+        missing = isinstance(error, ImportError)
+        problem = "needs memory-inspector[chroma]" if missing else f"cannot be read: {type(error).__name__}"
+        searched.append(Searched(name, "contents", 0, 0, problem))
+    return searched
+
+
+@contextmanager
+def _connected(server: SplitResult, port: int) -> Iterator[Any]:
+    """Open a client in the tenant of its credentials; without any, in the default one."""
+    import chromadb
+    import httpx
+
+    # First by a request that ends: Chroma's client connects without a limit of time.
+    httpx.get(f"{server.scheme}://{server.hostname}:{port}/api/v2/heartbeat", timeout=_SECONDS).raise_for_status()
+    settings = chromadb.config.Settings(anonymized_telemetry=False)
+    host, ssl = server.hostname or "", server.scheme == "https"
+    client = chromadb.HttpClient(host=host, port=port, ssl=ssl, settings=settings)
+    sessions = client._server._session, client._admin_client._server._session
+    # Its own `close` leaves the connections open.
+    with closing(sessions[0]), closing(sessions[1]):
+        sessions[0].timeout = sessions[1].timeout = _SECONDS
+        yield client
+
+
+def _tenant(server: str, client: Any, tenant: str, wanted: Wanted) -> Iterator[Searched]:
+    """Search the collections of all databases of a tenant."""
+    name = "(a tenant with the words in its name)" if sum(count([tenant.encode()], wanted)) else tenant
+    problem = None
+    try:
+        # The databases of a tenant that does not exist are an empty list, as if there were nothing in it.
+        client._admin_client.get_tenant(tenant)
+        for database in client._admin_client.list_databases(tenant=tenant):
+            client.set_tenant(tenant, database["name"])
+            for offset in range(0, client.count_collections(), _AT_ONCE):
+                for collection in client.list_collections(limit=_AT_ONCE, offset=offset):
+                    yield from _collection(server, f"{tenant}/{database['name']}/{collection.name}", collection, wanted)
+    except Exception as error:
+        problem = f"cannot be read: {type(error).__name__}"
+    # So that a tenant without collections stands on the receipt, too.
+    yield Searched(server, f"{TENANT}{name}", 0, int(name != tenant), problem)
+
+
+def _collection(server: str, part: str, collection: Any, wanted: Wanted) -> Iterator[Searched]:
+    if in_name := sum(count([part.encode()], wanted)):
+        part = "(a collection with the words in its name)"
+        yield Searched(server, part, 0, in_name)
+    for field in ("metadata", "ids", "documents", "metadatas", "uris"):
+        try:
+            yield search_values(server, f"{part}.{field}", _values(collection, field), wanted)
+        except Exception as error:
+            yield Searched(server, f"{part}.{field}", 0, 0, f"cannot be read: {type(error).__name__}")
+
+
+def _values(collection: Any, field: str) -> Iterator[bytes]:
+    """Yield the values of a field of all items, or the metadata of the collection itself."""
+    if field == "metadata":
+        yield json.dumps(collection.metadata).encode()
+        return
+    for offset in range(0, collection.count(), _AT_ONCE):
+        include = [field] if field != "ids" else []
+        for value in collection.get(limit=_AT_ONCE, offset=offset, include=include)[field] or ():
+            yield value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+# -- search a PostgreSQL database -----------------------------------------------------------------
+
+
+_URL = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
+_POOLER = re.compile(r"(?<=[?&])pgbouncer=[^&]*&?")  # a parameter of ours, which the driver does not know
+_ROWS_AT_ONCE = 1_000
+_CONNECT_SECONDS = 10
+# Materialised views keep copies of rows; a partitioned table holds no rows itself, its partitions do.
+_COLUMNS = """
+    SELECT n.nspname, c.relname, a.attname, a.atttypid = 'bytea'::regtype
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'm') AND a.attnum > 0 AND NOT a.attisdropped
+        AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'
+    ORDER BY 1, 2, a.attnum
+"""
+
+
+def is_server(place: str) -> bool:
+    """Return whether this is the URL of a PostgreSQL database.
+
+    >>> is_server("postgresql+psycopg://127.0.0.1/memory"), is_server("/var/lib/memory")
+    (True, False)
+    """
+    return _URL.match(place) is not None
+
+
+def search_server(url: str, wanted: Wanted) -> list[Searched]:
+    """Search the database at a URL. Unreadable columns are reported with the reason; the URL's password never is.
+
+    Raises:
+        ConfigError: psycopg is not installed.
+        StoreError: the server cannot be reached.
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise ConfigError("Searching PostgreSQL needs psycopg: pip install 'memory-inspector[postgres]'.") from error
+    try:
+        connection = psycopg.connect(
+            _POOLER.sub("", _URL.sub("postgresql://", url, count=1)), connect_timeout=_CONNECT_SECONDS
+        )
+    # The text of an error may hold the URL, and so its password.
+    except psycopg.Error as error:
+        raise StoreError(f"The PostgreSQL database cannot be reached ({type(error).__name__}).") from None
+    with connection:
+        connection.read_only = True
+        name = f"PostgreSQL {connection.info.dbname} at {connection.info.host}:{connection.info.port}"
+        try:
+            return [*_tables(connection, name, wanted)]
+        except psycopg.Error as error:
+            raise StoreError(f"The search of {name} was cut off ({type(error).__name__}).") from None
+
+
+def _tables(connection: Any, name: str, wanted: Wanted) -> Iterator[Searched]:
+    from psycopg import DatabaseError, OperationalError
+
+    for schema, table, column, is_bytes in connection.execute(_COLUMNS).fetchall():
+        part = f"{table}.{column}" if schema == "public" else f"{schema}.{table}.{column}"
+        try:
+            # A failed query ends a transaction: each column has one of its own, within that of the whole search.
+            with connection.transaction():
+                yield search_values(name, part, _column_values(connection, (schema, table), column, is_bytes), wanted)
+        except OperationalError:
+            raise
+        except DatabaseError as error:
+            yield Searched(name, part, 0, 0, f"cannot be read: {type(error).__name__}")
+    (large_objects,) = connection.execute("SELECT count(*) FROM pg_largeobject_metadata").fetchone()
+    if large_objects:
+        yield Searched(name, "large objects", 0, 0, f"{large_objects:,} are not read")
+
+
+def _column_values(connection: Any, table: tuple[str, str], column: str, is_bytes: bool) -> Iterator[bytes]:
+    """Yield the values of a column as bytes: text, JSON, arrays and all other types as they are written in text."""
+    from psycopg import sql
+
+    value = sql.Identifier(column) if is_bytes else sql.SQL("{}::text").format(sql.Identifier(column))
+    query = sql.SQL("SELECT {} FROM {} WHERE {} IS NOT NULL").format(
+        value, sql.Identifier(*table), sql.Identifier(column)
+    )
+    # On the server, so that a large table is not held in memory here.
+    with connection.cursor(name="values") as cursor:
+        cursor.itersize = _ROWS_AT_ONCE
+        for (read,) in cursor.execute(query):
+            yield read.encode() if isinstance(read, str) else bytes(read)

@@ -13,7 +13,7 @@ from memory_core.memory import Memory
 from memory_core.tracing.showing.page import page_sources, templates
 from memory_core.tracing.showing.replacements import mask_keys
 from memory_inspector.lab.checking import Checked
-from memory_inspector.lab.failures import Failure
+from memory_inspector.lab.failure_patterns import Failure
 from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, missing_messages
 from memory_inspector.wording.formatting import plain
 

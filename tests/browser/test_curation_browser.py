@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, list_sessions
 from memory_core.sessions.overview import overview
-from memory_inspector.files.exporting import export_messages
+from memory_inspector.files.files import export_messages
 
 pytestmark = pytest.mark.browser
 

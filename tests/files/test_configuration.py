@@ -15,7 +15,7 @@ from memory_core import (
 )
 from memory_core.blocks import plugins
 from memory_inspector.files.configuration import read_configuration
-from memory_inspector.files.exporting import export_configuration, export_python
+from memory_inspector.files.files import export_configuration, export_python
 
 TEXT = 'Be kind.\n"Quoted" \\ and \'\'\' """ 🎈 {braces}'
 

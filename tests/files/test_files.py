@@ -7,8 +7,7 @@ from engine_fakes import assistant, blocks, note, open_memory, user
 
 from memory_core import ChatMessage, FormatError, ImagePart, Memory, TextPart, ThinkingPart, ToolCallPart
 from memory_core.bundles.bundle import write_bundle
-from memory_inspector.files.exporting import export_configuration, export_messages
-from memory_inspector.files.files import read_file
+from memory_inspector.files.files import export_configuration, export_messages, read_file
 
 TALK = b'{"role": "user", "content": "Hello"}\n{"role": "assistant", "content": "Hi"}\n'
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from memory_inspector.files import git_history
 from memory_inspector.files.files import read_file
-from memory_inspector.files.git_history import MAX_OBJECT_BYTES
-from memory_inspector.files.git_packs import pack_sizes
+from memory_inspector.files.git_history import MAX_OBJECT_BYTES, pack_sizes
 
 LARGE = MAX_OBJECT_BYTES + 1
 

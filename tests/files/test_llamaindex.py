@@ -24,8 +24,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from memory_core import ChatMessage, FilePart, FormatError, ImagePart, TextPart, ThinkingPart, ToolCallPart
 from memory_core.limits import MAX_VALUES
 from memory_core.planning.speakers import parse_message
-from memory_inspector.files.exporting import export_chat_store
-from memory_inspector.files.files import read_file
+from memory_inspector.files.files import export_chat_store, read_file
 from memory_inspector.files.stores import sqlite_file
 from memory_inspector.files.stores.llamaindex_stores import read_table, write_chat_store
 from memory_inspector.files.stores.memory_stores import NAMES

@@ -28,7 +28,7 @@ from memory_core.recipes import RECIPES
 from memory_core.tokens import default_counter
 from memory_inspector.files import llamaindex_python
 from memory_inspector.files.configuration import PROMPTS, write_configuration, write_python
-from memory_inspector.files.exporting import (
+from memory_inspector.files.files import (
     export_configuration,
     export_llamaindex_python,
     export_python,

@@ -17,7 +17,7 @@ from memory_core.bundles.bundle import write_bundle
 from memory_core.errors import ConfigError
 from memory_core.planning import curation
 from memory_inspector.commands.probe_commands import main
-from memory_inspector.files.exporting import export_configuration
+from memory_inspector.files.files import export_configuration
 from memory_inspector.lab.bisecting import first_bad_turn, responsible_changes
 from memory_inspector.lab.checking import check, check_variant, read_recorded, read_variant
 from memory_inspector.lab.playing import Player

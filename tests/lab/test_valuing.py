@@ -11,12 +11,11 @@ from memory_core.bundles.bundle import write_bundle
 from memory_core.errors import ConfigError
 from memory_core.history.slices.contexts import context_of
 from memory_inspector.__main__ import main
-from memory_inspector.lab.cache_price import CachePrice, cache_price
 from memory_inspector.lab.comparing import stable_share
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.questions import Question
 from memory_inspector.lab.script import script_of
-from memory_inspector.lab.value import WITH, WITHOUT, Arm, Value, _difference, value_of
+from memory_inspector.lab.value import WITH, WITHOUT, Arm, CachePrice, Value, _difference, cache_price, value_of
 from memory_inspector.lab.variants import variant_of
 
 CHATTER = "We talked about the weather of the coming week and about nothing else at all."

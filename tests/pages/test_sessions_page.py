@@ -27,7 +27,7 @@ from memory_core.sessions.forget_user import data_of_user
 from memory_core.sessions.health import size_of
 from memory_core.sessions.overview import overview
 from memory_core.store import split_writes
-from memory_inspector.files.exporting import export_chat_store, export_configuration
+from memory_inspector.files.files import export_chat_store, export_configuration
 from memory_inspector.recorder.recording import attach, record_exchange
 from memory_inspector.recorder.refused_spans import refused_spans
 from memory_inspector.recorder.wire import Exchange

@@ -6,7 +6,7 @@ from fakes import FakeEmbedder
 from memory_core import ChatMessage, Memory, NotFoundError, Services, VectorMemoryBlock
 from memory_core.blocks import vector
 from memory_core.events import ContextBuilt, EventRecord, Retrieved
-from memory_core.retrieval.found_by import found_by
+from memory_core.retrieval.explain import found_by
 from memory_core.vectors.exact import ExactIndex
 
 THINGS = ["boats", "violins", "cheese", "chess", "maps", "clocks", "kites", "bridges"]

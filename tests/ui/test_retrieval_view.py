@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.retrieval.explain import Search, SearchSettings
-from memory_core.retrieval.found_by import FoundBy
+from memory_core.retrieval.explain import FoundBy, Search, SearchSettings
 from memory_core.retrieval.ranked import Ranked, RankedTurn
 from memory_inspector.reading.search_rows import (
     change_label,

@@ -7,11 +7,10 @@ import streamlit as st
 
 from memory_core import ConfigError
 from memory_inspector.wording.formatting import plain
-from ui.chat.conversation import draw_conversation
+from ui.chat.conversation import draw_coming, draw_conversation
 from ui.chat.guide import draw_guide
 from ui.chat.memory_panel import draw_actions, draw_prompt, draw_story, draw_story_actions
 from ui.chat.player import draw_failed, draw_input, draw_no_input, draw_player, draw_unfinished, held
-from ui.chat.replying import draw_coming
 from ui.parts.components import filled, unseen_heading
 from ui.tab.model import Chosen, chosen_model
 from ui.tab.view import View

@@ -8,8 +8,7 @@ import streamlit as st
 
 from memory_core import ChatMessage
 from memory_core.events import ConfigurationChanged, Ref
-from memory_core.retrieval.explain import Search
-from memory_core.retrieval.found_by import FoundBy
+from memory_core.retrieval.explain import FoundBy, Search
 from memory_core.retrieval.ranked import RankedTurn
 from memory_inspector.reading.search_rows import (
     change_label,

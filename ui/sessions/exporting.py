@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.bundles.bundle import write_bundle
-from memory_inspector.files.exporting import (
+from memory_inspector.files.files import (
     export_chat_store,
     export_configuration,
     export_llamaindex_python,

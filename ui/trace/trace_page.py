@@ -2,29 +2,41 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError
-from memory_core.events import BlockEdited, ConfigurationChanged, Ref, Retrieved
+from memory_core.events import BlockEdited, ConfigurationChanged, Ref, Retrieved, is_target
 from memory_core.messages import MessageRole, content_hash, message_text
 from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
 from memory_core.tracing.rule_words import REMEDIES, SEARCH, UNKNOWN
-from memory_core.tracing.values import CutTrace, Trace, said_by
-from memory_core.tracing.words import matched, prompt_of, target_name
+from memory_core.tracing.values import STAGES as ORDER
+from memory_core.tracing.values import CutTrace, Stage, Trace, Track, said_by
+from memory_core.tracing.words import (
+    KNOWLEDGE,
+    KNOWLEDGE_HELP,
+    STAGES,
+    brief,
+    carrier_name,
+    end_of,
+    matched,
+    prompt_of,
+    target_name,
+)
 from memory_inspector.lab.probes import Probe
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from memory_inspector.wording.trace_text import QUOTED, quoted, says
+from memory_inspector.wording.trace_text import ICONS, QUOTED, quoted, rows, says, title
 from ui.parts import forgetting, probing, toasts, watching
 from ui.parts.components import empty, error_noticed, heading
 from ui.parts.effect import effect_sentence
 from ui.parts.saved_page import page_dialog
-from ui.tab import nav
+from ui.tab import nav, state
 from ui.tab.people import allowed
 from ui.tab.view import View, memory_of
-from ui.trace import followed_phrase as asking
-from ui.trace.track import draw_details, draw_others, draw_track
+from ui.timeline.opened_event import EVENT
+from ui.trace import trace_page as asking
 
 SUGGESTED, NEWEST = 5, 3
 """Maximum numbers of losses and of messages that are suggested to follow."""
@@ -345,3 +357,149 @@ def _lost(view: View) -> list[tuple[Ref, str, str]]:
     # Read together: one query for all that the searches left out.
     words = view.memory.trace.words((ref for ref, _ in left_out), upto=view.position)
     return links + [(ref, why, words[ref]) for ref, why in left_out if ref in words]
+
+
+# -- a track as a row of stages; only the stage where the information was lost is red -------------
+
+
+def draw_track(track: Track, place: int, *, without: int = 0) -> None:
+    """Draw the stages of a track, except the first `without`, which another track has shown already."""
+    shown = track.stages[without:]
+    with st.container(horizontal=True, gap="small", key=f"trace__track_{place}"):
+        for number, stage in enumerate(shown):
+            _draw_stage(stage, f"{place}_{number}")
+        # A row that ends in red before the prompt would look unfinished.
+        if shown[-1].verdict == "lost" and shown[-1].name != "prompt":
+            _draw_never(f"{place}_end")
+
+
+def _draw_stage(stage: Stage, place: str) -> None:
+    with st.container(border=True, gap=None, key=f"trace__{stage.verdict}_{place}"):
+        st.markdown(title(stage))
+        st.markdown(f":small[{plain(brief(stage))}]")
+        if stage.knowledge == "reported":
+            st.markdown(f":small[:gray[{KNOWLEDGE[stage.knowledge]}]]")
+
+
+def _draw_never(place: str) -> None:
+    """Draw the stage of the prompt, which a lost track does not reach."""
+    with st.container(border=True, gap=None, key=f"trace__not_reached_{place}"):
+        st.markdown(f":material/{ICONS['not_reached']}: **{STAGES['prompt']}**")
+        st.markdown(":small[no]")
+
+
+def draw_others(tracks: tuple[Track, ...], first: Track) -> None:
+    """Draw the other carriers below the first, each with its name, how it ended, and the stages it does not share."""
+    for place, track in enumerate(tracks, start=1):
+        with st.container(gap="xsmall", key=f"trace__other_{place}"):
+            words = f" :gray[“{plain(track.carrier.words[:90])}”]" if track.carrier.words else ""
+            st.markdown(f"**{plain(carrier_name(track.carrier))}**{words}")
+            st.markdown(f":small[{plain(end_of(track))}]")
+            draw_track(track, place, without=_shared(track, first))
+
+
+def _shared(track: Track, first: Track) -> int:
+    """Return the number of first stages that two tracks share, at most all but one of `track`'s."""
+    alike = 0
+    for one, other in zip(track.stages, first.stages, strict=False):
+        # From the delivery on, stages belong to a block, even where they look alike.
+        if one != other or ORDER.index(one.name) >= ORDER.index("delivery"):
+            break
+        alike += 1
+    return min(alike, len(track.stages) - 1)
+
+
+def draw_details(track: Track) -> None:
+    """Draw a toggle for every stage in words, and a link to the event that decided."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        shown = st.toggle("Every stage in words", key="trace__in_words")
+        if track.decisive is not None:
+            _draw_event_link(track.decisive)
+    if shown:
+        st.dataframe(
+            rows(track),
+            hide_index=True,
+            height="content",
+            key="trace__rows",
+            column_config={
+                "Stage": st.column_config.TextColumn(width=90),
+                "Verdict": st.column_config.TextColumn(width=90),
+                "What happened": st.column_config.TextColumn(width="large"),
+                "Turn": st.column_config.NumberColumn(width=60),
+                "Known": st.column_config.TextColumn(width=130, help=KNOWLEDGE_HELP),
+            },
+            alt="Every stage of the first track, with what happened there",
+        )
+
+
+def _draw_event_link(stage: Stage) -> None:
+    if stage.position is not None and stage.turn:
+        nav.link(
+            "timeline", "The event on the Timeline", icon=":material/timeline:", turn=stage.turn,
+            **{EVENT: str(stage.position)},
+        )  # fmt: skip
+
+
+# -- the phrase or item that a tab follows in each session, as its URL says -----------------------
+
+
+BOX = "trace__words"
+"""Widget key of the phrase."""
+
+_LINKED = "trace_linked"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The phrase or item that is followed in a session."""
+
+    target: str | Ref | None = None
+    words: str | None = None
+    """The words of the item that matter; None: all of it."""
+    word: str | None = None
+    """The word that was clicked; None if none was."""
+
+
+_ASKED = state.ByPlace("trace_asked", Asked())
+asked, ask = _ASKED.at, _ASKED.change
+"""The followed phrase or item in a session, and its setter."""
+
+
+def take_link(session_id: str) -> None:
+    """Follow what the URL asks for, unless this page wrote it there itself."""
+    ref, words, word = (st.query_params.get(name) for name in (nav.FOLLOW, nav.WORDS, nav.WORD))
+    linked = (session_id, ref, words)
+    # Without this the page would follow its own link again after each click.
+    if (ref is None and words is None) or linked == st.session_state.get(_LINKED):
+        return
+    st.session_state[_LINKED] = linked
+    if ref is not None and is_target(ref):
+        follow(session_id, Ref(ref), words=(words or "").strip() or None, word=word)
+    elif words is not None and words.strip():
+        follow(session_id, words.strip())
+
+
+def write_link(session_id: str) -> None:
+    """Put what is followed in the URL, so that the page can be reloaded and linked to."""
+    now = asked(session_id)
+    ref = str(now.target) if isinstance(now.target, Ref) else None
+    words = now.words if ref is not None else now.target
+    # Browsers and proxies cut long addresses.
+    words = words if words is not None and len(words) <= nav.MAX_WORDS else None
+    state.write_address(nav.FOLLOW, ref)
+    state.write_address(nav.WORDS, words)
+    state.write_address(nav.WORD, now.word)
+    st.session_state[_LINKED] = (session_id, ref, words)
+
+
+def follow(session_id: str, target: str | Ref | None, *, words: str | None = None, word: str | None = None) -> None:
+    """Follow another phrase or item (None: nothing). For callbacks, and before the field is drawn."""
+    ask(session_id, target=target, words=words, word=word)
+    # A `Ref` is a string too, but an id is no phrase to show in the field.
+    st.session_state[BOX] = target if isinstance(target, str) and not isinstance(target, Ref) else ""
+
+
+def typed(session_id: str) -> None:
+    """Follow the phrase in the field. The field's callback."""
+    words = str(st.session_state.get(BOX) or "").strip()
+    ask(session_id, target=words or None, words=None, word=None)

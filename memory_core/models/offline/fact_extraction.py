@@ -15,7 +15,6 @@ from heapq import nlargest
 from itertools import chain
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.learners import LearnsInContext, RuleBased
 from memory_core.models.offline.fact_rules import (
     aiming,
     being,
@@ -52,7 +51,15 @@ from memory_core.models.offline.sentences import (
     statement_of,
 )
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person, stands_alone
-from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction, NothingFound
+from memory_core.models.protocols import (
+    Condensation,
+    CondensedFact,
+    ExtractedFact,
+    Extraction,
+    LearnsInContext,
+    NothingFound,
+    RuleBased,
+)
 from memory_core.planning.fact_merging import Fact, relevance
 from memory_core.planning.learning_outcomes import unread
 from memory_core.planning.slots import STATUS, Slot, comes_back, single_slot
