@@ -17,27 +17,27 @@ CAPABILITIES = {
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
     "Face of the engine, configuration, services": (
-        2_800,
+        2_790,
         "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
         "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
         "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
         "memory_core/curation/settings.py memory_core/curation/block_desks.py memory_core/sessions/running_totals.py",
     ),
     "Queue, flush, deliveries": (
-        2_110,
+        2_120,
         "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
         "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speakers.py "
         "memory_core/store/message_rows.py memory_core/store/delivery_rows.py memory_core/store/split_writes.py "
         "memory_core/sessions/recorded_conversation.py",
     ),
     "Context, its plan and past prompts": (
-        2_370,
+        2_350,
         "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
         "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        4_240,
+        4_280,
         "memory_core/events.py memory_core/history/slices/*.py memory_core/history/__init__.py "
         "memory_core/history/by_turn.py memory_core/history/log.py memory_core/history/rebuild.py "
         "memory_core/history/replay.py memory_core/history/rows_at.py memory_core/history/change_log.py "
@@ -45,7 +45,7 @@ CAPABILITIES = {
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        2_930,
+        3_070,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
@@ -57,7 +57,7 @@ CAPABILITIES = {
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
-        3_300,
+        3_280,
         "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
         "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
         "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
@@ -88,24 +88,24 @@ CAPABILITIES = {
         "memory_core/blocks/static.py memory_core/planning/learning_outcomes.py",
     ),
     "Facts: learning, comparing, searching": (
-        3_400,
+        3_330,
         "memory_core/blocks/facts.py memory_core/blocks/fact_search.py memory_core/blocks/learned_facts.py "
         "memory_core/planning/consolidation.py memory_core/planning/fact_age.py memory_core/planning/fact_merging.py "
         "memory_core/planning/slots.py memory_core/planning/statement_relation.py memory_core/store/fact_rows.py",
     ),
     "Facts: curation and its undo": (
-        2_500,
+        2_460,
         "memory_core/curation/change_sets.py memory_core/curation/fact_*.py memory_core/curation/known_facts.py "
         "memory_core/planning/curation.py memory_core/history/fact_evidence.py memory_core/history/contradictions.py "
         "memory_core/history/rewrites.py memory_core/history/advice.py",
     ),
     "Page Facts": (
-        3_550,
+        3_510,
         "ui/facts/*.py memory_inspector/reading/fact_*.py memory_inspector/wording/decision_text.py "
         "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
-        4_840,
+        4_870,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/models/embedding.py memory_core/models/static_embedding.py",
@@ -123,12 +123,12 @@ CAPABILITIES = {
         "memory_core/history/graph_versions.py",
     ),
     "Page Graph": (
-        2_400,
+        2_270,
         "ui/graph/*.py memory_inspector/figures/graph_*.py "
         "memory_inspector/reading/graph_neighbourhood.py memory_inspector/files/graph_files.py",
     ),
-    "Models: clients and what they are asked": (1_950, "memory_core/models/*.py"),
-    "Offline rules": (3_780, "memory_core/models/offline/*.py"),
+    "Models: clients and what they are asked": (1_930, "memory_core/models/*.py"),
+    "Offline rules": (3_790, "memory_core/models/offline/*.py"),
     "Recipes, memory systems, self-editing agent": (
         3_440,
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
@@ -136,7 +136,7 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_640, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_370,
+        5_320,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
@@ -145,11 +145,11 @@ CAPABILITIES = {
         "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (
-        2_970,
+        2_880,
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/wording/unit_names.py",
     ),
-    "Recorder: proxy and spans": (4_730, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
+    "Recorder: proxy and spans": (4_720, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
         5_550,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "
@@ -157,13 +157,13 @@ CAPABILITIES = {
     ),
     "Adapters and MCP": (2_280, "memory_inspector/adapters/*.py memory_inspector/reading_tools.py"),
     "Sessions of coding agents": (
-        6_660,
+        6_650,
         "memory_inspector/coding/*.py ui/coding/*.py memory_inspector/figures/coding_figures.py "
         "memory_inspector/wording/coding_text.py memory_inspector/reading/coding_homes.py "
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_300,
+        5_260,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/sizes.py memory_inspector/lab/script.py memory_inspector/lab/striking.py "
         "memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py memory_inspector/lab/variants.py "
@@ -172,26 +172,26 @@ CAPABILITIES = {
         "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
-        3_630,
+        3_600,
         "memory_inspector/lab/*.py ui/lab/*.py memory_inspector/commands/probe_commands.py "
         "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",
     ),
     "Checks for your own parts, simulation": (1_310, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (
-        2_150,
+        2_140,
         "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "
         "memory_inspector/wording/story.py "
         "memory_inspector/server/demo_bundle.py memory_inspector/server/shipped_demo.py ui/parts/flushing.py "
         "memory_inspector/wording/tool_call_text.py",
     ),
     "Page Context": (
-        1_910,
+        1_920,
         "ui/context/*.py memory_inspector/figures/prompt_figure.py memory_inspector/wording/prompt_text.py "
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),
     "Page Timeline and the sentences of events": (
-        3_780,
+        3_690,
         "ui/timeline/*.py memory_inspector/wording/event_sentences/*.py memory_inspector/wording/event_details.py "
         "memory_inspector/reading/event_*.py memory_inspector/reading/timeline_cache.py "
         "memory_inspector/reading/turn_series.py "
@@ -199,13 +199,13 @@ CAPABILITIES = {
         "memory_inspector/figures/timeline_figures.py",
     ),
     "Page Blocks and settings": (
-        2_530,
+        2_510,
         "ui/blocks/*.py ui/settings_drawer.py ui/parts/setting_form.py memory_inspector/wording/block_*.py "
         "memory_inspector/wording/settings.py",
     ),
     "Page Sessions, connect": (1_300, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        3_850,
+        4_070,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),
