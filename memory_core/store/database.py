@@ -454,7 +454,9 @@ class Database:
                 busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
                 problem: object = "another connection still reads an earlier state" if busy else None
         except StoreError as error:
-            problem = error
+            if self._closed:
+                raise
+            problem = error.__cause__
         if problem is not None:
             _log.warning("the log of %s keeps erased words until SQLite empties it: %s", self.url, problem)
 

@@ -321,8 +321,8 @@ def test_events_are_chosen_newest_first_by_kind_actor_and_block(wanted, position
 
 def test_the_filters_offer_what_there_is():
     index = Index()
-    index.apply(LOG[:3])
-    index.apply(LOG[3:])
+    for event in LOG:
+        index.apply(event)
     assert index.options() == ["Flushes", "Facts", PROMPTS, CUTS, "Blocks", NEWER]
     assert (index.groups[PROMPTS], index.groups[CUTS]) == (2, 1)
     assert list(index.blocks) == ["Facts"]
