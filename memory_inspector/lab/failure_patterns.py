@@ -98,8 +98,13 @@ class Patterns:
                 )
                 lines.append(f"{name:<{width}}  {'  '.join(rates)}  {pattern.p:.3f}")
         if self.rules:
-            lines.append("Lost by: " + ", ".join(f"{printable(rule)} ({number})" for rule, number in self.rules))
+            lines.append(printable(self.lost_by))
         return "\n".join(lines)
+
+    @property
+    def lost_by(self) -> str:
+        """`Lost by: below threshold (3), dropped (1)`."""
+        return "Lost by: " + ", ".join(f"{rule.replace('_', ' ')} ({number:,})" for rule, number in self.rules)
 
 
 def compare(cases: Sequence[Case]) -> Patterns:

@@ -52,6 +52,11 @@ def test_every_count_adds_up_to_the_cases(rows):
     assert patterns.table().startswith(f"{patterns.failed} of {patterns.cases} probes fail.")
 
 
+def test_the_rules_that_lost_are_named_in_words():
+    cases = [Case(True, {}, rule) for rule in ("below_threshold", "dropped", "below_threshold")]
+    assert compare(cases).table().endswith("Lost by: below threshold (2), dropped (1)")
+
+
 @given(st.data())
 def test_fishers_test_is_a_probability_and_the_same_from_both_sides(data):
     total = data.draw(st.integers(1, 60))

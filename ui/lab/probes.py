@@ -209,5 +209,4 @@ def draw_patterns(patterns: Patterns, what: str, key: str) -> None:
         alt="One row for each property: failures among its cases, failures among all others, p",
     )
     if patterns.rules:
-        lost = ", ".join(f"{rule.replace('_', ' ')} ({tokens(number)})" for rule, number in patterns.rules)
-        st.markdown(f":small[:gray[Lost by: {plain(lost)}]]")
+        st.markdown(f":small[:gray[{plain(patterns.lost_by)}]]")
