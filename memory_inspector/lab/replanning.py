@@ -5,7 +5,7 @@ learned the same: after the first differing flush, blocks that learn from flushe
 them. Unknown values are reported as such, never guessed.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
@@ -112,6 +112,10 @@ class Replanner:
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
         self._listed: dict[frozenset[Ref], tuple[Mapping[int, Fact], Sequence[Fact], tuple[Piece, ...]]] = {}
         """Cached facts by ref set, from the last prompts that used the set."""
+        recorded = sizes.pieces.messages if sizes.pieces is not None else ()
+        times = Counter(state.added.content for state in recorded)
+        self._repeated = frozenset(state.added.seq for state in recorded if times[state.added.content] > 1)
+        """Messages that say the same as another one."""
         self.left = tuple(chain.from_iterable(sizes.flushes))
         """Messages in the order in which they left the recorded queue."""
         self.left_after = tuple(accumulate(map(len, sizes.flushes), initial=0))
@@ -277,12 +281,18 @@ class Replanner:
         everything = sum(search.gates.values()) == len(search.candidates)
         if not everything and not self._proposes_the_same(block, search.top_k, top_k):
             return None
+        # Which of several equal texts is found depends on the queue and the question; facts tell what says a former
+        # value.
+        if search.gates.get("repeated") or block.values.get("former_values") == "leave_out":
+            return None
         granted: list[int] = []
         room, ended = budget or 0, everything
         for number, _, _, score, _ in search.candidates:
             unit = self.sizes.unit(number)
             # A score this close to the threshold may be on either side, as recorded scores are rounded.
             if unit is None or (threshold is not None and abs(score - threshold) < _CLOSE):
+                return None
+            if not self._repeated.isdisjoint(unit[0]):
                 return None
             if threshold is not None and score < threshold:
                 ended = True

@@ -188,3 +188,17 @@ def test_a_vector_block_is_known_again_when_the_same_messages_have_left_in_other
     for prompt, event in zip(planned.prompts, built(player().play(script_of(memory), variant).memory), strict=True):
         if prompt.sent is not None:
             assert (prompt.sent, prompt.refs) == (event.total, refs_of(event))
+
+
+@pytest.mark.parametrize("changed", [{"similarity_top_k": 2}, {"similarity_threshold": 0.2}, {"token_limit": 110}])
+def test_where_equal_texts_were_said_a_search_is_known_only_as_it_was(changed):
+    memory = lived("vector", 150, [("turn", number) for number in (1, 1, 2, 3, 1, 4, 5, 1, 6)])
+    base = variant_of(memory)
+    block = next(block.name for block in base.blocks if block.type == "vector")
+    knobs = {name if name == "token_limit" else f"{block}.{name}": value for name, value in changed.items()}
+    variant = base.changed("B", **knobs)
+    planned = Replanner(sizes_of(memory)).plan(variant, refs=True).prompts
+    for prompt, event in zip(planned, built(player().play(script_of(memory), variant).memory), strict=True):
+        if prompt.sent is not None:
+            assert (prompt.sent, prompt.refs) == (event.total, refs_of(event))
+    assert any(prompt.sent is not None for prompt in planned)
