@@ -214,6 +214,17 @@ def test_the_smallest_change_that_would_ask_for_a_turn_does_ask_for_it():
             )
 
 
+def test_what_is_in_quarantine_takes_no_place_from_a_turn_that_is_asked_for():
+    memory = made(0, limit=400, unit="message", similarity_top_k=1, similarity_threshold=None)
+    memory.put_messages([user("Boat Zuleika."), user("The boat is red."), user("My uncle owns a boat in a small harbour.")])
+    memory.flush(all=True)
+    memory.session.quarantine("Zuleika")
+    search = memory.retrieval.search("the boat of Zuleika")
+    outcomes = [found.outcome for found in search.found]
+    assert outcomes == ["quarantined", "granted", "beyond_top_k"]
+    assert search.settings_to_ask_for(search.found[2].number) == {"similarity_top_k": 2}
+
+
 def test_no_change_is_offered_for_what_is_asked_for_already():
     search = made().retrieval.search("cheese")
     assert search.settings_to_ask_for(search.found[0].number) == {}

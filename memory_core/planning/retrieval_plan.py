@@ -21,6 +21,9 @@ GateOutcome = Literal[
 ]  # fmt: skip
 """Outcome of a candidate: `granted`, or the gate that stopped it; gates are in the order in which they apply."""
 
+NO_PLACE: frozenset[GateOutcome] = frozenset({"quarantined", "in_queue", "replaced", "repeated"})
+"""Outcomes that do not count against `top_k`, whatever the score."""
+
 Signal = TypeVar("Signal", float, NDArray[np.float64])
 """Signals of one message, or arrays for many."""
 

@@ -35,7 +35,7 @@ from memory_core.history.by_turn import search_of
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
 from memory_core.planning.former_values import FormerMark, Source, stored_marks
-from memory_core.planning.retrieval_plan import match
+from memory_core.planning.retrieval_plan import NO_PLACE, match
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
 from memory_core.store.log_rows import read_events
@@ -125,11 +125,11 @@ class Search:
         if turn.outcome == "below_threshold":
             # Rounded down to the setting's two decimals; first to six, as 0.29 times 100 is a little below 29.
             changes["similarity_threshold"] = floor(round(turn.score * 100, 6)) / 100
-        # Turns in the queue take no place. Equal scores go to the older turn, as in the plan.
+        # Equal scores go to the older turn, as in the plan.
         ahead = sum(
             (-other.score, other.number) < (-turn.score, turn.number)
             for other in self.found.candidates
-            if other.outcome not in ("in_queue", "repeated", "not_proposed")
+            if other.outcome not in NO_PLACE and other.outcome != "not_proposed"
         )
         if self.settings.similarity_top_k is not None and ahead >= self.settings.similarity_top_k:
             changes["similarity_top_k"] = ahead + 1
