@@ -163,7 +163,7 @@ CAPABILITIES = {
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_260,
+        5_270,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
         "memory_inspector/lab/sizes.py memory_inspector/lab/script.py memory_inspector/lab/striking.py "
         "memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py memory_inspector/lab/variants.py "

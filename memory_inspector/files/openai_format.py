@@ -154,7 +154,7 @@ class _Source:
     beside: tuple[str, ...] = ()
     """Notes on what stands beside its messages."""
     kind: str | None = None
-    """Sentence on what it is if it is of another kind, see `other_files`."""
+    """Sentence on what it is if it is of another kind, see `other_kind`."""
 
 
 def _sources(data: bytes | str, filename: str) -> list[_Source]:

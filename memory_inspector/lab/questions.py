@@ -1,7 +1,7 @@
 """Questions with expected evidence, and a count of those whose prompt contains the evidence.
 
 As in the recall benchmark, questions are asked after the whole conversation. Evidence counts if the prompt has it
-literally, or has all its stems in one sentence (`tracing.matching`).
+literally, or has all its stems in one sentence (`planning.phrase_matching`).
 """
 
 import re

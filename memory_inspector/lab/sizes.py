@@ -79,7 +79,7 @@ class Ask:
     recorded: Recorded | None
     """The recorded prompt; None if the session made none at this step."""
     reserved_tokens: int | None = None
-    """See `Step.reserved_tokens`."""
+    """See `ScriptStep.reserved_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Sweep two settings over a conversation: plan each pair of values and find the Pareto front. Pure.
 
-Nothing is replayed: measures that a plan cannot determine are ranges (`sweep_plays` replays them).
+Nothing is replayed: measures that a plan cannot determine are ranges (`play_cells` replays them).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Choose the session of a call by its conversation, agent and kind, under one name of the recording proxy.
 
-A client's headers name its conversation and the agent in it (`caller_headers`). The first conversation has the name
+A client's headers name its conversation and the agent in it (`caller_of`). The first conversation has the name
 itself, `my-agent`; a later one `my-agent 5ba1c0de`, a subagent `my-agent agent-5ba1c0de`. Calls without headers (pi,
 Gemini CLI, Qwen Code, Copilot CLI, Cline) are told apart by the beginning of the system prompt: titles, summaries and
 extractions of memory are `my-agent title` and so on, another agent with nothing in common `my-agent agent-1f2e3d`.

@@ -3,7 +3,7 @@
     clause      "I've always loved jazz"          "my sister Ana lives in Porto"
     statement   subject "The user", verb "love"   subject "The user's sister", verb "live"
 
-Only the verbs of `VERBS` are known, and every pattern is anchored at the start of the clause, so that a clause of
+Only the verbs of `_FORMS` are known, and every pattern is anchored at the start of the clause, so that a clause of
 another shape gives nothing. `fact_rules.py` decides which statements are facts.
 """
 
