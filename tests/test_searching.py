@@ -216,7 +216,9 @@ def test_the_smallest_change_that_would_ask_for_a_turn_does_ask_for_it():
 
 def test_what_is_in_quarantine_takes_no_place_from_a_turn_that_is_asked_for():
     memory = made(0, limit=400, unit="message", similarity_top_k=1, similarity_threshold=None)
-    memory.put_messages([user("Boat Zuleika."), user("The boat is red."), user("My uncle owns a boat in a small harbour.")])
+    memory.put_messages(
+        [user("Boat Zuleika."), user("The boat is red."), user("My uncle owns a boat in a small harbour.")]
+    )
     memory.flush(all=True)
     memory.session.quarantine("Zuleika")
     search = memory.retrieval.search("the boat of Zuleika")

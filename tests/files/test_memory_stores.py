@@ -42,7 +42,7 @@ def test_mem0_s_last_words_and_agno_s_memories_become_facts():
         ("I like Python over JavaScript", "active"),
         ("Noted", "active"),
     ]
-    [known] = read_facts_file(agno, filename="agno.db").facts
+    [(_, known)] = read_facts_file(agno, filename="agno.db").facts
     assert (known.text, known.topics) == ("User's name is Chandra", ("name",))
     assert shared("stores/mem0_history.db").read_bytes() == mem0
     memory = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts")])

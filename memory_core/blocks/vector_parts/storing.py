@@ -1,6 +1,6 @@
 """Store units with their vectors; without them if the embedding model fails, or if they are too long to embed at once.
 
-Keyword search finds units without vectors. Long ones are embedded in the background (`vector_parts.background_embedding`), others
+Keyword search finds units without vectors. Long ones are embedded in the background (`background_embedding`), others
 along with the next units once the model answers again, or by `Memory.retrieval.reembed`.
 """
 
