@@ -414,7 +414,7 @@ PIECES = st.sampled_from(
 
 
 def outputs(words):
-    """What notebooks show of a conversation with these words in every place, and its saved page."""
+    """Cards of a conversation with these words in every place, and its saved page."""
     memory = Memory.from_defaults(
         "s",
         title=words,

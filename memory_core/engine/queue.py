@@ -62,10 +62,10 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
 def put(
     session: Session, w: Writing, new: Sequence[NewMessage], *, named: bool, whole: bool, end_turn: bool
 ) -> tuple[list[int], FlushPlan]:
-    """Append messages, flush, and schedule what became due: all of it in one transaction, so that a crash leaves all of
-    a put or nothing.
+    """Append messages, flush, and schedule what became due.
 
-    `named`: the caller gave the ids, so that some may be stored already; the others: see `Memory.put_messages`.
+    All in one transaction, so that a crash leaves all of a put or nothing. `named`: the caller gave the ids, so that
+    some may be stored already. `whole` and `end_turn`: see `Memory.put_messages`.
 
     Returns:
         The sequence numbers of all messages, known ones included, and the plan of the flush.
@@ -77,7 +77,7 @@ def put(
     # 2. Append what is new, without memory sections that this engine had added.
     fresh = without_sections(session, w, [message for message in new if message.id not in stored])
     places = stored | dict(zip((message.id for message in fresh), add(session, w, fresh), strict=True))
-    # 3. Once they all count.
+    # 3. Flush at most once, when all of them are counted.
     plan = flush_queue(session, w, "over_budget")
     queue_turns(session, w, closing=end_turn)
     # A message that was nothing but a memory section was dropped and has no number.
@@ -126,6 +126,7 @@ def add(session: Session, w: Writing, prepared: Sequence[NewMessage], *, opening
     `opening`: see `add_messages`.
     """
     seqs = add_messages(w, prepared, counter=session.counter.id, opening=opening)
+    # False: nothing ever was. None: not known yet, which `join_sets` then finds out.
     if w.session.quarantined is not False:
         texts = {seq: tuple(texts_in(new.json)) for seq, new in zip(seqs, prepared, strict=True)}
         join_sets(w, session.services.messages, messages=texts)

@@ -752,10 +752,12 @@ def _connect(connection: Any, _record: Any) -> None:
 
 
 _TRANSLATED = (SQLAlchemyError, UnicodeEncodeError)
+"""Errors of a database and its driver that become errors of ours."""
 
 
 @contextmanager
 def _our_errors(url: str) -> Iterator[None]:
+    """Translate the errors of a connection that `_connected` did not lend."""
     try:
         yield
     except _TRANSLATED as error:
@@ -763,7 +765,7 @@ def _our_errors(url: str) -> Iterator[None]:
 
 
 def _our_error(url: str, error: Exception) -> StoreError | MessageError:
-    """Translate a database's error. No other code translates them."""
+    """Return a database's error as one of ours. No other code translates them."""
     # SQLite's driver encodes texts itself, and refuses an unpaired surrogate.
     if isinstance(error, UnicodeEncodeError):
         half = error.object[error.start : error.end]

@@ -31,7 +31,7 @@ class _Form:
 
 
 class DirectStatement:
-    """A statement whose parameters are given by name.
+    """A statement that SQLite's driver runs, with parameters by name.
 
     >>> from sqlalchemy import create_engine, text
     >>> with create_engine("sqlite://").connect() as connection:
@@ -104,8 +104,8 @@ def _compiled(statement: Executable, dialect: Dialect, names: tuple[str, ...]) -
 
 
 def _by_driver(connection: Connection) -> bool:
-    # Whoever listens to statements, as tracing packages do, is told of these by SQLAlchemy. Asked of its own marks, as
-    # `dispatch` takes as long as a statement; without them it runs all.
+    # Who listens to statements, as tracing packages do, hears these only if SQLAlchemy runs them. `_has_events` is its
+    # private flag for that, as asking `dispatch` takes as long as a statement: in a version without it, it runs all.
     listeners = getattr(connection, "_has_events", True) or getattr(connection.engine, "_has_events", True)
     return connection.dialect.name == "sqlite" and not listeners
 

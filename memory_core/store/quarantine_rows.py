@@ -100,7 +100,7 @@ def read_targets(
     return [target for target in targets if target.phrases]
 
 
-def withholds(w: Writing) -> bool:
+def _withholds(w: Writing) -> bool:
     """Tell whether a session ever had something in quarantine; nearly none has, and its log is then not read."""
     if w.session.quarantined is None:
         w.session.quarantined = bool(_changes(w.connection, w.session.id))
@@ -117,7 +117,7 @@ def join_sets(
     text: str = "",
 ) -> None:
     """Add to the session's sets what was just stored and says the same: items by id with their texts, and sentences."""
-    if not withholds(w):
+    if not _withholds(w):
         return
     for one in quarantine_of(read_sets(w.connection, w.session.id)).sets_without(QUEUE, w.session.id):
         targets = read_targets(w.connection, w.session.id, cache, [one])

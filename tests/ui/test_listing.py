@@ -1,4 +1,4 @@
-"""What pages with a list share: a link that a page wrote asks for nothing, and a row is picked by its id."""
+"""Lists with a panel: a link that a page wrote asks for nothing, and a row is picked by its id."""
 
 from types import SimpleNamespace
 
