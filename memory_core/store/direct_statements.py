@@ -28,6 +28,8 @@ class _Form:
     """Function that puts the parameters in the driver's order."""
     converted: tuple[tuple[int, Callable[[Any], Any]], ...]
     """Columns of a row whose values are converted, such as 0 and 1 to truth values."""
+    complete: bool
+    """False if it has parameters that are not given by name, such as a column's default."""
 
 
 class DirectStatement:
@@ -51,9 +53,9 @@ class DirectStatement:
         Raises:
             DBAPIError: the database refuses the statement.
         """
-        if not _by_driver(connection):
+        form = self._form(connection, values)
+        if form is None:
             return connection.execute(self._statement, values).all()
-        form = self._form(connection.dialect, values)
         rows = _driven(connection, form.sql, form.values(values)).fetchall()
         if not form.converted:
             return cast(Rows, rows)
@@ -69,28 +71,28 @@ class DirectStatement:
         Raises:
             DBAPIError: the database refuses the statement.
         """
-        if not _by_driver(connection):
+        form = self._form(connection, values[0] if values else {})
+        if form is None:
             connection.execute(self._statement, list(values) or None)
-            return
-        form = self._form(connection.dialect, values[0] if values else {})
-        if len(values) <= 1:
+        elif len(values) <= 1:
             _driven(connection, form.sql, form.values(values[0]) if values else ())
         else:
             _driven(connection, form.sql, list(map(form.values, values)), many=True)
 
-    def _form(self, dialect: Dialect, values: Values) -> _Form:
-        names = tuple(values)
+    def _form(self, connection: Connection, values: Values) -> _Form | None:
+        """Return the statement for the driver; None if SQLAlchemy has to run it."""
+        if not _by_driver(connection):
+            return None
+        names, dialect = tuple(values), connection.dialect
         form = self._forms.get(names)
         if form is None or form.dialect is not dialect:
             form = self._forms[names] = _compiled(self._statement, dialect, names)
-        return form
+        return form if form.complete else None
 
 
 def _compiled(statement: Executable, dialect: Dialect, names: tuple[str, ...]) -> _Form:
     compiled = cast(SQLCompiler, statement.compile(dialect=dialect, column_keys=list(names)))  # type: ignore[attr-defined]
     order = compiled.positiontup or []
-    if set(order) - set(names):
-        raise TypeError(f"parameters without a value: {sorted(set(order) - set(names))}")
     processors = (
         (number, column.type.dialect_impl(dialect).result_processor(dialect, None))
         for number, column in enumerate(getattr(statement, "selected_columns", ()))
@@ -100,6 +102,7 @@ def _compiled(statement: Executable, dialect: Dialect, names: tuple[str, ...]) -
         sql=compiled.string,
         values=itemgetter(*order) if len(order) > 1 else lambda values: [values[name] for name in order],
         converted=tuple((number, convert) for number, convert in processors if convert is not None),
+        complete=set(order) <= set(names),
     )
 
 
@@ -111,8 +114,9 @@ def _by_driver(connection: Connection) -> bool:
 
 
 def _driven(connection: Connection, sql: str, values: Sequence[Any], *, many: bool = False) -> Any:
-    cursor = connection.connection.cursor()
+    cursor = None
     try:
+        cursor = connection.connection.cursor()
         return (cursor.executemany if many else cursor.execute)(sql, values)
     except connection.dialect.loaded_dbapi.Error as error:
         dialect = connection.dialect
