@@ -35,8 +35,8 @@ class _Form:
 class DirectStatement:
     """A statement that SQLite's driver runs, with parameters by name.
 
-    >>> from sqlalchemy import create_engine, text
-    >>> with create_engine("sqlite://").connect() as connection:
+    >>> from sqlalchemy import NullPool, create_engine, text
+    >>> with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
     ...     DirectStatement(text("SELECT :word || '!'")).rows(connection, {"word": "yes"})
     [('yes!',)]
     """
