@@ -436,10 +436,14 @@ def reset_demo_in(tab, speed):
     tab.get_by_role("button", name="Play", exact=True).click()
 
 
+def all_of_the_turn_is_seen(screen, height):
+    """True if no line of the turn's story is outside its card, and the message box ends within the window."""
+    return screen["first"] and max(screen["last"], screen["input"]) <= height
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720)])
-def test_the_demo_shows_each_cause_before_its_effect_on_one_screen(served, visitor_with, width, height):
-    visitor = visitor_with(viewport={"width": width, "height": height})
+def test_the_demo_shows_each_cause_before_its_effect_on_one_screen(served, visitor_with):
+    visitor = visitor_with(viewport={"width": 1280, "height": 720})
     tab = visitor.open(chat(served, "demo"))
     reset_demo_in(tab, "2 ×")
     seen = follow_demo(tab, lambda screen: "End of demo" in screen["player"])
@@ -455,8 +459,7 @@ def test_the_demo_shows_each_cause_before_its_effect_on_one_screen(served, visit
     for screen in (screen for screen in seen if screen["latest"] == 12):
         assert len(says_cut(screen)) == 1, screen
         assert screen["cuts"] <= screen["cut"], screen
-    hidden = [screen for screen in seen if not screen["first"] or max(screen["last"], screen["input"]) > height]
-    assert hidden == []
+    assert [screen for screen in seen if not all_of_the_turn_is_seen(screen, 720)] == []
     assert min(screen["body"] for screen in seen) > 500
     healthy(tab)
     tab.get_by_role("button", name="Find what it forgot").click()
@@ -468,8 +471,8 @@ def test_the_demo_shows_each_cause_before_its_effect_on_one_screen(served, visit
 STOPS = ("The queue was full", "Facts were taken from what left", "Earlier turns that fit", "so the least relevant")
 
 
-def test_the_demo_stops_at_each_effect_and_waits_whatever_else_is_looked_at(served, visitor):
-    tab = visitor.open(chat(served, "demo"))
+def test_the_demo_stops_at_each_effect_and_waits_whatever_else_is_looked_at(served, visitor_with):
+    tab = visitor_with(viewport={"width": 1440, "height": 900}).open(chat(served, "demo"))
     reset_demo_in(tab, "4 ×")
     go_on = tab.get_by_role("button", name="Continue")
     for title in STOPS:
@@ -488,6 +491,7 @@ def test_the_demo_stops_at_each_effect_and_waits_whatever_else_is_looked_at(serv
             tab.go_back()
             expect(tab.get_by_text(title)).to_be_visible()
         idle(tab)
+        assert all_of_the_turn_is_seen(tab.evaluate(DEMO), 900)
         assert len(said(served, "demo")) == 23
         go_on.click()
         expect(tab.get_by_text(title)).to_have_count(0)

@@ -318,7 +318,7 @@ def test_the_numbers_of_a_session_add_up(life, changes):
 
 
 @pytest.mark.slow
-@settings(max_examples=500, phases=WITHOUT_SHRINKING)
+@settings(max_examples=5 * settings.default.max_examples, phases=WITHOUT_SHRINKING)
 @given(lives, CHANGES)
 def test_the_numbers_of_five_hundred_sessions_add_up(life, changes):
     check_life(life, changes)
