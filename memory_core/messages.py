@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
+from json.encoder import encode_basestring
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -182,7 +183,8 @@ class ChatMessage(BaseModel):
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
         """Calls made in this message, from its parts or from a legacy `tool_calls` entry."""
         # A message may have both forms, as an adapter's copy may; then the parts count.
-        calls = tuple(part for part in self.parts if isinstance(part, ToolCallPart))
+        # Text first: Pydantic takes ten times as long to say of another kind that it is no call.
+        calls = tuple([part for part in self.parts if type(part) is not TextPart and isinstance(part, ToolCallPart)])
         return calls or _legacy_tool_calls(self.additional_kwargs.get("tool_calls"))
 
     @property
@@ -202,6 +204,30 @@ class ChatMessage(BaseModel):
             MessageError: arguments or `additional_kwargs` contain something JSON cannot represent or are nested deeper
             than `MAX_DEPTH`, or a text contains an unpaired surrogate.
         """
+        # Nearly all messages are texts alone: the same text in a fifth of the time.
+        texts = [part.text for part in self.parts if type(part) is TextPart]
+        data = None if len(texts) == len(self.parts) and not self.additional_kwargs else self._data()
+        try:
+            if data is None:
+                parts = ",".join([f'{{"text":{encode_basestring(text)},"type":"text"}}' for text in texts])
+                text = f'{{"parts":[{parts}],"role":"{self.role}"}}'
+            else:
+                text = _canonical(data)
+            # JSON writes an unpaired surrogate as it is; only encoding shows that no database takes it.
+            text.encode()
+            return text
+        except UnicodeEncodeError as error:
+            raise MessageError(
+                f"a text holds half a character ({error.object[error.start : error.end]!r}), which cannot be stored: "
+                "it was probably cut in the middle of an emoji"
+            ) from error
+        except (TypeError, ValueError, RecursionError) as error:
+            raise MessageError(
+                f"additional_kwargs cannot be stored as JSON ({error}): keep to text, numbers, "
+                "true/false, lists and dicts"
+            ) from error
+
+    def _data(self) -> dict[str, Any]:
         data: dict[str, Any] = {
             "role": str(self.role),
             # Without None: a message that lacks a field added later keeps its hash.
@@ -217,31 +243,19 @@ class ChatMessage(BaseModel):
             raise MessageError(
                 f"lists and objects are nested more than {MAX_DEPTH} deep. Give such arguments as one JSON text."
             )
-        try:
-            text = _canonical(data)
-            # JSON writes an unpaired surrogate as it is; only encoding shows that no database takes it.
-            text.encode()
-            return text
-        except UnicodeEncodeError as error:
-            raise MessageError(
-                f"a text holds half a character ({error.object[error.start : error.end]!r}), which cannot be stored: "
-                "it was probably cut in the middle of an emoji"
-            ) from error
-        except (TypeError, ValueError, RecursionError) as error:
-            raise MessageError(
-                f"additional_kwargs cannot be stored as JSON ({error}): keep to text, numbers, "
-                "true/false, lists and dicts"
-            ) from error
+        return data
 
     @classmethod
     def from_json(cls, text: str) -> "ChatMessage":
         """Decode a message written by `to_json`."""
         data = json.loads(text)
-        return cls(
-            role=data["role"],
-            parts=[_PARTS[part["type"]](**part) for part in data["parts"]],
-            additional_kwargs=data.get("kwargs"),
-        )
+        role: Any = data["role"]
+        parts: Any = tuple([_PARTS[part["type"]](**part) for part in data["parts"]])
+        known_role = _ROLES.get(str(role))
+        if known_role is not None and "kwargs" not in data:
+            # Nothing is left to be checked.
+            return cls.model_construct(role=known_role, parts=parts, additional_kwargs={})
+        return cls(role=role, parts=parts, additional_kwargs=data.get("kwargs"))
 
 
 _PARTS: dict[str, type[_Part]] = {
@@ -254,6 +268,8 @@ _PARTS: dict[str, type[_Part]] = {
     "tool_call": ToolCallPart,
 }
 
+
+_ROLES = {str(role): role for role in MessageRole}
 
 _canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 

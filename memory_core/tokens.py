@@ -99,10 +99,10 @@ class TokenCounter:
         """Return the tokens of a message, under every accounting."""
         content = reference = 0
         for part in message.parts:
-            tokens = self.part(part)
+            tokens = self.text(part.text) if type(part) is TextPart else self.part(part)
             content += tokens
             # LlamaIndex counts neither calls nor thinking in parts, but the text of `additional_kwargs` in full.
-            if not isinstance(part, ToolCallPart | ThinkingPart):
+            if type(part) is TextPart or not isinstance(part, ToolCallPart | ThinkingPart):
                 reference += tokens
         if message.additional_kwargs:
             reference += self.text(str(message.additional_kwargs))

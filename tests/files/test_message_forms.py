@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memory_core import Memory, MessageError
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.content import ToolResultContent, Unread, read_content
-from memory_core.messages import ChatMessage, ImagePart, TextPart
+from memory_core.messages import ChatMessage, ImagePart, MessageRole, TextPart
 from memory_inspector.files.openai_items import items_from_messages, messages_from_items
 
 
@@ -215,6 +215,16 @@ def test_any_json_is_a_message_or_refused_in_one_sentence(entry):
         assert refused.count("\n") == 0
     else:
         assert all(json.loads(message.to_json()) for message in found)
+
+
+@given(st.lists(st.text(max_size=8), max_size=3), st.sampled_from(MessageRole))
+def test_a_message_of_texts_is_stored_as_canonical_json_and_comes_back(texts, role):
+    message = ChatMessage(role=role, parts=[TextPart(text=text) for text in texts])
+    data = {"role": role, "parts": [{"type": "text", "text": text} for text in texts]}
+    stored = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    assert message.to_json() == stored
+    again = ChatMessage.from_json(stored)
+    assert (again, again.role, again.model_fields_set) == (message, role, message.model_fields_set)
 
 
 @pytest.mark.slow
