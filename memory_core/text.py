@@ -5,7 +5,7 @@ Pure and in linear time. Counting tokens is in `tokens.py`, searching texts in `
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import groupby
 from threading import Lock
@@ -103,6 +103,10 @@ _TIMED = re.compile(
     re.IGNORECASE,
 )
 
+_ASCII_WORD = re.compile(r"\d+(?:[.,]\d+)*|[a-z][a-z\d]*(?:'[a-z\d]+)*", re.IGNORECASE | re.ASCII)
+"""The pattern of one word (`word_pattern`) in a text of ASCII characters."""
+_COMMA_IN_NUMBER = re.compile(r"\d,\d")
+
 _NOT_CONTRACTIONS = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is", "cannot": "can"}
 _SHORT_FORMS = ("'s", "'m", "'re", "'ve", "'ll", "'d")
 
@@ -116,7 +120,8 @@ def words(text: str) -> list[str]:
     >>> words("Ana's 1,500 user_ids don’t cost $3.50")
     ["ana's", '1500', 'user', 'ids', "don't", 'cost', '3.50']
     """
-    return [word.lower() for word in _cased_words(text)]
+    # Only of ASCII characters is a text's lower case that of its words.
+    return _cased_words(text.lower()) if text.isascii() else [word.lower() for word in _cased_words(text)]
 
 
 def stems(text: str, *, stop: bool = True) -> list[str]:
@@ -127,7 +132,17 @@ def stems(text: str, *, stop: bool = True) -> list[str]:
     >>> stems("She doesn't like the dogs")
     ['not', 'like', 'dog']
     """
-    return [_stem(part) for word in words(text) for part in _parts(word) if not (stop and part in STOP_WORDS)]
+    return [
+        stem
+        for word in words(text)
+        for stem in (_remembered_stems if len(word) <= _LONGEST_STEMMED else _word_stems)(word, stop)
+    ]
+
+
+@lru_cache(maxsize=32_768)
+def stem_set(text: str) -> frozenset[str]:
+    """Return the stems of a text, without stop words and without their order. Cached, for texts that are compared."""
+    return frozenset(stems(text))
 
 
 def keyword_terms(stemmed: str) -> list[str]:
@@ -294,11 +309,13 @@ def _weight(stem: str) -> float:
     return _FUNCTION_WORD_WEIGHT if stem in STOP_WORDS else 1.0
 
 
-def _cased_words(text: str) -> Iterator[str]:
-    for match in word_pattern().finditer(unicodedata.normalize("NFKC", text).replace("’", "'")):
-        word = match.group()
-        # Only groups of three digits mark thousands; "1,5" stays a decimal.
-        yield word.replace(",", "") if match.lastgroup == "thousands" else word
+def _cased_words(text: str) -> list[str]:
+    # Most texts, in a tenth of the time: the same pattern for letters from A to Z, and nothing to be normalised.
+    if text.isascii() and not _COMMA_IN_NUMBER.search(text):
+        return _ASCII_WORD.findall(text)
+    matches = word_pattern().finditer(unicodedata.normalize("NFKC", text).replace("’", "'"))
+    # Only groups of three digits mark thousands; "1,5" stays a decimal.
+    return [match[0].replace(",", "") if match.lastgroup == "thousands" else match[0] for match in matches]
 
 
 def _parts(word: str) -> tuple[str, ...]:
@@ -313,6 +330,14 @@ def _parts(word: str) -> tuple[str, ...]:
             if word.endswith(ending):
                 return (word.removesuffix(ending),)
     return (word,)
+
+
+def _word_stems(word: str, stop: bool) -> list[str]:
+    return [_stem(part) for part in _parts(word) if not (stop and part in STOP_WORDS)]
+
+
+# The same words come over and over.
+_remembered_stems = lru_cache(maxsize=65_536)(_word_stems)
 
 
 def _stem(word: str) -> str:

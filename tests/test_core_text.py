@@ -154,3 +154,9 @@ def test_similarity_does_not_depend_on_the_order_of_words(shuffled):
 @given(st.text(max_size=60))
 def test_words_are_lower_case_and_not_empty(text):
     assert all(word and word == word.lower() for word in words(text))
+
+
+@given(st.text(alphabet="azAZ019_'’., -é", max_size=40))
+def test_words_do_not_depend_on_the_letters_of_other_words(text):
+    # A text of ASCII characters alone is read by a pattern of its own.
+    assert words(f"{text} é") == [*words(text), "é"]
