@@ -20,13 +20,12 @@ from memory_core.planning.former_values import (
     Statement,
     former_values,
     mark_for,
-    mark_for_sentence,
     with_preview,
 )
 from memory_core.store.former_rows import read_statements, statements_revision
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import session_scope, user_scope
-from memory_core.text import stems
+from memory_core.text import stem_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,16 @@ class Marks:
     """Id of the contradicting fact, by the id of the marked fact."""
     values: Sequence[tuple[FormerValue, FormerMark]] = ()
     """All former values in the order in which they were replaced, for sentences of summaries."""
+    by_stem: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Places in `values` by a stem of the whole former wording, which a sentence that repeats it has."""
 
     def of_sentence(self, sentence: str) -> FormerMark | None:
         """Return the mark for a summary's sentence that repeats a former value; None for any other sentence."""
-        marks = {id(value): mark for value, mark in self.values}
-        value = mark_for_sentence([value for value, _ in self.values], frozenset(stems(sentence)))
-        return None if value is None else marks[id(value)]
+        has = stem_set(sentence)
+        places = (place for stem in has for place in self.by_stem.get(stem, ()))
+        # The latest of them counts.
+        last = max((place for place in places if self.values[place][0].repeated_in(has)), default=None)
+        return None if last is None else self.values[last][1]
 
 
 class FormerMarks:
@@ -107,7 +110,7 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             of_message[source].append(value)
     later = {source for value in values if value.now is not None for source in value.now.sources}
     messages = _messages(connection, reading, {*of_message, *later})
-    words_of = {source: frozenset(stems(message_text(stored.message))) for source, stored in messages.items()}
+    words_of = {source: stem_set(message_text(stored.message)) for source, stored in messages.items()}
 
     def said_after(one: Source, other: Source) -> bool:
         # Sequence numbers order the messages of one session; only times order those of several.
@@ -124,6 +127,10 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
         turn = messages[ordered[0 if former else -1]].turn if ordered else value.turn
         return FormerMark(value.kind, None if now is None else now.ref, turn, "" if now is None else now.text)
 
+    by_stem: defaultdict[str, list[int]] = defaultdict(list)
+    for place, value in enumerate(values):
+        if value.whole:
+            by_stem[max(value.whole, key=len)].append(place)  # long words are rare ones
     # 2. Only messages whose words state the former value are marked: a fact's sources include all that confirmed it.
     return Marks(
         messages={
@@ -144,6 +151,7 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             if value.kind == "later" and value.now is not None and value.now.ref.kind == "fact"
         },
         values=tuple((value, mark(value, None)) for value in values),
+        by_stem=by_stem,
     )
 
 

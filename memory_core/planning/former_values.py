@@ -12,7 +12,7 @@ from typing import Any, Literal
 from memory_core.events import Ref
 from memory_core.planning.slots import Slot
 from memory_core.planning.statement_relation import contradicts
-from memory_core.text import stems
+from memory_core.text import stem_set
 
 MarkKind = Literal["changed", "ended", "later"]
 """`changed`: another value holds now; `ended`: it holds no longer; `later`: another value was said later, and nobody
@@ -88,7 +88,7 @@ class FormerValue:
 
     def repeated_in(self, sentence: Collection[str]) -> bool:
         """Return whether a sentence with these stems says the whole former wording and not the present value."""
-        return bool(self.former) and self.whole <= frozenset(sentence) and self.present.isdisjoint(sentence)
+        return bool(self.former) and self.whole.issubset(sentence) and self.present.isdisjoint(sentence)
 
     def replaced_in(self, message: Collection[str] | None) -> bool:
         """Return whether a message with these stems says the present value; None for one that was deleted."""
@@ -182,23 +182,18 @@ def mark_for(values: Sequence[FormerValue], message: Collection[str]) -> FormerV
     return next((value for value in reversed(values) if value.said_in(message)), None)
 
 
-def mark_for_sentence(values: Sequence[FormerValue], sentence: Collection[str]) -> FormerValue | None:
-    """Return the latest former value that a sentence of a summary, given by its stems, repeats; None if none."""
-    return next((value for value in reversed(values) if value.repeated_in(sentence)), None)
-
-
 def _former_of(statement: Statement, by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
     """Return the former values of a single statement: its earlier wordings, or its present one if it has ended."""
     successor = _successor(statement, by_ref)
     if successor is None and statement.ended:
-        former = frozenset(stems(statement.text))
+        former = stem_set(statement.text)
         return [FormerValue("ended", statement, former, frozenset(), None, statement.turn, former)]
     now, earlier = (statement, statement.wordings[:-1]) if successor is None else (successor, statement.wordings)
     turn = statement.turn
     differences = [(old, *_differences(old, now.text)) for old in dict.fromkeys(earlier)]
     # A wording that only says less is no former value: what it says still holds.
     return [
-        FormerValue("changed", statement, former, present, now, turn, frozenset(stems(old)))
+        FormerValue("changed", statement, former, present, now, turn, stem_set(old))
         for old, former, present in differences
         if former and old != now.text
     ]
@@ -231,7 +226,7 @@ def _contradicted(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
             # Either may have been reworded since.
             if contradicts(new.text, old.text, same_slot=True):
                 kind: MarkKind = "changed" if old.decided else "later"
-                whole = frozenset(stems(old.text))
+                whole = stem_set(old.text)
                 values.append(FormerValue(kind, old, former, present, new, new.turn, whole))
     return values
 
@@ -249,7 +244,7 @@ def _stated_still(values: Sequence[FormerValue], by_ref: Mapping[Ref, Statement]
     for value in values:
         by = value.now or value.of
         for other in of_slot[value.of.slot] if value.of.slot is not None and value.kind != "later" else ():
-            whole = frozenset(stems(other.text))
+            whole = stem_set(other.text)
             states = value.said_in(whole) if value.kind == "changed" else value.former <= whole
             if states and other.ref not in (value.of.ref, by.ref) and not _said_after(other, by):
                 result.append(replace(value, of=other, whole=whole, stated_still=True))
@@ -266,5 +261,5 @@ def _said_after(one: Statement, other: Statement) -> bool:
 
 def _differences(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the stems that only the old wording has, and those that only the new one has."""
-    before, after = frozenset(stems(old)), frozenset(stems(new))
+    before, after = stem_set(old), stem_set(new)
     return before - after, after - before

@@ -24,6 +24,8 @@ from memory_core.store.writing import read_texts
 
 _f, _v, _r, _e = fact_table.c, fact_revision_table.c, relation_table.c, entity_table.c
 
+_VERSIONS = select(_v.fact_id, _v.version, _v.content, _v.state, _v.turn, _v.reason, _v.actor)
+
 _Slots = Collection[Slot | None]
 _Changed = tuple[dict[int, Any], Mapping[int, tuple[int, ...]]]
 """Rows of facts by id, and the contradicted facts of each."""
@@ -69,7 +71,7 @@ def _changed(connection: Connection, scope: str, also: Collection[int]) -> _Chan
     wheres += [stated & _f.id.in_(some) for some in chunks(sorted(taking_part))]
     # A preview may bring back or accept a fact, so those are read in any state.
     wheres += [_f.id.in_(some) for some in chunks(sorted(also))]
-    return {row.id: row for where in wheres for row in connection.execute(query.where(where))}, contradicted
+    return {row.id: row for where in wheres for row in connection.execute(query.where(where)).all()}, contradicted
 
 
 def _facts(
@@ -79,14 +81,14 @@ def _facts(
     # 1. Another fact of a slot may still state what a changed one no longer does.
     if slots:
         query = select(fact_table).where(_f.scope == scope, _f.state == "active", _f.slot.is_not(None))
-        rows = {row.id: row for row in connection.execute(query) if single_slot(row.slot) in slots} | rows
+        rows = {row.id: row for row in connection.execute(query).all() if single_slot(row.slot) in slots} | rows
     if not rows:
         return []
     # 2. Its versions have its former wordings, the reason why it ended, and who changed it.
     versions: dict[int, list[Any]] = {id: [] for id in rows}
     for some in chunks(sorted(rows)):
-        query = select(fact_revision_table).where(_v.fact_id.in_(some)).order_by(_v.fact_id, _v.version)
-        for version in connection.execute(query):
+        query = _VERSIONS.where(_v.fact_id.in_(some)).order_by(_v.fact_id, _v.version)
+        for version in connection.execute(query).all():
             versions[version.fact_id].append(version)
     reviewed = read_reviewed(connection, scope)
     words = read_texts(connection, scope, {version.content for several in versions.values() for version in several})
@@ -183,8 +185,8 @@ def _sources(connection: Connection, table: Any, key: str, ids: Mapping[int, Any
     """Return the source messages of each fact or relation, by its id."""
     sources: dict[int, tuple[Source, ...]] = {}
     for some in chunks(sorted(ids)):
-        query = select(table).where(table.c[key].in_(some)).order_by(table.c.session_id, table.c.seq)
-        for row in connection.execute(query):
-            id = row._mapping[key]
-            sources[id] = (*sources.get(id, ()), (row.session_id, row.seq))
+        of, session, seq = table.c[key], table.c.session_id, table.c.seq
+        query = select(of, session, seq).where(of.in_(some)).order_by(session, seq)
+        for id, *source in connection.execute(query).all():
+            sources[id] = (*sources.get(id, ()), tuple(source))
     return sources

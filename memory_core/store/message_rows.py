@@ -312,7 +312,7 @@ def read_messages(
     elif seqs is not None:
         # Sorted before they are split, so that rows are in order across the chunks.
         queries = (query.where(_m.seq.in_(chunk)).order_by(_m.seq) for chunk in chunks(sorted(seqs)))
-        rows = [row for chunk in queries for row in connection.execute(chunk)]
+        rows = [row for chunk in queries for row in connection.execute(chunk).all()]
     else:
         rows = list(connection.execute(query.order_by(_m.seq)).all())
     words = cache.load(connection, session_id, [row.content for row in rows])

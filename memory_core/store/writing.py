@@ -348,6 +348,5 @@ def read_texts(connection: Connection, scope: str, hashes: Iterable[str]) -> dic
     """Return the texts by hash; erased ones are missing."""
     result: dict[str, str] = {}
     for chunk in chunks(sorted(set(hashes))):
-        rows = connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk})
-        result.update((key, data) for key, data in rows)
+        result.update(connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk}).all())
     return result
