@@ -114,6 +114,9 @@ class Item:
     """First and last message of recalled conversation, before and after which a turn may end in the prompt."""
 
 
+_BLANK_LINE = TextPart(text="")
+
+
 def spaced_parts(items: Iterable[Item]) -> tuple[Part, ...]:
     """Return the parts of items in order, with a blank line where recalled conversation goes on in another turn.
 
@@ -125,7 +128,8 @@ def spaced_parts(items: Iterable[Item]) -> tuple[Part, ...]:
         if before is not None and item.span is not None:
             (*turn, last), (*other, first) = before[1], item.span[0]
             # Best first, messages of one turn may stand in reverse: then they are no exchange either.
-            parts += [TextPart(text="")] if turn != other or first < last else []
+            if turn != other or first < last:
+                parts.append(_BLANK_LINE)
         parts += item.parts
         before = item.span
     return tuple(parts)
@@ -146,8 +150,10 @@ def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> in
         return sum(counter.text(p.text + end) if isinstance(p, TextPart) else counter.part(p) for p in item.parts)
     if accounting == "reference":
         return sum(counter.part(part) for part in item.parts)
-    other = sum(counter.part(part) for part in item.parts if not isinstance(part, TextPart))
-    return other + (counter.text(item.words) if item.tokens is None else item.tokens)
+    words = counter.text(item.words) if item.tokens is None else item.tokens
+    # Nearly all items are one text, and sizes are needed several times.
+    others = [part for part in item.parts if type(part) is not TextPart and not isinstance(part, TextPart)]
+    return words + sum(map(counter.part, others)) if others else words
 
 
 def frame_tokens(name: str, counter: TokenCounter, accounting: Accounting) -> int:

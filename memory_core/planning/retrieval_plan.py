@@ -122,7 +122,11 @@ def plan_retrieval(
     """
     _check(top_k, threshold, vector_weight, keyword_weight)
     merged = {found_signals.number: found_signals for found_signals in _merged(signals)}
-    matches = {number: _match(signals_of, vector_weight, keyword_weight) for number, signals_of in merged.items()}
+    cosines, shared = (
+        np.maximum(np.array(values, dtype=np.float64), 0.0)
+        for values in ([s.vector or 0.0 for s in merged.values()], [s.keyword or 0.0 for s in merged.values()])
+    )
+    matches = dict(zip(merged, match(cosines, shared, vector_weight, keyword_weight).tolist(), strict=True))
     added = dict(boosts(matches)) if boosts is not None else {}
     scores = {number: match + sum(added.get(number, ())) for number, match in matches.items()}
     for number, others in repeats.takes_place_of.items():
@@ -137,31 +141,30 @@ def plan_retrieval(
     granted = 0
     for score, signals_of in scored:
         outcome: GateOutcome
-        if signals_of.number in quarantined:
+        number = signals_of.number
+        if number in quarantined:
             outcome = "quarantined"
         elif threshold is not None and score < threshold:
             outcome = "below_threshold"
         # Before the limit is counted: what the prompt has anyway takes no place from others.
-        elif signals_of.number in queued:
+        elif number in queued:
             outcome = "in_queue"
-        elif signals_of.number in replaced:
+        elif number in replaced:
             outcome = "replaced"
-        elif signals_of.number in repeats.repeated:
+        elif number in repeats.repeated:
             outcome = "repeated"
         elif top_k is not None and granted >= top_k:
             outcome = "beyond_top_k"
         else:
             outcome = "granted"
             granted += 1
-        boosts_of = added.get(signals_of.number, ())
-        candidates.append(
-            Candidate(signals_of.number, signals_of.vector, signals_of.keyword, score, outcome, boosts_of)
-        )
+        boosts_of = added.get(number, ())
+        candidates.append(Candidate(number, signals_of.vector, signals_of.keyword, score, outcome, boosts_of))
     return RetrievalPlan(tuple(candidates), _gates(candidates))
 
 
 def _gates(candidates: Iterable[Candidate]) -> dict[GateOutcome, int]:
-    gates = Counter(candidate.outcome for candidate in candidates)
+    gates = Counter([candidate.outcome for candidate in candidates])
     return {outcome: gates[outcome] for outcome in get_args(GateOutcome)}
 
 
@@ -258,7 +261,3 @@ def match(vector: Signal, keyword: Signal, vector_weight: float, keyword_weight:
         return keyword
     share = vector_weight / (vector_weight + keyword_weight)
     return share * vector + (1 - share) * keyword
-
-
-def _match(signal: Signals, vector_weight: float, keyword_weight: float) -> float:
-    return match(max(signal.vector or 0.0, 0.0), max(signal.keyword or 0.0, 0.0), vector_weight, keyword_weight)

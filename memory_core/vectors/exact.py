@@ -80,10 +80,9 @@ class ExactIndex:
             return []
         check_dimension(query, rows.shape[1])
         wanted = np.array(sorted(numbers), dtype=np.int64)
-        order = np.argsort(stored_numbers)
-        # Numbers beyond the last one are clipped to it, and dropped by the comparison below.
-        places = np.minimum(np.searchsorted(stored_numbers, wanted, sorter=order), len(stored_numbers) - 1)
-        positions = order[places][stored_numbers[order[places]] == wanted]
+        # Stored numbers ascend. Those beyond the last one are clipped to it, and dropped by the comparison.
+        places = np.minimum(np.searchsorted(stored_numbers, wanted), len(stored_numbers) - 1)
+        positions = places[stored_numbers[places] == wanted]
         return rank(stored_numbers[positions], rows[positions], query)
 
     def load(self, source: VectorSource) -> None:

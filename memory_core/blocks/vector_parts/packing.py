@@ -39,6 +39,8 @@ class PackedUnits:
         """Marks of former values by message, of any unit."""
         self._borrowed_texts: dict[int, str] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
+        self._of_session = ("", reading.session_id)
+        self._alone = stored.said.keys() <= set(self._of_session)
 
     def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
         """Return the plan with as many granted units as fit into the budget."""
@@ -56,7 +58,7 @@ class PackedUnits:
     def _fill(self, plan: RetrievalPlan, token_budget: int, sized: Mapping[int, Item]) -> tuple[RetrievalPlan, int]:
         """Return the plan filled with these units, and the tokens left of the budget."""
         sizes = {number: self._tokens(item) for number, item in sized.items()}
-        heads = {number: head for number in sized if (head := self._head(number)) is not None}
+        heads = self._heads(sized)
         any_of = {head: number for number, head in heads.items()}
         head_sizes = {head: self._tokens(self._day(number)) for head, number in any_of.items()}
         filled = fill(plan, token_budget, sizes, heads, head_sizes)
@@ -72,19 +74,20 @@ class PackedUnits:
         # 1. The prompt is in the order of the conversation; each date line is above its first unit.
         items: list[Item] = []
         lines: dict[Head, Item] = {}
+        heads = self._heads(best_first)
         for number in sorted(best_first, key=self._place):
-            head = self._head(number)
+            head = heads.get(number)
             if head is not None and head not in lines:
                 lines[head] = self._day(number)
                 items.append(lines[head])
             items.append(units[number])
         # 2. The order of cutting is by score, worst first. A date line is cut right after the best unit under it,
         #    which is cut last: earlier would leave units undated, later would leave the line above nothing.
-        best_under = {self._head(number): number for number in reversed(best_first)}
+        best_under = {heads.get(number): number for number in reversed(best_first)}
         cut: list[Ref] = []
         for number in reversed(best_first):
             cut.append(units[number].ref)
-            head = self._head(number)
+            head = heads.get(number)
             if head is not None and best_under[head] == number:
                 cut.append(lines[head].ref)
         # 3. As indexes into the prompt's order, which plans use for cuts.
@@ -112,7 +115,7 @@ class PackedUnits:
 
     def elsewhere(self, number: int) -> bool:
         """Return whether another session stored a unit."""
-        return self._stored.nodes[number].session_id not in ("", self._reading.session_id)
+        return not self._alone and self._stored.nodes[number].session_id not in self._of_session
 
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
         """Return the best units whose stored sizes fit together."""
@@ -127,15 +130,16 @@ class PackedUnits:
     def _tokens(self, item: Item) -> int:
         return item_tokens(item, self._reading.counter, self._reading.accounting)
 
-    def _head(self, number: int) -> Head | None:
-        """Return the key of a unit's date line, shared by all units of its episode and day; None without date lines.
+    def _heads(self, numbers: Iterable[int]) -> dict[int, Head]:
+        """Return the key of each unit's date line, shared by all units of its episode and day; none without such lines.
 
         If some units have a time, the others get an undated line, so that they do not seem to be of the same day.
         """
-        if self._layout != "lines" or not self._dated or self.elsewhere(number):
-            return None
-        _, day = self._stored.days.get(number, (number, UNDATED))
-        return self._stored.traits[number].episode, day
+        if self._layout != "lines" or not self._dated:
+            return {}
+        days, traits = self._stored.days, self._stored.traits
+        own = [number for number in numbers if not self.elsewhere(number)]
+        return {number: (traits[number].episode, days.get(number, (number, UNDATED))[1]) for number in own}
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Return the units as items; those without messages are missing."""
@@ -169,6 +173,8 @@ class PackedUnits:
 
     def _key(self, number: int) -> tuple[Hashable, ...]:
         """Return the cache key of a rendered unit, which looks different in the session that stored it."""
+        if self._alone and not self.marked:
+            return (number, False, *self._how)
         return (number, self.elsewhere(number), *self.marks((number,)), *self._how)
 
     def marks(self, numbers: Iterable[int]) -> list[tuple[int, FormerMark]]:

@@ -119,6 +119,8 @@ def messages_of(
 
 def mark_texts(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark]) -> list[str]:
     """Return the mark beside each message of a unit as text; empty for most."""
+    if not marks:
+        return [""] * len(unit)
     sources = [(message.session_id, message.seq) for message in unit]
     return [mark.text() if (mark := marks.get(source)) is not None else "" for source in sources]
 
