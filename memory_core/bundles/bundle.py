@@ -34,7 +34,7 @@ from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
 from memory_core.events import SessionImported, expand
 from memory_core.formats.located_json import problem
-from memory_core.limits import Budget, check_size
+from memory_core.limits import MAX_VALUES, Budget, check_size
 from memory_core.process import collector_paused
 from memory_core.sessions.branch import read_session_rows, rows_at
 from memory_core.sessions.retention import NewFile
@@ -253,8 +253,9 @@ def _stage(
         copies.clear()
 
     for number, line in enumerate(unread, 1):
-        # Counted before parsing: one line of many empty objects would fill memory.
-        Budget(filename).take_json(line)
+        # Counted before parsing: one line of many empty objects would fill memory. A shorter one cannot hold so many.
+        if len(line) > MAX_VALUES:
+            Budget(filename).take_json(line)
         try:
             copies.append(model.model_validate_json(line))
             checks.check(copies[-1])

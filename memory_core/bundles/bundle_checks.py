@@ -454,6 +454,11 @@ def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, in
     return spans
 
 
+@cache
+def _fields(kind: str) -> frozenset[str]:
+    return frozenset(item.name for item in fields(KINDS[kind]))
+
+
 def _checked_event(copy: EventCopy) -> Event:
     try:
         # Before anything walks the value: nesting and numbers are still arbitrary.
@@ -468,10 +473,10 @@ def _checked_event(copy: EventCopy) -> Event:
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
     # An event of a newer version is kept unchanged, and shown under its name.
-    if event_class is None or not {item.name for item in fields(event_class)} >= set(read):
+    if event_class is None or not read.keys() <= _fields(copy.kind):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
-        text = json.dumps(read, ensure_ascii=False)
+        text = text if read is copy.data else json.dumps(read, ensure_ascii=False)
         _adapter(copy.kind).validate_json(text, strict=True)
     except ValidationError as error:
         raise WrongRowError(f"data.{first_problem(error)}, in a {copy.kind}") from error

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable
 
 from memory_core.store.database import Database, chunks
+from memory_core.store.direct_statements import DirectStatement
 
 PIECE = 2_000
 """Maximum rows per transaction; other writers wait for about 50 ms while it runs."""
@@ -33,9 +34,10 @@ class PieceWriter:
 
     def run(self, statement: Executable, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute a statement for each of the rows, one piece at a time."""
+        direct = DirectStatement(statement)
         for piece in chunks(rows, PIECE):
             with self.transaction() as connection:
-                connection.execute(statement, piece)
+                direct.run(connection, *piece)
             self.count(len(piece))
 
     def count(self, rows: int) -> None:

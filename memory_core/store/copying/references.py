@@ -106,7 +106,9 @@ def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
         things.add((thing, number))
         return number
 
-    renumbered(kind, data, note)
+    for name, walk in REFERENCES.get(kind, {}).items():
+        if name in data:
+            walk(data[name], note)
     return things
 
 

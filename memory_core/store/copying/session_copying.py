@@ -116,13 +116,13 @@ def _stream_rows(connection: Connection, query: Select[Any]) -> Iterable[Any]:
 
 
 def _copy(kind: Any, row: Any, **values: Any) -> Any:
-    mapping = row._mapping
-    return kind(**{**{name: mapping[name] for name in _names(kind) if name in mapping}, **values})
+    names = _names(kind)
+    return kind(**{**{name: value for name, value in zip(row._fields, row, strict=True) if name in names}, **values})
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(kind.model_fields)
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(kind.model_fields)
 
 
 def _spans(text: str) -> tuple[tuple[int, ...], ...]:
@@ -243,44 +243,51 @@ Heard = Callable[[Sequence[VectorCopy]], Mapping[int, str]]
 """Metadata of stored turns (see `VectorRow.heard`) by id, for some turns about to be stored."""
 
 
+_APART = frozenset({"owner", "texts", "revisions", "sources"})
+"""Fields of copies that are no columns of their own table."""
+
+_event_data = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tuple[Table, Values]]:
     """Yield the table rows of one copy; rows with an id keep it."""
-    values = copy.model_dump(exclude={"owner", "texts", "revisions", "sources"})
-    of_session = getattr(copy, "owner", "session") == "session"
+    values = {name: value for name, value in vars(copy).items() if name not in _APART}
+    of_session = vars(copy).get("owner", "session") == "session"
     scope = session_scope(session_id) if of_session else user_scope(str(user_id))
+    # The most frequent first: Pydantic is slow to say of another class that it is not this one.
     match copy:
+        case EventCopy():
+            data = _event_data(copy.data)
+            yield event_table, {**values, "session_id": session_id, "data": data, "person": copy.person}
+        case WordsCopy():
+            yield content_table, {**values, "scope": scope}
+        case MessageCopy():
+            yield message_table, {**values, "session_id": session_id}
+        case VectorCopy():
+            seqs = json.dumps(copy.seqs)
+            # The collection is named for the new session later, and metadata is not taken from a bundle.
+            yield vector_table, {**values, "session_id": session_id, "collection": "", "seqs": seqs, "heard": None}
+        case FactCopy():
+            yield fact_table, {**values, "scope": scope, "topics": _as_json(copy.topics)}
+            for revision in copy.revisions:
+                topics = _as_json(revision.topics)
+                yield fact_revision_table, {**dict(revision), "fact_id": copy.id, "topics": topics}
+            for seq in copy.sources:
+                yield fact_source_table, {"fact_id": copy.id, "session_id": session_id, "seq": seq}
         case SessionCopy():
             yield session_table, asdict(_state(copy, session_id, copy.title, copy.user_id, copy.updated_at))
         case BlockCopy():
             yield block_table, {**values, "session_id": session_id, "settings": json.dumps(copy.settings)}
             for text in copy.texts:
                 yield block_revision_table, {**text.model_dump(), "session_id": session_id, "block": copy.name}
-        case MessageCopy():
-            yield message_table, {**values, "session_id": session_id}
-        case FactCopy():
-            yield fact_table, {**values, "scope": scope, "topics": _as_json(copy.topics)}
-            for revision in copy.revisions:
-                topics = _as_json(revision.topics)
-                yield fact_revision_table, {**revision.model_dump(), "fact_id": copy.id, "topics": topics}
-            for seq in copy.sources:
-                yield fact_source_table, {"fact_id": copy.id, "session_id": session_id, "seq": seq}
         case EntityCopy():
             yield entity_table, {**values, "scope": scope, "aliases": _as_json(copy.aliases)}
         case RelationCopy():
             yield relation_table, {**values, "scope": scope}
             for seq in copy.sources:
                 yield relation_source_table, {"relation_id": copy.id, "session_id": session_id, "seq": seq}
-        case VectorCopy():
-            seqs = json.dumps(copy.seqs)
-            # The collection is named for the new session later, and metadata is not taken from a bundle.
-            yield vector_table, {**values, "session_id": session_id, "collection": "", "seqs": seqs, "heard": None}
         case DeliveryCopy():
             yield delivery_table, {**values, "session_id": session_id, "next_attempt_at": 0.0}
-        case WordsCopy():
-            yield content_table, {**values, "scope": scope}
-        case EventCopy():
-            data = json.dumps(copy.data, ensure_ascii=False, separators=(",", ":"))
-            yield event_table, {**values, "session_id": session_id, "data": data, "person": copy.person}
 
 
 _NAMED: dict[Table, dict[str, Thing]] = {
@@ -363,7 +370,7 @@ def insert_rows(
             if values := list(of(rows.blocks, table)):
                 connection.execute(insert(table), values)
     # 2. Messages early, as an unfinished session is found by its messages or blocks.
-    pieces.run(insert(message_table), of(rows.messages, message_table))
+    pieces.run(insert(message_table).inline(), of(rows.messages, message_table))
     # 3. Rows with ids, so that the ids of everything are known to the rows and events that name them.
     _number_everything(pieces, rows, numbers, of_session, users, of, heard, session_id)
     for table, copies in (
@@ -373,7 +380,7 @@ def insert_rows(
         (content_table, Stream(lambda: (word for word in rows.words if word.owner == "session"))),
         (event_table, Stream(lambda: _own_events(rows.events, numbers))),
     ):
-        pieces.run(insert(table), of(copies, table))
+        pieces.run(insert(table).inline(), of(copies, table))
     # 4. The user's new facts only at the end: other sessions of the user would show them at once.
     new = [fact for fact in users if fact.id not in existing and fact.id not in unwanted]
     theirs = _rows_of_user(rows, new, numbers, of)

@@ -20,6 +20,7 @@ from memory_core.errors import StoreError
 from memory_core.store.copying.copies import Rows, SessionCopy
 from memory_core.store.copying.session_copying import Values, read_rows, table_rows
 from memory_core.store.database import SQLiteConnection
+from memory_core.store.direct_statements import DirectStatement
 from memory_core.store.erasing.session_erasing import recompute_totals
 from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import TABLES, entity_table
@@ -99,6 +100,11 @@ class NotUniqueError(Exception):
         self.number, self.columns = number, columns
 
 
+@cache
+def _inserting(table: Table) -> DirectStatement:
+    return DirectStatement(insert(table).inline())
+
+
 class Staging:
     """A session's rows before validation. Not thread-safe: see `lock`."""
 
@@ -129,7 +135,7 @@ class Staging:
                 rows.setdefault(table, []).append((number, values))
         for table, numbered in rows.items():
             try:
-                self._connection.execute(insert(table), [values for _, values in numbered])
+                _inserting(table).run(self._connection, *(values for _, values in numbered))
             except IntegrityError as error:
                 stored = self._connection.execute(select(func.count()).select_from(table)).scalar_one()
                 # SQLite names the columns only in its message: "UNIQUE constraint failed: mi_block.name".
