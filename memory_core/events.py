@@ -324,7 +324,10 @@ def ranges(numbers: Iterable[int]) -> Ranges:
     ((1, 3), (9, 9))
     """
     spans: list[tuple[int, int]] = []
-    for number in sorted(set(numbers)):
+    ordered = sorted(set(numbers))
+    if ordered and ordered[-1] - ordered[0] + 1 == len(ordered):  # one range, as of nearly all events
+        return ((ordered[0], ordered[-1]),)
+    for number in ordered:
         if spans and number == spans[-1][1] + 1:
             spans[-1] = (spans[-1][0], number)
         else:

@@ -162,14 +162,16 @@ def build_context(
     reading = reading_for(session, rows, input, dict(arguments or {}), quarantine)
     # A preview waits less for vectors that are still being computed, as a screen is redrawn often.
     reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
-    frame = outer_frame(config, session.counter, {row.message.role for row in rows})
-    taken = frame + sum(row.sized.tokens for row in rows)
+    roles = {row.message.role for row in rows} if config.accounting == "billed" else ()
+    frame = outer_frame(config, session.counter, roles)
+    # Lists, here and below: of a queue of a thousand messages each generator takes twice as long.
+    taken = frame + sum([row.sized.tokens for row in rows])
     read, failures, token_budgets = _read_blocks(session, reading, room=config.room, taken=taken)
 
     # 2. Plan once everything is read: cuts depend on all sizes together.
     layout = _Layout(session, read, reading, config.room)
-    queue = [row for row in rows if not row.pinned]
     pinned = [row for row in rows if row.pinned]
+    queue = [row for row in rows if not row.pinned] if pinned else rows
     plan = plan_context(
         layout.parts(),
         [row.sized for row in queue],
@@ -293,7 +295,7 @@ def reading_for(
     for message in extra:
         message.to_json()  # raises MessageError for text that cannot be stored
     # Pinned messages are no part of what blocks search with, but need not be recalled either (`queue_seqs`).
-    queue = tuple(row.message for row in rows if not row.pinned)
+    queue = tuple([row.message for row in rows if not row.pinned])
     return ReadContext(
         session_id=session.id,
         user_id=session.user_id,
@@ -301,9 +303,9 @@ def reading_for(
         counter=session.counter,
         services=session.services,
         queue=queue,
-        queue_seqs=frozenset(row.sized.seq for row in rows),
+        queue_seqs=frozenset([row.sized.seq for row in rows]),
         input=text,
-        messages=(*(row.message for row in rows), *extra),
+        messages=(*(queue if len(queue) == len(rows) else [row.message for row in rows]), *extra),
         names=tuple(attached.name for attached in session.blocks),
         arguments=arguments,
         accounting=session.config.accounting,
@@ -456,13 +458,21 @@ def _laid_out(
     token_budgets: Mapping[str, int],
 ) -> tuple[Context, str | None]:
     names = layout.reading.names
-    in_queue = {message.seq for message in plan.queue}
-    rows = sorted([*pinned, *(row for row in queue if row.sized.seq in in_queue)], key=lambda row: row.sized.seq)
-    # `neutralise_message` returns the message itself if there is nothing to escape, so identity shows what changed.
-    safe = [row.message if row.plain else neutralise_message(row.message, names) for row in rows]
-    changed = sum(row.message is not message for row, message in zip(rows, safe, strict=True))
-    # Stored messages are shared between contexts, so mutable ones are copied.
-    history = [message if row.plain else independent(message) for row, message in zip(rows, safe, strict=True)]
+    queue_seqs = tuple([message.seq for message in plan.queue])
+    rows = queue
+    if len(queue_seqs) < len(queue):
+        in_queue = set(queue_seqs)
+        rows = [row for row in queue if row.sized.seq in in_queue]
+    if pinned:
+        rows = sorted([*pinned, *rows], key=lambda row: row.sized.seq)
+    history, changed = [row.message for row in rows], 0
+    for place in [place for place, row in enumerate(rows) if not row.plain]:
+        message = history[place]
+        safe = neutralise_message(message, names)
+        # It is the message itself if there is nothing to escape, so identity shows what changed.
+        changed += safe is not message
+        # Stored messages are shared between contexts, so mutable ones are copied.
+        history[place] = independent(safe)
     sections, in_front = [], []
     for part in plan.granted:
         items = [layout.items[piece.ref] for piece in part.pieces]
@@ -479,7 +489,7 @@ def _laid_out(
     granted = [layout.items[piece.ref] for part in plan.granted for piece in part.pieces]
     # Counted as `content` under any accounting: `billed_tokens` is always what an endpoint would count.
     content = sum(item_tokens(item, counter, "content") for item in granted)
-    content += sum(row.tokens.content for row in rows)
+    content += sum([row.tokens.content for row in rows])
     section_tokens = sum(counter.part(part) for part in memory)
     # Markup is the section's tokens beyond those of its items; items that are whole messages are not in it.
     in_section = sum(item_tokens(item, counter, "content") for item in granted if item.parts)
@@ -495,7 +505,7 @@ def _laid_out(
         overhead_tokens=len(messages) * MESSAGE_OVERHEAD,
         neutralised=changed + sum(_was_neutralised(item) for item in granted),
         failures=failures,
-        queue_seqs=tuple(message.seq for message in plan.queue),
+        queue_seqs=queue_seqs,
         pinned_seqs=tuple(row.sized.seq for row in pinned),
         token_budgets=token_budgets,
     )

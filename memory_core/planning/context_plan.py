@@ -169,7 +169,7 @@ def plan_context(
     """
     current = {part.name: part for part in parts}
     sizes = {part.name: part.tokens for part in parts}
-    queue_asked = sum(message.tokens for message in queue)
+    queue_asked = sum([message.tokens for message in queue])
 
     def total(queue_tokens: int) -> int:
         outer = frame if any(part.pieces for part in current.values()) else 0
@@ -222,7 +222,8 @@ def plan_context(
             heads = tuple(Ref.of("message", turn[0].seq) for turn in gone)
             freed = sum(message.tokens for turn in gone for message in turn)
             cuts.append(Cut(QUEUE, "oldest_turns", heads, freed, over))
-    queue_granted = sum(message.tokens for message in kept_messages)
+    cut_queue = len(kept_messages) < len(queue)
+    queue_granted = sum([message.tokens for message in kept_messages]) if cut_queue else queue_asked
 
     # 5. A remaining excess is not cut but reported, with its cause: the caller sends it or raises (`when_over`).
     sent = total(queue_granted)

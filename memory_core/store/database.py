@@ -307,11 +307,11 @@ class Database:
         return time_limits() | self.settings if self._pooled else self.settings
 
     def _begin_soon(self, connection: Connection, milliseconds: int) -> None:
-        connection.exec_driver_sql(f"PRAGMA busy_timeout={milliseconds}")
+        _busy_timeout(milliseconds).run(connection)
         try:
             _BEGIN_WRITING.run(connection)
         finally:
-            connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}")
+            _busy_timeout(BUSY_TIMEOUT_SECONDS * 1000).run(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -749,6 +749,11 @@ def _connect(connection: Any, _record: Any) -> None:
         "secure_delete=ON",  # erased texts are overwritten in the file
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+@cache
+def _busy_timeout(milliseconds: int) -> DirectStatement:
+    return DirectStatement(text(f"PRAGMA busy_timeout={milliseconds}"))
 
 
 _TRANSLATED = (SQLAlchemyError, UnicodeEncodeError)
