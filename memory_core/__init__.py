@@ -14,7 +14,17 @@ memory.put(ChatMessage(role="user", content="I am allergic to nuts."))
 print(memory.build_context("What can I eat?").explain())
 """
 
+from typing import Any
+
 import lazy_loader
 
-# Each name is loaded when it is first used, from the module that `__init__.pyi` names: the whole engine takes a second.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from memory_core.process import collector_paused
+
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name when it is first used, from the module that `__init__.pyi` names: the whole engine takes a second."""
+    # None of the classes and functions that modules make is garbage: to look for it takes a sixth of that second.
+    with collector_paused():
+        return _load(name)
