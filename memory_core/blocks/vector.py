@@ -331,7 +331,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         meant = parse_question(question, stored.names if weights.speaker else ())
         searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may find units that were stored after `stored` was read, or deleted.
-        signals = [signal for signal in searched.signals if signal.number in stored.nodes]
+        signals = [signal for signal in searched.signals if signal.number in stored.places]
         marks = FormerMarks.read(reading) if self.former_values != "show" else Marks()
         laid_out = PackedUnits(reading, stored, self.layout, marks)
         texts = RepeatedTexts(reading, stored, laid_out, unsaved or {})

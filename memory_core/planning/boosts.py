@@ -10,6 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memory_core.errors import ConfigError
 from memory_core.planning.speakers import ParsedQuestion, agreement
 
@@ -32,6 +35,9 @@ LONG = 100
 
 TALKATIVE = 3.5
 """Value of ln(1 + distinct stems), reached at 32 stems, above which more stems add nothing to the informativeness."""
+
+UNWRITTEN = -1
+"""Stand-in for no time among the hashes of times; no text has this hash."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|we|our|us)\b", re.IGNORECASE)
@@ -141,32 +147,23 @@ def informativeness(words: str, stems: Sequence[str]) -> float:
     return 0.55 * varied + 0.27 * first_person + 0.18 * (1 - asking)
 
 
-def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
-    """Return the number of each unit's episode, from 0; `times` is in the order of the conversation.
+def begins_anew(
+    written: NDArray[np.int64], times: NDArray[np.float64], stored: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return whether each unit begins a new episode, in the order of the conversation; the first continues one.
 
-    Each entry has the time of a unit as written, that time in seconds, and the second at which it was stored. A unit
-    without a time belongs to the episode before it, unless it was stored more than `EPISODE_GAP_HOURS` later.
+    `written` tells the times apart as they are written, or is `UNWRITTEN`; `times` are the same in seconds, or NaN;
+    `stored` are the seconds at which the units were stored. A unit without a time belongs to the episode before it,
+    unless it was stored more than `EPISODE_GAP_HOURS` later.
     """
-    result: list[int] = []
-    for place, (written, time, stored) in enumerate(times):
-        if place == 0:
-            result.append(0)
-            continue
-        before = times[place - 1]
-        result.append(result[-1] + _begins_anew(before, (written, time, stored)))
-    return result
-
-
-def _begins_anew(before: tuple[str | None, float | None, float], now: tuple[str | None, float | None, float]) -> bool:
     gap = EPISODE_GAP_HOURS * 3600
     # With both times known, the pause between them decides; it may also go back in time, as in an import.
-    if before[1] is not None and now[1] is not None:
-        return abs(now[1] - before[1]) > gap
+    pauses = np.diff(times, prepend=times[:1])
     # A time that cannot be read, such as "Session 2", still begins an episode where it changes.
-    if before[0] != now[0] and now[0] is not None:
-        return True
+    changed = (np.diff(written, prepend=written[:1]) != 0) & (written != UNWRITTEN)
     # Otherwise only the times of storing are left.
-    return now[2] - before[2] > gap
+    later = np.diff(stored, prepend=stored[:1]) > gap
+    return np.where(np.isnan(pauses), changed | later, np.abs(pauses) > gap)
 
 
 def _spoken(traits: Traits, asked: ParsedQuestion) -> float:

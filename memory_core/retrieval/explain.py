@@ -11,10 +11,12 @@ from math import floor
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext, origin_of, stored_item
 from memory_core.blocks.vector import BOOST_FIELDS, Recall, VectorMemoryBlock
+from memory_core.blocks.vector_parts.unit_cache import StoredUnits
 from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.engine.context import Context, build_context, reading_of
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
@@ -27,7 +29,6 @@ from memory_core.events import (
     Retrieved,
     VectorsRemoved,
     VectorsStored,
-    expand,
     numbers,
     spread,
 )
@@ -179,8 +180,9 @@ def search(
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     # No question, or nothing stored: all turns are listed without a score.
     if recall is None:
-        nodes = _of_this_session(session, found_in.stored(reading).nodes)
-        listed = _ranked(reading, nodes, (), _unasked(nodes))
+        stored = found_in.stored(reading)
+        numbers = stored.order[stored.of(session.id)]
+        listed = _ranked(reading, stored, (), _unasked(numbers))
         counts = _counts(listed)
         return Search(
             name,
@@ -189,13 +191,12 @@ def search(
             None,
             listed,
             counts,
-            len(nodes),
+            len(numbers),
             0,
             None,
             found_in.index(reading.services, reading.database).name,
         )
     ranked, unknown = _rank_turns(found_in, reading, recall, _asked_units(context, name))
-    nodes = _of_this_session(session, recall.nodes)
     return Search(
         block=name,
         query=query,
@@ -203,7 +204,7 @@ def search(
         weights=recall.weights,
         found=ranked,
         counts=_counts(ranked),
-        stored=len(nodes),
+        stored=len(recall.stored.of(session.id)),
         proposed=recall.proposed,
         embedder=recall.embedder,
         index=recall.index,
@@ -261,19 +262,18 @@ def _counts(ranked: Ranked) -> dict[CandidateOutcome, int]:
     return {**dict.fromkeys(get_args(CandidateOutcome), 0), **ranked.counts}
 
 
-def _unasked(nodes: Mapping[int, Node]) -> Scores:
+def _unasked(numbers: NDArray[np.int64]) -> Scores:
     """Return scores for turns that were not searched: NaN for both searches, 0 as the score."""
-    unknown = np.full(len(nodes), np.nan)
-    return Scores(np.fromiter(nodes, np.int64), unknown, unknown, np.zeros(len(nodes)))
+    unknown = np.full(len(numbers), np.nan)
+    return Scores(numbers, unknown, unknown, np.zeros(len(numbers)))
 
 
 def _rank_turns(
     block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, CandidateOutcome] | None
 ) -> tuple[Ranked, int]:
     """Return all stored turns with scores and outcome, best first, and the number without a vector of this embedder."""
-    nodes = {number: node for number, node in recall.nodes.items() if not recall.elsewhere(number)}
     # Sorted, so that `searchsorted` finds the places of the scores.
-    numbers = np.sort(np.fromiter(nodes, np.int64))
+    numbers = np.sort(recall.stored.order[recall.stored.of(reading.session_id)])
     vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
     if recall.query is not None and by_meaning:
@@ -286,7 +286,7 @@ def _rank_turns(
     scores = match(np.maximum(np.nan_to_num(vectors), 0), np.maximum(np.nan_to_num(keywords), 0), *recall.weights)
     candidates = []
     for scored in recall.plan.candidates:
-        if scored.number not in nodes:
+        if recall.elsewhere(scored.number):
             continue
         outcome: CandidateOutcome = scored.outcome
         if outcome == "granted":
@@ -294,18 +294,13 @@ def _rank_turns(
             outcome = "no_prompt" if asked is None else asked.get(scored.number, "no_prompt")
         scores_of = scored.vector, scored.keyword, scored.score
         candidates.append(
-            RankedTurn(scored.number, 0, 0, "", nodes[scored.number].tokens, *scores_of, outcome, scored.boosts)
+            RankedTurn(scored.number, 0, 0, "", recall.nodes[scored.number].tokens, *scores_of, outcome, scored.boosts)
         )
     # Kept as arrays: up to 100,000 turns that were no candidates become rows only when they are looked at.
     rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
-    return _ranked(reading, nodes, candidates, others, recall.laid_out.marked), unknown
-
-
-def _of_this_session(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
-    """Return the stored turns of this session among those that it reads."""
-    return {number: node for number, node in nodes.items() if node.session_id in ("", session.id)}
+    return _ranked(reading, recall.stored, candidates, others, recall.laid_out.marked), unknown
 
 
 def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
@@ -351,7 +346,7 @@ def read_ahead(session: Session) -> None:
 
 def _ranked(
     reading: ReadContext,
-    nodes: Mapping[int, Node],
+    stored: StoredUnits,
     candidates: Sequence[RankedTurn],
     rest: Scores,
     marks: Mapping[Source, FormerMark] | None = None,
@@ -359,18 +354,17 @@ def _ranked(
     """Rank candidates and the rest; their texts are read on demand, with the marks of former values."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
-        return _texts(reading, [nodes[number] for number in numbers], marks)
+        return _texts(reading, [stored.nodes[number] for number in numbers], marks)
 
     def holding(words: Sequence[str]) -> list[int]:
         with reading.database.read() as connection:
             # By one word alone: the others may stand in another message of the same unit.
             seqs = messages_that_hold(connection, reading.session_id, words[:1])
-        near = [node for node in nodes.values() if any(seq in seqs for seq in expand(node.seqs))]
         # The database names more messages than hold the words, so the text of each turn is compared again.
-        texts = _texts(reading, near)
+        texts = _texts(reading, stored.holding(reading.session_id, seqs))
         return [number for number, (_, text) in texts.items() if all(word in text.casefold() for word in words)]
 
-    return Ranked(candidates, rest, tokens=lambda number: nodes[number].tokens, texts=texts, holding=holding)
+    return Ranked(candidates, rest, tokens=lambda number: stored.nodes[number].tokens, texts=texts, holding=holding)
 
 
 def texts_of(
@@ -400,8 +394,9 @@ def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContex
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
     """See `Memory.retrieval.neighbours`."""
     block, reading = _looking(session, name)
-    nodes = _of_this_session(session, block.stored(reading).nodes)
-    if number not in nodes:
+    nodes = block.stored(reading).nodes
+    own = ("", session.id)
+    if number not in nodes or nodes[number].session_id not in own:
         raise NotFoundError(f'This stored {block.unit} is not in "{name}" any more.')
     source = block.source(reading)
     own_vectors = source.some([number])
@@ -409,7 +404,9 @@ def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple
         return ()
     # One more, as the turn itself is its own nearest.
     hits = reading.services.exact.search(source, own_vectors[0].vector, limit=limit + 1)
-    near = [hit for hit in hits if hit.number != number and hit.number in nodes][:limit]
+    near = [
+        hit for hit in hits if hit.number != number and hit.number in nodes and nodes[hit.number].session_id in own
+    ][:limit]
     texts = _texts(reading, [nodes[hit.number] for hit in near])
     return tuple(Neighbour(hit.number, *texts.get(hit.number, (0, "")), hit.score) for hit in near)
 

@@ -41,10 +41,9 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     reading = replace(reading_of(session, query), queue_seqs=frozenset(), for_prompt=False, patience=PATIENCE_SECONDS)
     with session.database.read() as connection:
         heard = _not_stored_yet(session, connection, found_in.name)
-    nodes = found_in.stored(reading).nodes
     # A delivery may have stored some of these messages in between.
-    own_nodes = [node for node in nodes.values() if node.session_id in ("", session.id)]
-    stored_seqs = {seq for node in own_nodes for seq in expand(node.seqs)} if heard else set()
+    nodes = found_in.stored(reading).holding(session.id, {message.seq for message in heard})
+    stored_seqs = {seq for node in nodes for seq in expand(node.seqs)}
     # Numbered below 0, so that no number is that of a stored unit.
     units = searchable([message for message in heard if message.seq not in stored_seqs], found_in.unit)
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))

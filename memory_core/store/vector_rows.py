@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSet, Sequence, Set
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -48,8 +48,7 @@ _REMOVED = select(func.coalesce(func.sum(collection_table.c.deleted), 0)).where(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A stored turn: its messages and its size in tokens."""
 
     number: int
@@ -162,14 +161,15 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
 
 def read_heard(
     connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0, limit: int | None = None
-) -> tuple[list[tuple[Node, str | None]], set[str]]:
-    """Return the stored turns of a block with an id above `after`, oldest first, each with its stored metadata.
+) -> Iterator[tuple[list[Node], list[str | None], set[str]]]:
+    """Return the stored turns of a block with an id above `after`, oldest first, a page at a time.
 
-    Also return the names of their collections. `limit`: at most so many turns.
+    Each page has turns, their stored metadata, and the names of their collections. `limit`: at most so many turns.
     """
     query = _NODE.add_columns(_v.heard, _v.collection).where(_v.session_id.in_(sessions), _v.block == block)
-    rows = connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all()
-    return list(zip(_nodes(rows), (row.heard for row in rows), strict=True)), {row.collection for row in rows}
+    with connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)) as result:
+        for rows in result.partitions(_PAGE):
+            yield _nodes(rows), [row.heard for row in rows], {row.collection for row in rows}
 
 
 def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:

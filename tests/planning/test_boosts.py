@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +15,11 @@ from memory_core.planning.boosts import (
     LONG,
     NEIGHBOURS,
     PERSON,
+    UNWRITTEN,
     BoostWeights,
     Traits,
+    begins_anew,
     boosts,
-    episodes,
     informativeness,
 )
 from memory_core.planning.retrieval_plan import Signals, plan_retrieval
@@ -249,6 +251,13 @@ def test_informativeness_is_from_nothing_to_whole(words, stems):
 
 
 # -- episodes ----------------------------------------------------------------------------------------------
+
+
+def episodes(times):
+    """Number of the episode of each unit, of its time as written and in seconds, and of the second of its storing."""
+    written, known, stored = zip(*times, strict=True) if times else ((),) * 3
+    hashes = np.array([UNWRITTEN if text is None else hash(text) for text in written], np.int64)
+    return np.cumsum(begins_anew(hashes, np.array(known, np.float64), np.array(stored, np.float64))).tolist()
 
 
 def at(seconds, written="said"):

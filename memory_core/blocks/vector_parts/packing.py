@@ -40,7 +40,7 @@ class PackedUnits:
         self._borrowed_texts: dict[int, str] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
         self._of_session = ("", reading.session_id)
-        self._alone = stored.said.keys() <= set(self._of_session)
+        self._alone = len(stored.of(reading.session_id)) == len(stored.order)
 
     def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
         """Return the plan with as many granted units as fit into the budget."""
@@ -106,7 +106,7 @@ class PackedUnits:
     @cached_property
     def _dated(self) -> bool:
         """Return whether any unit of this session has a time."""
-        return any(not self.elsewhere(number) for number in self._stored.days)
+        return self._stored.has_days(self._reading.session_id)
 
     def borrowed(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the stored text of each unit of another session, by unit id (see `blocks.base.stored_item`)."""
@@ -137,9 +137,9 @@ class PackedUnits:
         """
         if self._layout != "lines" or not self._dated:
             return {}
-        days, traits = self._stored.days, self._stored.traits
+        day, traits = self._stored.day, self._stored.traits
         own = [number for number in numbers if not self.elsewhere(number)]
-        return {number: (traits[number].episode, days.get(number, (number, UNDATED))[1]) for number in own}
+        return {number: (traits[number].episode, (day(number) or (number, UNDATED))[1]) for number in own}
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Return the units as items; those without messages are missing."""
@@ -207,7 +207,7 @@ class PackedUnits:
 
     def _day(self, number: int) -> Item:
         """Return the date line above a unit."""
-        source, day = self._stored.days.get(number, (number, UNDATED))
+        source, day = self._stored.day(number) or (number, UNDATED)
         line = TextPart(text=self._reading.safe(day))
         return self._counted(Item(Ref.of("day", source), "", (line,), tokens=0, heading=True))
 

@@ -3,19 +3,24 @@
 The database is the truth: the cache compares counts at each use, and reads only new units.
 """
 
+import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import Item
 from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
+from memory_core.events import expand
 from memory_core.messages import content_hash
 from memory_core.models.protocols import Embedder, embedded
-from memory_core.planning.boosts import Traits, episodes
+from memory_core.planning.boosts import UNWRITTEN, Traits, begins_anew
 from memory_core.process import collector_paused
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.vector_rows import Node, collections_of, count_removed, read_heard, turns_revision
@@ -25,6 +30,11 @@ from memory_core.vectors.vector_index import EMPTY, Vector
 
 Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
 """Function that reads the metadata of units; None for one without messages."""
+
+Made = TypeVar("Made")
+
+MAX_MADE = 20_000
+"""Maximum number of units kept as objects of each kind, some 10 MB; one dropped is made again from its row."""
 
 MAX_RENDERED = 4_096
 """Maximum number of rendered units kept: a few megabytes."""
@@ -61,98 +71,238 @@ class Rendered:
                 self._items.popitem(last=False)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredUnits:
-    """All stored units of a block. Immutable once returned, except for the keyword index and the rendered items."""
+class Labels:
+    """Values that many units share, each by its number in a list, which only grows."""
 
-    nodes: Mapping[int, Node] = field(default_factory=dict)
-    """Units by id."""
-    order: tuple[int, ...] = ()
-    """Ids in conversation order."""
-    places: Mapping[int, int] = field(default_factory=dict)
-    """Index of each id in `order`."""
-    traits: Mapping[int, Traits] = field(default_factory=dict)
-    days: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    """Source unit and date line of each unit; one without a time has those of the unit before it in its episode."""
-    names: frozenset[str] = frozenset()
-    """Folded names of all speakers with a name."""
-    last: UnitMetadata | None = None
-    """Metadata of the last unit of `order`; None if there is none."""
-    said: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Text number of each unit, by session: a hash of its stems, equal for equal texts."""
-    keywords: KeywordIndex = field(default_factory=KeywordIndex)
-    rendered: Rendered = field(default_factory=Rendered)
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._codes: dict[Hashable, int] = {}
+
+    def codes(self, values: Sequence[Hashable]) -> NDArray[np.int32]:
+        """Return the number of each value; a new one gets the next number."""
+        for value in dict.fromkeys(values):
+            if value not in self._codes:
+                self._codes[value] = len(self.values)
+                self.values.append(value)
+        return np.fromiter(map(self._codes.__getitem__, values), np.int32, len(values))
+
+
+class UnitLabels:
+    """Labels of the units of one cache, for each column that has some."""
+
+    def __init__(self) -> None:
+        self.sessions = Labels()
+        self.shapes = Labels()
+        """Sequence ranges, counted from the first number."""
+        self.speakers = Labels()
+        """Speakers, the names among them, and whether any is a person."""
+        self.days = Labels()
+        """Date lines; empty for a unit without a time."""
+
+
+class Columns(NamedTuple):
+    """Units as arrays, a row each: objects for a hundred thousand would take ten times the memory."""
+
+    numbers: NDArray[np.int64]
+    sessions: NDArray[np.int32]
+    first: NDArray[np.int64]
+    """First sequence number."""
+    shapes: NDArray[np.int32]
+    tokens: NDArray[np.int64]
+    turns: NDArray[np.int64]
+    texts: NDArray[np.int64]
+    """Text number: a hash of the stems, equal for equal texts."""
+    informativeness: NDArray[np.float64]
+    speakers: NDArray[np.int32]
+    written: NDArray[np.int64]
+    """Hash of the time as written; `UNWRITTEN` without one."""
+    times: NDArray[np.float64]
+    """NaN if unknown."""
+    stored: NDArray[np.float64]
+    days: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node], heard: Sequence[UnitMetadata], labels: UnitLabels) -> "Columns":
+        """Return the columns of units with their metadata."""
+        numbers, seqs, tokens, turns, sessions = zip(*nodes, strict=True) if nodes else ((),) * 5
+        stems, informativeness, speakers, names, persons, written, times, stored, days = (
+            zip(*heard, strict=True) if heard else ((),) * 9
+        )
+        first = [spans[0][0] for spans in seqs]
+        shapes = [
+            tuple((start - begin, end - begin) for start, end in spans)
+            for spans, begin in zip(seqs, first, strict=True)
+        ]
+        # Python's own hash differs between processes; it is compared within this one only.
+        hashes = [UNWRITTEN if text is None else hash(text) for text in (*stems, *written)]
+        return cls(
+            numbers=np.array(numbers, np.int64),
+            sessions=labels.sessions.codes(sessions),
+            first=np.array(first, np.int64),
+            shapes=labels.shapes.codes(shapes),
+            tokens=np.array(tokens, np.int64),
+            turns=np.array(turns, np.int64),
+            texts=np.array(hashes[: len(stems)], np.int64),
+            informativeness=np.array(informativeness, np.float64),
+            speakers=labels.speakers.codes([*zip(speakers, names, persons, strict=True)]),
+            written=np.array(hashes[len(stems) :], np.int64),
+            times=np.array(times, np.float64),  # None becomes NaN
+            stored=np.array(stored, np.float64),
+            days=labels.days.codes(days),
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable["Columns"]) -> "Columns":
+        """Return the rows of all parts, one part after another."""
+        return cls._make(map(np.concatenate, zip(*parts, strict=True)))
+
+    def sorted_by(self, order: NDArray[np.intp]) -> "Columns":
+        """Return the rows in another order."""
+        return Columns._make(column[order] for column in self)
+
+
+class ByNumber(Mapping[int, Made]):
+    """Units as objects by id, each made from its row when it is first asked for."""
+
+    def __init__(
+        self, places: Mapping[int, int], make: Callable[[int], Made], before: "ByNumber[Made] | None" = None
+    ) -> None:
+        self._places, self._make = places, make
+        self._made: dict[int, Made] = before._made if before is not None else {}
+
+    def __getitem__(self, number: int) -> Made:
+        place = self._places[number]
+        result = self._made.get(number)
+        if result is None:
+            result = self._make(place)
+            if len(self._made) >= MAX_MADE:
+                self._made.clear()
+            self._made[number] = result
+        return result
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class StoredUnits:
+    """All stored units of a block. Immutable once made, except for the keyword index and the rendered items."""
+
+    def __init__(self, columns: Columns, labels: UnitLabels, before: "StoredUnits | None" = None) -> None:
+        """With `before`, the units are those of it and more behind them."""
+        self.columns, self._labels = columns, labels
+        self.order = columns.numbers
+        """Ids in conversation order."""
+        start = len(before.order) if before is not None else 0
+        new = dict(zip(self.order[start:].tolist(), range(start, len(self.order)), strict=True))
+        self.places: Mapping[int, int] = {**before.places, **new} if before is not None else new
+        """Index of each id in `order`."""
+        anew = begins_anew(columns.written, columns.times, columns.stored)
+        anew[1:] |= columns.sessions[1:] != columns.sessions[:-1]  # no episode spans two sessions
+        self._episodes = np.cumsum(anew)
+        new_names = (labels.speakers.values[code][1] for code in np.unique(columns.speakers[start:]))
+        self.names: frozenset[str] = (before.names if before is not None else frozenset()).union(*new_names)
+        """Folded names of all speakers with a name."""
+        self.keywords: KeywordIndex = before.keywords if before is not None else KeywordIndex()
+        """Index of the stems; whoever adds units adds these."""
+        self.rendered: Rendered = before.rendered if before is not None else Rendered()
+        self.nodes: ByNumber[Node] = ByNumber(self.places, self._node, before.nodes if before is not None else None)
+        """Units by id."""
+        self.traits: ByNumber[Traits] = ByNumber(
+            self.places, self._traits, before.traits if before is not None else None
+        )
+
+    def _node(self, place: int) -> Node:
+        columns = self.columns
+        first = int(columns.first[place])
+        return Node(
+            int(columns.numbers[place]),
+            tuple((first + start, first + end) for start, end in self._labels.shapes.values[columns.shapes[place]]),
+            int(columns.tokens[place]),
+            int(columns.turns[place]),
+            self._labels.sessions.values[columns.sessions[place]],
+        )
+
+    def _traits(self, place: int) -> Traits:
+        columns = self.columns
+        speakers, _, person = self._labels.speakers.values[columns.speakers[place]]
+        time = float(columns.times[place])
+        return Traits(
+            int(columns.numbers[place]),
+            int(self._episodes[place]),
+            speakers,
+            person,
+            None if math.isnan(time) else time,
+            float(columns.informativeness[place]),
+            int(columns.tokens[place]),
+        )
 
     def around(self, numbers: Collection[int], steps: int) -> list[int]:
         """Return the ids of these units and of those at most `steps` before or after them in conversation order."""
         places = [place for number in set(numbers) if (place := self.places.get(number)) is not None]
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
-        return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
+        return [int(self.order[place]) for place in sorted(near) if 0 <= place < len(self.order)]
 
     def following(self, number: int, steps: int) -> tuple[int, ...]:
         """Return the ids of the units after this one in its session, at most `steps`."""
-        place, session = self.places[number] + 1, self.nodes[number].session_id
-        return tuple(n for n in self.order[place : place + steps] if self.nodes[n].session_id == session)
+        place, sessions = self.places[number], self.columns.sessions
+        after = slice(place + 1, place + 1 + steps)
+        return tuple(self.order[after][sessions[after] == sessions[place]].tolist())
 
     def text_number(self, number: int) -> int:
-        """Return a unit's number in `said`."""
-        return self.said[self.nodes[number].session_id][number]
+        """Return the number of a unit's text; see the function of this name."""
+        return int(self.columns.texts[self.places[number]])
 
-    def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "StoredUnits":
-        """Return a copy with new units appended in conversation order; the caller adds them to the keyword index."""
-        first = self.traits[self.order[-1]].episode if self.order else 0
-        described = {
-            node.number: Traits(
-                node.number, first + episode, one.speakers, one.person, one.time, one.informativeness, node.tokens
-            )
-            for (node, one), episode in zip(new, self._episodes(new), strict=True)
-        }
-        traits = {**self.traits, **described}
-        days, text_numbers = dict(self.days), dict(self.said)
-        before = self.order[-1] if self.order else 0
-        for node, one in new:
-            if one.day:
-                days[node.number] = node.number, one.day
-            # A unit without a time is under the date line before it, up to the end of the episode.
-            elif before in days and traits[before].episode == traits[node.number].episode:
-                days[node.number] = days[before]
-            before = node.number
-        for session, several in groupby(new, key=lambda pair: pair[0].session_id):
-            # Python's own hash differs between processes; it is compared within this one only.
-            hashes = {node.number: hash(one.stems) for node, one in several}
-            text_numbers[session] = {**text_numbers.get(session, {}), **hashes}
-        return StoredUnits(
-            nodes={**self.nodes, **{node.number: node for node, _ in new}},
-            order=(*self.order, *described),
-            places={**self.places, **{number: place for place, number in enumerate(described, len(self.order))}},
-            traits=traits,
-            days=days,
-            names=self.names.union(*(one.names for _, one in new)),
-            last=new[-1][1] if new else self.last,
-            said=text_numbers,
-            keywords=self.keywords,
-            rendered=self.rendered,
-        )
+    def day(self, number: int) -> tuple[int, str] | None:
+        """Return the date line above a unit, after the id of the unit that it is of; None if there is none.
 
-    def _episodes(self, new: Sequence[tuple[Node, UnitMetadata]]) -> list[int]:
-        """Return the episode of each new unit, 0 for that of the last stored unit; no episode spans two sessions."""
-        result: list[int] = []
-        before = self.nodes[self.order[-1]].session_id if self.order else None
-        last = self.last
-        for session, several in groupby(new, key=lambda pair: pair[0].session_id):
-            heard = [one for _, one in several]
-            # Put the last cached unit in front, so that the pause after it counts; its own episode number is dropped.
-            previous = [last] if last is not None and session == before else []
-            counted = episodes([(one.when, one.time, one.stored) for one in (*previous, *heard)])[len(previous) :]
-            begun = (result[-1] if result else 0) + (0 if previous or before is None else 1)
-            result += [begun + episode for episode in counted]
-            before, last = session, heard[-1]
-        return result
+        A unit without a time has the date line of the unit before it in its episode.
+        """
+        source = self._dated[self.places[number]]
+        return None if source < 0 else (int(self.order[source]), self._labels.days.values[self.columns.days[source]])
+
+    def has_days(self, session_id: str) -> bool:
+        """Return whether any unit of a session has a date line."""
+        return bool((self._dated[self.of(session_id)] >= 0).any())
+
+    @cached_property
+    def _dated(self) -> NDArray[np.intp]:
+        """Place of the unit whose date line each unit has; negative if there is none."""
+        has_day = np.array([bool(day) for day in self._labels.days.values], dtype=bool)[self.columns.days]
+        sources = np.maximum.accumulate(np.where(has_day, np.arange(len(has_day)), -1))
+        return np.where(self._episodes[sources] == self._episodes, sources, -1)
+
+    def of(self, session_id: str) -> NDArray[np.intp]:
+        """Return the places of the units that a session stored."""
+        its = np.array([session in ("", session_id) for session in self._labels.sessions.values], dtype=bool)
+        return np.flatnonzero(its[self.columns.sessions])
+
+    def holding(self, session_id: str, seqs: Collection[int]) -> list[Node]:
+        """Return the units of a session that have any of these messages."""
+        places, wanted = self.of(session_id), np.array(sorted(seqs), np.int64)
+        lasts = np.array([shape[-1][1] for shape in self._labels.shapes.values], np.int64)
+        first = self.columns.first[places]
+        # A unit may have some if the next wanted message from its first on is not behind its last.
+        after = np.searchsorted(wanted, first + lasts[self.columns.shapes[places]], side="right")
+        near = self.order[places[np.searchsorted(wanted, first) < after]].tolist()
+        return [self.nodes[number] for number in near if not set(seqs).isdisjoint(expand(self.nodes[number].seqs))]
+
+    def with_units(self, new: Columns) -> "StoredUnits":
+        """Return a copy with new units appended; the caller adds them to the keyword index."""
+        return StoredUnits(Columns.joined([self.columns, new]), self._labels, self)
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "StoredUnits":
         """Return a copy with unsaved units appended. For previews."""
-        # Ids of a preview are used again for other units, so its rendered units must not be shared.
-        return replace(self.with_units(new), rendered=Rendered())
+        result = self.with_units(Columns.of([node for node, _ in new], [one for _, one in new], self._labels))
+        # Ids of a preview are used again for other units, so what is made of these must not be shared.
+        result.rendered = Rendered()
+        result.nodes, result.traits = ByNumber(result.places, result._node), ByNumber(result.places, result._traits)
+        return result
 
 
 class UnitCache:
@@ -169,7 +319,8 @@ class UnitCache:
             self._clear()
 
     def _clear(self) -> None:
-        self._stored = StoredUnits()
+        self._labels = UnitLabels()
+        self._stored = StoredUnits(Columns.of((), (), self._labels), self._labels)
         self._revision = EMPTY
         """State of the database that `_stored` shows."""
         self._collections: set[str] = set()
@@ -185,40 +336,55 @@ class UnitCache:
             before = self._revision
             revision = turns_revision(connection, sessions, block, self._collections, before)
             if revision != before:
-                rank = {session: place for place, session in enumerate(sessions)}
-
-                def place(node: Node) -> tuple[int, int]:
-                    return rank[node.session_id], node.seqs[0][0]
-
                 # One more than were added, to notice that others were removed.
                 limit = max(0, revision.count - before.count) + 1
-                new, collections = read_heard(connection, sessions, block, after=before.last_number, limit=limit)
-                end = place(self._stored.nodes[self._stored.order[-1]]) if self._stored.order else (0, 0)
-                grew = before.count + len(new) == revision.count and all(place(node) >= end for node, _ in new)
-                if not grew:  # some were removed, or belong between cached ones: begin again
+                collections = self._append(connection, block, listen, limit) if before.count else None
+                # Some were removed, or belong between cached ones, or nothing is cached: begin again.
+                if collections is None or len(self._stored.order) != revision.count:
                     self._clear()
-                    new, collections = read_heard(connection, sessions, block)
+                    collections = self._append(connection, block, listen) or set()
                 elif revision.deleted != before.deleted:  # vectors were moved to other collections
                     collections = {name for session in sessions for _, name in collections_of(connection, session)}
-                new.sort(key=lambda pair: (*place(pair[0]), pair[0].number))
-                heard = _heard(connection, new, listen)
-                self._stored.keywords.add_stemmed({node.number: one.stems for node, one in heard})
-                self._stored = self._stored.with_units(heard)
                 self._collections |= collections
                 self._revision = replace(revision, deleted=count_removed(connection, self._collections))
             return self._stored
 
+    def _append(self, connection: Connection, block: str, listen: Listen, limit: int | None = None) -> set[str] | None:
+        """Add the units with higher ids than the cached ones; return their collections.
+
+        Return None, with only the keyword index changed, if any belongs before a cached one.
+        """
+        labels, collections = self._labels, set[str]()
+        parts = [Columns.of((), (), labels)]
+        for nodes, texts, names in read_heard(
+            connection, self._sessions, block, after=self._revision.last_number, limit=limit
+        ):
+            heard = _heard(connection, nodes, texts, listen)
+            self._stored.keywords.add_stemmed({node.number: one.stems for node, one in zip(nodes, heard, strict=True)})
+            parts.append(Columns.of(nodes, heard, labels))
+            collections |= names
+        codes = labels.sessions.codes(self._sessions)
+        ranks = np.empty(len(labels.sessions.values), np.int64)
+        ranks[codes] = np.arange(len(codes))
+        new = Columns.joined(parts)
+        new = new.sorted_by(np.lexsort((new.numbers, new.first, ranks[new.sessions])))
+        last = self._stored.columns
+        if len(last.numbers) and len(new.numbers):
+            end, begin = ((ranks[columns.sessions[at]], columns.first[at]) for columns, at in ((last, -1), (new, 0)))
+            if begin < end:
+                return None
+        self._stored = self._stored.with_units(new)
+        return collections
+
 
 def _heard(
-    connection: Connection, new: Sequence[tuple[Node, str | None]], listen: Listen
-) -> list[tuple[Node, UnitMetadata]]:
-    """Return the units with their metadata: as stored, else parsed from their messages."""
-    texts = kept_heard([text for _, text in new])
-    missing = [node for (node, _), one in zip(new, texts, strict=True) if one is None]
+    connection: Connection, nodes: Sequence[Node], texts: Sequence[str | None], listen: Listen
+) -> list[UnitMetadata]:
+    """Return the metadata of units: as stored, else parsed from their messages."""
+    heard = kept_heard(texts)
+    missing = [node for node, one in zip(nodes, heard, strict=True) if one is None]
     listened = dict(zip((node.number for node in missing), listen(connection, missing) if missing else (), strict=True))
-    return [
-        (node, one or listened.get(node.number) or NOTHING_HEARD) for (node, _), one in zip(new, texts, strict=True)
-    ]
+    return [one or listened.get(node.number) or NOTHING_HEARD for node, one in zip(nodes, heard, strict=True)]
 
 
 # -- vectors of units that are not stored yet, such as those of the queue, for searching them like stored ones

@@ -3,9 +3,8 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -23,8 +22,7 @@ Unit = Literal["message", "turn", "batch"]
 """A single message; a user message with the replies to it; everything flushed together."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitMetadata:
+class UnitMetadata(NamedTuple):
     stems: str
     """Stems of the unit's words (see `search_words`), in order, with spaces between."""
     informativeness: float
