@@ -62,7 +62,8 @@ class RepeatedTexts:
             answered = _answer(number, self.stored.following(number, 1), units) is not None
             return in_queue, of_session, answered, self.stored.places[number]
 
-        shown = {number: max(group, key=worth) for group in by_text.values() for number in group}
+        best = ((max(group, key=worth), group) for group in by_text.values())
+        shown = {number: one for one, group in best for number in group}
         # 3. The score of what is left out goes to what takes its place.
         places: defaultdict[int, list[int]] = defaultdict(list)
         takers = {number: shown.get(answer, answer) for number, answer in answers.items() if answer is not None}
