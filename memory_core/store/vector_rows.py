@@ -22,7 +22,7 @@ from memory_core.store.tables import (
     word_vector_table,
 )
 from memory_core.store.writing import Writing, user_scope
-from memory_core.vectors.vector_index import EMPTY, Revision, StoredVector, Vector
+from memory_core.vectors.vector_index import EMPTY, Numbers, Revision, Rows, StoredVector, Vector, stack
 
 NO_EMBEDDER = ""
 """Embedder name of stored turns without a vector, because the embedding model failed: found by keyword only."""
@@ -380,6 +380,15 @@ class DatabaseVectors:
         return replace(revision, deleted=revision.deleted + self._makeup)
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
+        for rows in self._pages(after):
+            yield from self._all_stored(rows)
+
+    def arrays(self, *, after: int = 0) -> Iterator[tuple[Numbers, Rows]]:
+        for rows in self._pages(after):
+            whole = self._whole(rows)
+            yield stack(self._all_stored(rows), None) if whole is None else (np.array([row.id for row in rows]), whole)
+
+    def _pages(self, after: int) -> Iterator[Sequence[Row[int, bytes]]]:
         # Of a joined collection, each page would sort all rows.
         page = _PAGE if len(self._of) == 1 else None
         query = select(_v.id, _v.embedding).where(_v.collection.in_(self._of)).order_by(_v.id).limit(page)
@@ -387,8 +396,7 @@ class DatabaseVectors:
             with self._database.read() as connection:
                 rows = connection.execute(query.where(_v.id > after)).all()
             # After the connection is released: the consumer of the vectors may be slow.
-            for some in chunks(rows, _PAGE):
-                yield from self._all_stored(some)
+            yield from chunks(rows, _PAGE)
             if len(rows) != page:
                 return
             after = rows[-1].id
@@ -410,17 +418,26 @@ class DatabaseVectors:
 
     def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
         """Decode rows into vectors, all at once if every one is valid."""
-        # Decoded one by one only if some vector has another length or is not finite: one array is much faster.
+        whole = self._whole(rows)
+        if whole is None:
+            return [self._stored(row.id, row.embedding) for row in rows]
+        return [StoredVector(row.id, vector) for row, vector in zip(rows, whole, strict=True)]
+
+    def _whole(self, rows: Sequence[Row[int, bytes]]) -> Rows | None:
+        """Decode rows into one array, much faster than one by one.
+
+        Return None if some vector has another length or is not finite.
+        """
         size = len(rows[0].embedding) if rows else 0
-        whole = size and not size % 4 and self._dimensions in (None, size // 4)
-        if whole and all(len(row.embedding) == size for row in rows):
+        alike = size and not size % 4 and self._dimensions in (None, size // 4)
+        if alike and all(len(row.embedding) == size for row in rows):
             vectors = _decode(b"".join(row.embedding for row in rows)).reshape(len(rows), size // 4)
             with np.errstate(over="ignore"):
                 # A sum of squares is finite only if every number is.
                 sound = np.isfinite(np.einsum("ij,ij->i", vectors, vectors)).all()
             if sound:
-                return [StoredVector(row.id, vector) for row, vector in zip(rows, vectors, strict=True)]
-        return [self._stored(row.id, row.embedding) for row in rows]
+                return vectors
+        return None
 
     def _stored(self, number: int, embedding: bytes) -> StoredVector:
         vector = _decode(embedding)

@@ -5,7 +5,6 @@ The scan is as fast as Chroma up to some 50,000 vectors per collection, and the 
 
 from collections import OrderedDict
 from collections.abc import Collection
-from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -18,6 +17,7 @@ from memory_core.vectors.vector_index import (
     Numbers,
     Revision,
     Rows,
+    StoredVector,
     Vector,
     VectorSource,
     check_dimension,
@@ -32,8 +32,6 @@ MAX_COLLECTIONS = 64
 
 MAX_BYTES = 512 * 1024 * 1024
 """Maximum bytes of vectors kept in memory, over all collections; the collection just used always stays."""
-
-_BATCH = 2_000  # vectors read from the database at a time: 3 MB of 384 dimensions
 
 _SLACK = 1e-4
 """Maximum error of a float32 cosine over some thousand dimensions; closer candidates are compared exactly."""
@@ -156,10 +154,10 @@ class _ExactCopy:
         known_revision, self._revision = self._revision, EMPTY  # should reading fail, the next search starts afresh
         if known_revision == EMPTY or not only_grew(known_revision, revision):
             self._clear()
-        self._append(source)
+        self._append(source, revision.count)
         if self._count != revision.count:  # another version, or written to meanwhile: read all of it again
             self._clear()
-            self._append(source)
+            self._append(source, revision.count)
         if self._count == revision.count:
             self._revision = revision
         # otherwise the database changed between two reads: answer with the first, look again next time
@@ -170,15 +168,17 @@ class _ExactCopy:
         self._rows: Rows = np.empty((0, 0), dtype=np.float32)
         self._lengths: NDArray[np.float32] = np.empty(0, dtype=np.float32)
 
-    def _append(self, source: VectorSource) -> None:
+    def _append(self, source: VectorSource, expected: int) -> None:
+        """Read the vectors with higher numbers than these; `expected` is the number of all."""
         after = int(self._numbers[self._count - 1]) if self._count else 0
-        vectors = source.vectors(after=after)
-        while batch := list(islice(vectors, _BATCH)):
-            numbers, rows = stack(batch, self._rows.shape[1] if self._count else None)
-            end = self._count + len(batch)
+        for numbers, rows in source.arrays(after=after):
+            if self._count and rows.shape[1] != self._rows.shape[1]:
+                stack([*map(StoredVector, numbers.tolist(), rows)], self._rows.shape[1])  # raises
+            end = self._count + len(numbers)
             if end > len(self._numbers):
-                # At least doubled, so that growing batch by batch copies each vector only a few times.
-                self._grow(max(end, 2 * self._count), rows.shape[1])
+                # With room for more, so that growing batch by batch copies each vector only a few times. What is empty
+                # takes no memory yet.
+                self._grow(max(end, expected + expected // 8, 2 * self._count), rows.shape[1])
             self._numbers[self._count : end] = numbers
             self._rows[self._count : end] = rows
             self._lengths[self._count : end] = np.linalg.norm(rows, axis=1)

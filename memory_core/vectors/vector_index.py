@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from memory_core.errors import ConfigError, VectorIndexError
 
 Vector = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,14 @@ class VectorSource(Protocol):
         """Return all vectors with a number above `after`, smallest number first."""
         ...
 
+    def arrays(self, *, after: int = 0) -> Iterator[tuple[Numbers, Rows]]:
+        """Return the same as numbers `(n,)` and vectors `(n, dim)`, many at a time.
+
+        Raises:
+            VectorIndexError: vectors differ in dimension.
+        """
+        ...
+
     def numbers(self) -> Sequence[int]:
         """Return the numbers of all vectors, in any order."""
         ...
@@ -103,9 +113,6 @@ SCORE_DECIMALS = 6
 """Decimals of a score: float32 vectors carry no more, and rounding makes equal texts tie however they were summed."""
 
 _AT_ONCE = 8_192  # rows that are widened to float64 together: 25 MB of 384 dimensions
-
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.float32]
 
 
 def rank(numbers: Numbers, rows: Rows, query: Vector) -> list[Hit]:

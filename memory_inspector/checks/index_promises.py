@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from memory_core.errors import ConfigError, VectorIndexError
 from memory_core.vectors.exact import ExactIndex
-from memory_core.vectors.vector_index import EMPTY, Hit, Revision, StoredVector, Vector, VectorIndex
+from memory_core.vectors.vector_index import (
+    EMPTY,
+    Hit,
+    Numbers,
+    Revision,
+    Rows,
+    StoredVector,
+    Vector,
+    VectorIndex,
+    stack,
+)
 from memory_inspector.checks.conformance import Conformance, check_promises, name_of
 
 SCORE_ERROR = 1.1e-6
@@ -32,6 +42,9 @@ class ListSource:
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
         return (StoredVector(number, vector) for number, vector in sorted(self.stored.items()) if number > after)
+
+    def arrays(self, *, after: int = 0) -> Iterator[tuple[Numbers, Rows]]:
+        return (stack([one], None) for one in self.vectors(after=after))
 
     def numbers(self) -> Sequence[int]:
         return list(self.stored)
