@@ -428,10 +428,12 @@ class DatabaseVectors:
 
         Return None if some vector has another length or is not finite.
         """
-        size = len(rows[0].embedding) if rows else 0
-        alike = size and not size % 4 and self._dimensions in (None, size // 4)
-        if alike and all(len(row.embedding) == size for row in rows):
-            vectors = _decode(b"".join(row.embedding for row in rows)).reshape(len(rows), size // 4)
+        embeddings = [row.embedding for row in rows]
+        size = len(embeddings[0]) if rows else 0
+        if size and not size % 4 and self._dimensions in (None, size // 4) and {*map(len, embeddings)} == {size}:
+            # Not copied: a reader of an array neither keeps it nor writes to it.
+            decoded = np.frombuffer(b"".join(embeddings), dtype="<f4").astype(np.float32, copy=False)
+            vectors = decoded.reshape(len(rows), size // 4)
             with np.errstate(over="ignore"):
                 # A sum of squares is finite only if every number is.
                 sound = np.isfinite(np.einsum("ij,ij->i", vectors, vectors)).all()

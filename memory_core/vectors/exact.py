@@ -181,7 +181,7 @@ class _ExactCopy:
                 self._grow(max(end, expected + expected // 8, 2 * self._count), rows.shape[1])
             self._numbers[self._count : end] = numbers
             self._rows[self._count : end] = rows
-            self._lengths[self._count : end] = np.linalg.norm(rows, axis=1)
+            self._lengths[self._count : end] = np.sqrt(np.einsum("ij,ij->i", rows, rows))  # without squares in memory
             self._count = end
 
     def _grow(self, capacity: int, dim: int) -> None:

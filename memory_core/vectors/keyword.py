@@ -9,7 +9,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from threading import Lock
 
 import numpy as np
@@ -27,6 +27,10 @@ B = 0.75
 
 _COMPACT_AT = 0.5
 """Fraction of removed texts at which the postings are rebuilt without them."""
+
+
+_AT_ONCE = 1_000
+"""Texts whose terms are in memory together while they are added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +185,20 @@ class KeywordIndex:
         ids.default_factory = ids.__len__
         lengths: array[int] = array("i")
 
-        def terms_by_text() -> Iterator[list[str]]:
-            # One text after another: the terms of all together would take more memory than the whole index.
-            for text in texts.values():
-                terms = keyword_terms(text)
-                lengths.append(len(terms))
-                yield terms
+        def terms_of_several() -> Iterator[list[str]]:
+            # Some texts after others: the terms of all together would take more memory than the whole index.
+            rest = iter(texts.values())
+            while several := list(islice(rest, _AT_ONCE)):
+                if all(text.isascii() for text in several):  # as nearly always: their stems are the terms
+                    lengths.extend(text.count(" ") + 1 if text else 0 for text in several)
+                    yield keyword_terms(" ".join(filter(None, several)))
+                    continue
+                for text in several:
+                    terms = keyword_terms(text)
+                    lengths.append(len(terms))
+                    yield terms
 
-        term_ids = np.fromiter(map(ids.__getitem__, chain.from_iterable(terms_by_text())), np.int64)
+        term_ids = np.fromiter(map(ids.__getitem__, chain.from_iterable(terms_of_several())), np.int64)
         slots = np.repeat(np.arange(first, end), lengths)
         # Sorted by term, then by slot, a run for each pair of both.
         pairs = (term_ids << 32) + slots
