@@ -8,6 +8,7 @@ and so replace nothing.
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memory_core.text import stems
 
@@ -74,6 +75,7 @@ class Slot:
         return len(attribute) != 1 or attribute[0] not in stems(_OF_SEVERAL, stop=False)
 
 
+@lru_cache(maxsize=4_096)
 def single_slot(text: str | None) -> Slot | None:
     """Return a stored slot in its normal form; None if there is none, or if it holds several values."""
     slot = None if text is None else Slot.normal(text)

@@ -1,5 +1,6 @@
 """Facts and relations that have or had another value, with their wordings and sources."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import Any
@@ -183,10 +184,10 @@ def _relations(connection: Connection, scope: str, rows: Mapping[int, Any]) -> l
 
 def _sources(connection: Connection, table: Any, key: str, ids: Mapping[int, Any]) -> dict[int, tuple[Source, ...]]:
     """Return the source messages of each fact or relation, by its id."""
-    sources: dict[int, tuple[Source, ...]] = {}
+    sources: defaultdict[int, list[Source]] = defaultdict(list)
     for some in chunks(sorted(ids)):
         of, session, seq = table.c[key], table.c.session_id, table.c.seq
         query = select(of, session, seq).where(of.in_(some)).order_by(session, seq)
         for id, *source in connection.execute(query).all():
-            sources[id] = (*sources.get(id, ()), tuple(source))
-    return sources
+            sources[id].append(tuple(source))
+    return {id: tuple(several) for id, several in sources.items()}
