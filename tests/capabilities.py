@@ -108,6 +108,7 @@ CAPABILITIES = {
         4_870,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
+        "memory_core/store/derived_files.py "
         "memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
     "Summary": (

@@ -37,6 +37,7 @@ from memory_core.planning.speakers import ParsedQuestion, parse_message, parse_q
 from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database
+from memory_core.store.derived_files import DerivedFile
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.vector_rows import DatabaseVectors, Node, sessions_that_share
 from memory_core.text import stems
@@ -405,12 +406,16 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         with reading.database.read() as connection:
             sessions = self._sessions(connection, reading)
             cache = self._cache(reading.services, reading.database, reading.session_id)
+            file: DerivedFile | None = DerivedFile(reading.database, reading.session_id, f"units of {self.name}")
             if self._shared(reading):
                 key = ("units of a user", reading.database.id, reading.user_id, self.name)
-                cache = reading.services.cached(key, UnitCache)
-            return cache.catch_up(
-                connection, sessions, self.name, lambda connection, new: self._heard(connection, reading, new)
+                cache, file = reading.services.cached(key, UnitCache), None  # no session's alone
+            stored = cache.catch_up(
+                connection, sessions, self.name, lambda connection, new: self._heard(connection, reading, new), file
             )
+        if file is not None:
+            cache.keep(file, self.name)
+        return stored
 
     def index(self, services: Services, database: Database) -> VectorIndex:
         """Return the index that this block searches."""

@@ -266,6 +266,12 @@ class Database:
         return self._file
 
     @property
+    def derived_folder(self) -> Path | None:
+        """Folder of the files of `derived_files`, beside the database's own; None where there are none."""
+        # Elsewhere a file cannot be deleted while a process has it mapped.
+        return None if self._file is None or os.name != "posix" else self._file.with_name(f"{self._file.name}-derived")
+
+    @property
     def in_memory(self) -> bool:
         """True for an SQLite database in memory, which only this process sees."""
         return self._turns is not None

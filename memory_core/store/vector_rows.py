@@ -13,6 +13,7 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, Row, bindparam,
 
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
+from memory_core.store.derived_files import DerivedFile, forget_derived
 from memory_core.store.tables import (
     block_table,
     collection_table,
@@ -256,6 +257,7 @@ def replace_vectors(
         gone[collection] = len(moved)
     for name, count in gone.items():
         _count_gone(w.database, w.connection, name, count)
+    forget_derived(w.database, w.session.id)
     return sorted(moved)
 
 
@@ -285,6 +287,8 @@ def remove_nodes(
         for chunk in chunks(gone_numbers):
             w.connection.execute(delete(vector_table).where(_v.id.in_(chunk)))
         _count_gone(w.database, w.connection, collection, len(gone_numbers))
+    if gone:
+        forget_derived(w.database, w.session.id)
     return sum(len(gone_numbers) for gone_numbers in gone.values())
 
 
@@ -294,6 +298,7 @@ def count_gone(database: Database, connection: Connection, session_id: str) -> l
     gone = connection.execute(query).all()
     for collection, number in gone:
         _count_gone(database, connection, collection, number)
+    forget_derived(database, session_id)
     return [collection for collection, _ in gone]
 
 
@@ -352,6 +357,7 @@ class DatabaseVectors:
     """Collection of vectors with `dimensions` numbers each (None: any), as a `VectorSource`.
 
     `joined`: stored collections of which this one is the union. A copy is rebuilt when another set is joined.
+    `file`: see `VectorSource.file`.
     A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero
     vector, which no question finds, and its id is added to `unusable`.
     """
@@ -363,14 +369,21 @@ class DatabaseVectors:
         dimensions: int | None = None,
         unusable: MutableSet[int] | None = None,
         joined: Sequence[str] | None = None,
+        file: DerivedFile | None = None,
     ) -> None:
         self._database = database
         self.collection = collection
         self._of = [collection] if joined is None else list(joined)
         # Part of the revision of a joined collection: other parts give another revision, whatever their counts.
         self._makeup = 0 if joined is None else crc32("\x00".join(joined).encode())
+        self._file = file
         self._dimensions = dimensions
         self._unusable = set() if unusable is None else unusable
+
+    @property
+    def file(self) -> DerivedFile | None:
+        # Which vectors are unusable is in no file: the next process has to find them, too.
+        return None if self._unusable else self._file
 
     def revision(self, *, since: Revision = EMPTY) -> Revision:
         # Several sessions write to a joined collection, and may commit their ids in any order: all are counted.

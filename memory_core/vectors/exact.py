@@ -6,6 +6,7 @@ The scan is as fast as Chroma up to some 50,000 vectors per collection, and the 
 from collections import OrderedDict
 from collections.abc import Collection
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from memory_core.vectors.vector_index import (
     rank,
     similarities,
     stack,
+    worth_keeping,
 )
 
 MAX_COLLECTIONS = 64
@@ -134,6 +136,9 @@ class _ExactCopy:
     def __init__(self) -> None:
         self._lock = Lock()
         self._revision = EMPTY
+        self._kept = 0
+        """Number of vectors in the file."""
+        self._begun = True
         self._clear()
 
     @property
@@ -144,10 +149,13 @@ class _ExactCopy:
     def caught_up(self, source: VectorSource) -> tuple[Numbers, Rows, NDArray[np.float32]]:
         """Return the numbers `(n,)`, vectors `(n, dim)` and their lengths `(n,)` as the database has them now."""
         with self._lock:
+            if self._revision == EMPTY:
+                self._load(source)
             revision = source.revision(since=self._revision)
             if revision != self._revision:
                 with collector_paused():
                     self._follow(source, revision)
+            self._keep(source)
             return self._numbers[: self._count], self._rows[: self._count], self._lengths[: self._count]
 
     def _follow(self, source: VectorSource, revision: Revision) -> None:
@@ -167,6 +175,25 @@ class _ExactCopy:
         self._numbers: Numbers = np.empty(0, dtype=np.int64)
         self._rows: Rows = np.empty((0, 0), dtype=np.float32)
         self._lengths: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+
+    def _load(self, source: VectorSource) -> None:
+        loaded = source.file.load() if source.file is not None else None
+        if loaded is not None:
+            self._revision, _, arrays = loaded
+            self._numbers, self._rows, self._lengths = arrays["numbers"], arrays["rows"], arrays["lengths"]
+            self._count = self._kept = self._revision.count
+
+    def _keep(self, source: VectorSource) -> None:
+        file, revision, end = source.file, self._revision, self._count
+        if file is not None and worth_keeping(revision.count, self._kept, begun=self._begun):
+            arrays: dict[str, NDArray[Any]] = {
+                "numbers": self._numbers[:end],
+                "rows": self._rows[:end],
+                "lengths": self._lengths[:end],
+            }
+            file.keep(revision, {}, arrays, lambda _: source.revision(since=revision))
+            self._kept = revision.count
+        self._begun = False
 
     def _append(self, source: VectorSource, expected: int) -> None:
         """Read the vectors with higher numbers than these; `expected` is the number of all."""

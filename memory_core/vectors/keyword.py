@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +103,46 @@ class KeywordIndex:
     def __init__(self) -> None:
         self._lock = Lock()
         self._postings: defaultdict[str, _Posting] = defaultdict(_Posting)
+        self._first_postings: dict[str, slice] = {}
+        """Place in the two below of the occurrences of a term before those in `_postings`; empty unless loaded."""
+        self._first_slots: NDArray[np.intc] = np.empty(0, dtype=np.intc)
+        self._first_counts: NDArray[np.intc] = np.empty(0, dtype=np.intc)
         self._slot_of: dict[int, int] = {}  # number -> position in the two below
         self._numbers: array[int] = array("q")
         self._lengths: array[int] = array("i")  # in terms; -1 once removed
         self._total_length = 0
+
+    @classmethod
+    def loaded(cls, arrays: Mapping[str, NDArray[Any]]) -> "KeywordIndex":
+        """Return the index that gave these `arrays`, which are used in place and never written to."""
+        index = cls()
+        terms = arrays["terms"].tobytes().decode().split(" ") if len(arrays["ends"]) else []
+        index._first_postings = {
+            term: slice(start, end)
+            for term, (start, end) in zip(terms, pairwise([0, *arrays["ends"].tolist()]), strict=True)
+        }
+        index._first_slots, index._first_counts = arrays["slots"], arrays["counts"]
+        index._numbers = array("q", arrays["texts of terms"].tobytes())
+        index._lengths = array("i", arrays["lengths"].tobytes())
+        index._slot_of = dict(zip(index._numbers, range(len(index._numbers)), strict=True))
+        index._total_length = sum(index._lengths)
+        return index
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the index as arrays, for `loaded`; texts that were removed are left out."""
+        with self._lock:
+            if self._first_postings or len(self._slot_of) < len(self._numbers):
+                self._compact()
+            slots = [np.array(posting.slots, np.intc) for posting in self._postings.values()]
+            counts = [np.array(posting.counts, np.intc) for posting in self._postings.values()]
+            return {
+                "terms": np.frombuffer(" ".join(self._postings).encode(), np.uint8),  # no term has a space
+                "ends": np.cumsum([len(several) for several in slots], dtype=np.int64),
+                "slots": np.concatenate([np.empty(0, np.intc), *slots]),
+                "counts": np.concatenate([np.empty(0, np.intc), *counts]),
+                "texts of terms": np.array(self._numbers, np.int64),
+                "lengths": np.array(self._lengths, np.intc),
+            }
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -172,8 +209,10 @@ class KeywordIndex:
     def _occurrences(self, term: str) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.intc]]:
         """Return the slots of the texts with a term, how often they have it, and their lengths."""
         posting = self._postings.get(term, _NOWHERE)
+        first = self._first_postings.get(term, slice(0))
         # Copies, as the arrays below cannot grow while others refer to their memory.
-        slots, counts = np.array(posting.slots, dtype=np.intp), np.array(posting.counts, dtype=np.float64)
+        slots = np.concatenate([self._first_slots[first], np.array(posting.slots)], dtype=np.intp)
+        counts = np.concatenate([self._first_counts[first], np.array(posting.counts)], dtype=np.float64)
         lengths = np.array(self._lengths, dtype=np.intc)[slots]
         live = lengths >= 0
         return (slots, counts, lengths) if live.all() else (slots[live], counts[live], lengths[live])
@@ -227,6 +266,11 @@ class KeywordIndex:
 
     def _compact(self) -> None:
         """Renumber the slots, without the removed texts."""
+        for term, first in self._first_postings.items():
+            posting = self._postings[term]
+            posting.slots = array("i", self._first_slots[first].tobytes()) + posting.slots
+            posting.counts = array("i", self._first_counts[first].tobytes()) + posting.counts
+        self._first_postings = {}
         live = np.array(self._lengths) >= 0
         new_slots = (np.cumsum(live) - 1).astype(np.intc)
         for term, posting in list(self._postings.items()):

@@ -4,9 +4,9 @@ The vectors themselves are stored in the database, in *collections*. An index se
 collections; it follows the database and can be deleted and rebuilt at any time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +48,47 @@ class Hit:
     """Cosine similarity, -1 to 1: larger is closer."""
 
 
+LEAST_KEPT = 2_000
+"""Vectors or units below which reading the database is as quick as a file."""
+
+
+def worth_keeping(count: int, kept: int, *, begun: bool) -> bool:
+    """Return whether so many are worth a new file, where the one there is has `kept` of them.
+
+    `begun`: this process has just begun, and the next one would have to read as much as it did.
+    """
+    return count >= LEAST_KEPT and (count - kept) * (50 if begun else 4) > count
+
+
+class KeptFile(Protocol):
+    """File of what was derived from a collection, for the next process."""
+
+    def load(self) -> tuple[Revision, Mapping[str, Any], Mapping[str, NDArray[Any]]] | None:
+        """Return revision, notes and arrays as they were kept; None if there are none that fit the database."""
+        ...
+
+    def keep(
+        self,
+        revision: Revision,
+        notes: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        now: Callable[[Any], Revision],
+    ) -> bool:
+        """Keep arrays of a revision, unless it has changed `now`, which is given a connection."""
+        ...
+
+
 class VectorSource(Protocol):
     """Collection of vectors in the database, which an index copies."""
 
     @property
     def collection(self) -> str:
         """A stable name of 3 to 60 characters from `[a-z0-9-]`, different per scope, block and embedder."""
+        ...
+
+    @property
+    def file(self) -> KeptFile | None:
+        """File of a copy of the collection; None: no copy is kept."""
         ...
 
     def revision(self, *, since: Revision = EMPTY) -> Revision:

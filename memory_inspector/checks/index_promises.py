@@ -36,6 +36,7 @@ class ListSource:
     stored: dict[int, Vector] = field(default_factory=dict)
     last_number: int = 0
     deleted: int = 0
+    file: None = None
 
     def revision(self, *, since: Revision = EMPTY) -> Revision:
         return Revision(len(self.stored), max(self.stored, default=0), self.deleted)

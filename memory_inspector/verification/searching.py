@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -55,7 +55,7 @@ class Searched:
 
 
 def search(place: Path, wanted: Wanted) -> list[Searched]:
-    """Search a folder with its subfolders, or one file with SQLite's files beside it.
+    """Search a folder with its subfolders, or one file with what is beside it of SQLite and the engine.
 
     A link to a file elsewhere is followed. A link to a folder elsewhere, and an unreadable folder, are problems.
 
@@ -97,6 +97,10 @@ def _with_beside(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
         beside = real.with_name(real.name + ending)
         if beside.is_file():
             yield from _file(beside, name + ending, wanted)
+    derived = real.with_name(f"{real.name}-derived")  # what the engine keeps of a database for its next process
+    if derived.is_dir():
+        for searched in _folder(derived, wanted):
+            yield replace(searched, file=f"{name}-derived/{searched.file}")
 
 
 def _not_searched(name: str, problem: str, wanted: Wanted) -> Searched:

@@ -16,6 +16,7 @@ from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.protocols import Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
+from memory_core.store.derived_files import DerivedFile
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.vector_rows import (
     NO_EMBEDDER,
@@ -105,7 +106,8 @@ def vectors_of(
     """Return the vectors of a block's stored units under this embedder."""
     unusable = unusable_vectors(database, services, session_id, block, embedder)
     collection = collection_name(database, session_id, block, embedder.id)
-    return DatabaseVectors(database, collection, embedder.dimensions, unusable)
+    file = DerivedFile(database, session_id, f"vectors of {collection}")
+    return DatabaseVectors(database, collection, embedder.dimensions, unusable, file=file)
 
 
 def vectors_of_user(

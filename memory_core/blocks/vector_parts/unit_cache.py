@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,11 +23,12 @@ from memory_core.messages import content_hash
 from memory_core.models.protocols import Embedder, embedded
 from memory_core.planning.boosts import UNWRITTEN, Traits, begins_anew
 from memory_core.process import collector_paused
+from memory_core.store.derived_files import DerivedFile
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.vector_rows import Node, collections_of, count_removed, read_heard, turns_revision
 from memory_core.text import stems
 from memory_core.vectors.keyword import KeywordIndex
-from memory_core.vectors.vector_index import EMPTY, Vector
+from memory_core.vectors.vector_index import EMPTY, Revision, Vector, worth_keeping
 
 Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
 """Function that reads the metadata of units; None for one without messages."""
@@ -43,8 +45,13 @@ NOTHING_HEARD = UnitMetadata("", 0.0, frozenset(), frozenset(), False, None, Non
 
 
 def text_number(text: str) -> int:
-    """Return the number of a text (see `StoredUnits.said`), by a hash that differs between processes."""
-    return hash(" ".join(stems(text)))
+    """Return the number of a text (see `Columns.texts`)."""
+    return _hash(" ".join(stems(text)))
+
+
+def _hash(text: str) -> int:
+    # Python's own hash differs between processes, and these numbers are kept.
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest())
 
 
 class Rendered:
@@ -99,6 +106,31 @@ class UnitLabels:
         self.days = Labels()
         """Date lines; empty for a unit without a time."""
 
+    def used(self, columns: "Columns") -> tuple["Columns", "UnitLabels"]:
+        """Return the columns with labels of their own, without those of previews and of units that are gone."""
+        labels, coded = UnitLabels(), {}
+        for name, mine in vars(labels).items():
+            values = vars(self)[name].values
+            coded[name] = mine.codes([values[code] for code in getattr(columns, name).tolist()])
+        return columns._replace(**coded), labels
+
+    def to_json(self) -> dict[str, list[Any]]:
+        """Return the labels as JSON values."""
+        speakers = [[sorted(every), sorted(names), person] for every, names, person in self.speakers.values]
+        lists = {"sessions": self.sessions, "shapes": self.shapes, "days": self.days}
+        return {name: list(labels.values) for name, labels in lists.items()} | {"speakers": speakers}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, list[Any]]) -> "UnitLabels":
+        labels = cls()
+        labels.sessions.codes(values["sessions"])
+        labels.shapes.codes([tuple(map(tuple, shape)) for shape in values["shapes"]])
+        labels.days.codes(values["days"])
+        labels.speakers.codes(
+            [(frozenset(every), frozenset(names), person) for every, names, person in values["speakers"]]
+        )
+        return labels
+
 
 class Columns(NamedTuple):
     """Units as arrays, a row each: objects for a hundred thousand would take ten times the memory."""
@@ -133,8 +165,6 @@ class Columns(NamedTuple):
             tuple((start - begin, end - begin) for start, end in spans)
             for spans, begin in zip(seqs, first, strict=True)
         ]
-        # Python's own hash differs between processes; it is compared within this one only.
-        hashes = [UNWRITTEN if text is None else hash(text) for text in (*stems, *written)]
         return cls(
             numbers=np.array(numbers, np.int64),
             sessions=labels.sessions.codes(sessions),
@@ -142,10 +172,10 @@ class Columns(NamedTuple):
             shapes=labels.shapes.codes(shapes),
             tokens=np.array(tokens, np.int64),
             turns=np.array(turns, np.int64),
-            texts=np.array(hashes[: len(stems)], np.int64),
+            texts=np.array([*map(_hash, stems)], np.int64),
             informativeness=np.array(informativeness, np.float64),
             speakers=labels.speakers.codes([*zip(speakers, names, persons, strict=True)]),
-            written=np.array(hashes[len(stems) :], np.int64),
+            written=np.array([UNWRITTEN if text is None else _hash(text) for text in written], np.int64),
             times=np.array(times, np.float64),  # None becomes NaN
             stored=np.array(stored, np.float64),
             days=labels.days.codes(days),
@@ -193,8 +223,17 @@ class ByNumber(Mapping[int, Made]):
 class StoredUnits:
     """All stored units of a block. Immutable once made, except for the keyword index and the rendered items."""
 
-    def __init__(self, columns: Columns, labels: UnitLabels, before: "StoredUnits | None" = None) -> None:
-        """With `before`, the units are those of it and more behind them."""
+    def __init__(
+        self,
+        columns: Columns,
+        labels: UnitLabels,
+        keywords: KeywordIndex,
+        before: "StoredUnits | None" = None,
+    ) -> None:
+        """With `before`, the units are those of it and more behind them.
+
+        `keywords` is the index of their stems; whoever adds units adds theirs.
+        """
         self.columns, self._labels = columns, labels
         self.order = columns.numbers
         """Ids in conversation order."""
@@ -208,8 +247,7 @@ class StoredUnits:
         new_names = (labels.speakers.values[code][1] for code in np.unique(columns.speakers[start:]))
         self.names: frozenset[str] = (before.names if before is not None else frozenset()).union(*new_names)
         """Folded names of all speakers with a name."""
-        self.keywords: KeywordIndex = before.keywords if before is not None else KeywordIndex()
-        """Index of the stems; whoever adds units adds these."""
+        self.keywords = keywords
         self.rendered: Rendered = before.rendered if before is not None else Rendered()
         self.nodes: ByNumber[Node] = ByNumber(self.places, self._node, before.nodes if before is not None else None)
         """Units by id."""
@@ -294,7 +332,7 @@ class StoredUnits:
 
     def with_units(self, new: Columns) -> "StoredUnits":
         """Return a copy with new units appended; the caller adds them to the keyword index."""
-        return StoredUnits(Columns.joined([self.columns, new]), self._labels, self)
+        return StoredUnits(Columns.joined([self.columns, new]), self._labels, self.keywords, self)
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "StoredUnits":
         """Return a copy with unsaved units appended. For previews."""
@@ -320,19 +358,35 @@ class UnitCache:
 
     def _clear(self) -> None:
         self._labels = UnitLabels()
-        self._stored = StoredUnits(Columns.of((), (), self._labels), self._labels)
+        self._stored = StoredUnits(Columns.of((), (), self._labels), self._labels, KeywordIndex())
         self._revision = EMPTY
         """State of the database that `_stored` shows."""
+        self._kept = 0
+        """Number of units in the file."""
+        self._fresh = True
+        """True until it is decided whether this process makes a file of what it found."""
         self._collections: set[str] = set()
         """Collections that have the vectors of the units."""
 
-    def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> StoredUnits:
-        """Return all stored units of these sessions, oldest session first, brought up to date with the database."""
+    def catch_up(
+        self,
+        connection: Connection,
+        sessions: tuple[str, ...],
+        block: str,
+        listen: Listen,
+        file: DerivedFile | None = None,
+    ) -> StoredUnits:
+        """Return all stored units of these sessions, oldest session first, brought up to date with the database.
+
+        `file` is what another process may have kept of them.
+        """
         with self._lock, collector_paused():
             # With other sessions, the order of all units changes: begin again.
             if sessions != self._sessions:
                 self._clear()
                 self._sessions = sessions
+            if file is not None and self._revision == EMPTY:
+                self._load(file)
             before = self._revision
             revision = turns_revision(connection, sessions, block, self._collections, before)
             if revision != before:
@@ -348,6 +402,34 @@ class UnitCache:
                 self._collections |= collections
                 self._revision = replace(revision, deleted=count_removed(connection, self._collections))
             return self._stored
+
+    def _load(self, file: DerivedFile) -> None:
+        loaded = file.load()
+        if loaded is None:
+            return
+        self._revision, notes, arrays = loaded
+        self._kept = self._revision.count
+        self._collections = set(notes["collections"])
+        self._labels = UnitLabels.from_json(notes["labels"])
+        columns = Columns(*(arrays[name] for name in Columns._fields))
+        self._stored = StoredUnits(columns, self._labels, KeywordIndex.loaded(arrays))
+
+    def keep(self, file: DerivedFile, block: str) -> None:
+        """Keep the units in a file for the next process, if many are in none."""
+        with self._lock:
+            stored, revision, collections = self._stored, self._revision, sorted(self._collections)
+            if not worth_keeping(revision.count, self._kept, begun=self._fresh):
+                self._fresh = False
+                return
+            self._kept, self._fresh = revision.count, False
+            columns, labels = self._labels.used(stored.columns)
+            notes = {"labels": labels.to_json(), "collections": collections}
+            arrays = {**columns._asdict(), **stored.keywords.arrays()}
+
+        def now(connection: Connection) -> Revision:
+            return turns_revision(connection, (file.session_id,), block, collections)
+
+        file.keep(revision, notes, arrays, now)
 
     def _append(self, connection: Connection, block: str, listen: Listen, limit: int | None = None) -> set[str] | None:
         """Add the units with higher ids than the cached ones; return their collections.

@@ -13,6 +13,7 @@ from memory_core.planning.impact import ERASED
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.database import Database, chunks
 from memory_core.store.delivery_rows import covers
+from memory_core.store.derived_files import forget_derived
 from memory_core.store.erasing.fact_erasing import erase_facts
 from memory_core.store.fact_rows import drop_sources, read_by_ids
 from memory_core.store.graph_rows import erase_all_graphs, forget_sources
@@ -172,6 +173,8 @@ def erase_remains(
         connection.execute(update(session_table).where(where).values(title=""))
         if collections and not database.is_sqlite:
             PgvectorIndex(database).forget_erased(connection, collections)
+        # Once more: a process that did not know of the deletion may have kept what it read between two pieces.
+        forget_derived(database, session_id)
     return collections
 
 
