@@ -4,7 +4,7 @@ Marks are computed from the facts and relations of the session and its user, and
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
@@ -23,7 +23,7 @@ from memory_core.planning.former_values import (
     with_preview,
 )
 from memory_core.store.former_rows import read_statements, statements_revision
-from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.message_rows import DatedMessage, read_dated
 from memory_core.store.writing import session_scope, user_scope
 from memory_core.text import stem_set
 
@@ -40,8 +40,10 @@ class Marks:
     """Marks of active relations that say what a fact no longer does, by relation id."""
     later: Mapping[int, int] = field(default_factory=dict)
     """Id of the contradicting fact, by the id of the marked fact."""
-    values: Sequence[tuple[FormerValue, FormerMark]] = ()
+    values: Sequence[FormerValue] = ()
     """All former values in the order in which they were replaced, for sentences of summaries."""
+    mark: Callable[[FormerValue], FormerMark] | None = None
+    """Function that returns the mark of one of these values: few of thousands are ever asked for."""
     by_stem: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Places in `values` by a stem of the whole former wording, which a sentence that repeats it has."""
 
@@ -50,8 +52,8 @@ class Marks:
         has = stem_set(sentence)
         places = (place for stem in has for place in self.by_stem.get(stem, ()))
         # The latest of them counts.
-        last = max((place for place in places if self.values[place][0].repeated_in(has)), default=None)
-        return None if last is None else self.values[last][1]
+        last = max((place for place in places if self.values[place].repeated_in(has)), default=None)
+        return None if last is None or self.mark is None else self.mark(self.values[last])
 
 
 class FormerMarks:
@@ -110,13 +112,13 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             of_message[source].append(value)
     later = {source for value in values if value.now is not None for source in value.now.sources}
     messages = _messages(connection, reading, {*of_message, *later})
-    words_of = {source: stem_set(message_text(stored.message)) for source, stored in messages.items()}
+    words_of = {source: stem_set(message_text(dated.message)) for source, dated in messages.items()}
 
     def said_after(one: Source, other: Source) -> bool:
         # Sequence numbers order the messages of one session; only times order those of several.
         return one[1] > other[1] if one[0] == other[0] else messages[one].at > messages[other].at
 
-    def mark(value: FormerValue, beside: Source | None) -> FormerMark:
+    def mark(value: FormerValue, beside: Source | None = None) -> FormerMark:
         now = value.now
         present = [source for source in (now.sources if now else ()) if value.replaced_in(words_of.get(source))]
         former = [source for source in value.of.sources if value.said_in(words_of.get(source, ()))]
@@ -139,23 +141,22 @@ def _marks(connection: Connection, reading: ReadContext, statements: Iterable[St
             if source in words_of and (last := mark_for(several, words_of[source])) is not None
         },
         facts={
-            value.of.ref.number: replace(mark(value, None), now=None, words="")
-            for value in values
-            if value.kind == "later"
+            value.of.ref.number: replace(mark(value), now=None, words="") for value in values if value.kind == "later"
         }
-        | {v.of.ref.number: mark(v, None) for v in values if v.stated_still and v.of.ref.kind == "fact"},
-        relations={v.of.ref.number: mark(v, None) for v in values if v.stated_still and v.of.ref.kind == "relation"},
+        | {v.of.ref.number: mark(v) for v in values if v.stated_still and v.of.ref.kind == "fact"},
+        relations={v.of.ref.number: mark(v) for v in values if v.stated_still and v.of.ref.kind == "relation"},
         later={
             value.of.ref.number: value.now.ref.number
             for value in values
             if value.kind == "later" and value.now is not None and value.now.ref.kind == "fact"
         },
-        values=tuple((value, mark(value, None)) for value in values),
+        values=values,
+        mark=mark,
         by_stem=by_stem,
     )
 
 
-def _messages(connection: Connection, reading: ReadContext, sources: set[Source]) -> dict[Source, StoredMessage]:
+def _messages(connection: Connection, reading: ReadContext, sources: set[Source]) -> dict[Source, DatedMessage]:
     """Return messages by session id and sequence number; deleted ones are missing."""
     of_session: defaultdict[str, list[int]] = defaultdict(list)
     for session, seq in sources:
@@ -163,5 +164,5 @@ def _messages(connection: Connection, reading: ReadContext, sources: set[Source]
     return {
         (session, message.seq): message
         for session, seqs in of_session.items()
-        for message in read_messages(connection, session, reading.services.messages, seqs=seqs)
+        for message in read_dated(connection, session, reading.services.messages, seqs)
     }
