@@ -134,6 +134,7 @@ class _Statement:
         return next((stem for stem in reversed(self.matter) if stem in self.content), "")
 
 
+@lru_cache(maxsize=16_384)
 def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
     """Return the relation of a new statement to a known one; `same_slot`: both give a value to one single-valued slot.
 

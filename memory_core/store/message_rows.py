@@ -11,7 +11,20 @@ from threading import Lock
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, and_, bindparam, cast, func, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Select,
+    and_,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
@@ -24,6 +37,13 @@ from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_to
 _m = message_table.c
 # Built once, as the others below: making a statement costs as much as running it.
 _KNOWN = select(_m.id, _m.seq).where(_m.session_id == bindparam("session"), _m.id.in_(bindparam("ids", expanding=True)))
+
+_OF_SEQS = (
+    select(message_table)
+    .where(_m.session_id == bindparam("session"), _m.seq.in_(bindparam("seqs", expanding=True)))
+    .order_by(_m.seq)
+)
+_DATED = _OF_SEQS.with_only_columns(_m.seq, _m.turn, _m.at, _m.content)
 
 PAGE = 64
 """Number of messages read at a time from the front of the queue while a flush is planned."""
@@ -304,7 +324,10 @@ def read_messages(
     upto: int | None = None,
     last: int | None = None,
 ) -> list[StoredMessage]:
-    """Return the messages of a session in order, filtered by the arguments; `last`: only that many, the newest."""
+    """Return the messages of a session in order, filtered by the arguments; `last`: only that many, the newest.
+
+    `seqs`: only these, whatever the other arguments.
+    """
     query = select(message_table).where(_m.session_id == session_id)
     if status is not None:
         query = query.where(_m.status == str(status))
@@ -319,9 +342,7 @@ def read_messages(
     if last is not None:
         rows = list(reversed(connection.execute(query.order_by(_m.seq.desc()).limit(last)).all()))
     elif seqs is not None:
-        # Sorted before they are split, so that rows are in order across the chunks.
-        queries = (query.where(_m.seq.in_(chunk)).order_by(_m.seq) for chunk in chunks(sorted(seqs)))
-        rows = [row for chunk in queries for row in connection.execute(chunk).all()]
+        rows = _in_chunks(connection, _OF_SEQS, session_id, seqs)
     else:
         rows = list(connection.execute(query.order_by(_m.seq)).all())
     words = cache.load(connection, session_id, [row.content for row in rows])
@@ -332,10 +353,15 @@ def read_dated(
     connection: Connection, session_id: str, cache: MessageCache, seqs: Collection[int]
 ) -> list[DatedMessage]:
     """Return these messages of a session; deleted ones are missing. A fifth of the work of `read_messages`."""
-    query = select(_m.seq, _m.turn, _m.at, _m.content).where(_m.session_id == session_id)
-    rows = [row for some in chunks(sorted(seqs)) for row in connection.execute(query.where(_m.seq.in_(some))).all()]
+    rows = _in_chunks(connection, _DATED, session_id, seqs)
     words = cache.load(connection, session_id, [key for *_, key in rows])
     return [DatedMessage(seq, turn, at, words[key]) for seq, turn, at, key in rows if key in words]
+
+
+def _in_chunks(connection: Connection, query: Select[Any], session_id: str, seqs: Collection[int]) -> list[Any]:
+    # Sorted before they are split, so that rows are in order across the chunks.
+    parts = ({"session": session_id, "seqs": chunk} for chunk in chunks(sorted(seqs)))
+    return [row for values in parts for row in connection.execute(query, values).all()]
 
 
 def messages_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[int]:

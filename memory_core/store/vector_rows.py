@@ -14,6 +14,7 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, Row, bindparam,
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
 from memory_core.store.derived_files import DerivedFile, forget_derived
+from memory_core.store.direct_statements import DirectStatement
 from memory_core.store.tables import (
     block_table,
     collection_table,
@@ -46,6 +47,25 @@ _OF_BLOCK = _v.session_id.in_(bindparam("sessions", expanding=True)) & (_v.block
 _NEWEST = func.coalesce(func.max(_v.id), 0)
 _REMOVED = select(func.coalesce(func.sum(collection_table.c.deleted), 0)).where(
     collection_table.c.name.in_(_COLLECTIONS)
+)
+# Statements of the background, which runs them for a few turns at a time: making one costs as much as running it.
+_IN_COLLECTION = _NODE.where(_v.collection == bindparam("collection")).order_by(_v.id).limit(bindparam("limit"))
+_TO_MOVE = select(_v.id, _v.collection).where(
+    _v.session_id == bindparam("session"),
+    _v.block == bindparam("block"),
+    (_v.embedder != bindparam("embedder")) | _v.id.in_(bindparam("unusable", expanding=True)),
+    _v.id.in_(bindparam("numbers", expanding=True)),
+)
+_NEWEST_OF = select(_NEWEST).where(_IN_COLLECTIONS)
+_MOVE = DirectStatement(
+    update(vector_table)
+    .where(_v.id == bindparam("number"))
+    .values(collection=bindparam("new_collection"), embedder=bindparam("new_embedder"), embedding=bindparam("vector"))
+)
+_GONE = DirectStatement(
+    update(collection_table)
+    .where(collection_table.c.name == bindparam("collection"))
+    .values(deleted=collection_table.c.deleted + bindparam("count"))
 )
 
 
@@ -217,7 +237,7 @@ def read_nodes_without_vector(
 ) -> list[Node]:
     """Return the first stored turns of a block under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)  # this column has an index
-    return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
+    return _nodes(connection.execute(_IN_COLLECTION, {"collection": collection, "limit": limit}).all())
 
 
 def _nodes(rows: Sequence[Any]) -> list[Node]:
@@ -240,17 +260,15 @@ def replace_vectors(
     collection = collection_name(w.database, w.session.id, block, embedder)
     moved: dict[int, str] = {}
     for chunk in chunks(sorted(vectors)):
-        query = select(_v.id, _v.collection).where(_v.session_id == w.session.id, _v.block == block)
-        others = (_v.embedder != embedder) | _v.id.in_([number for number in chunk if number in unusable])
-        rows = w.connection.execute(query.where(others, _v.id.in_(chunk)))
-        moved.update((number, other) for number, other in rows)
+        values = {"session": w.session.id, "block": block, "embedder": embedder, "numbers": chunk}
+        values["unusable"] = [number for number in chunk if number in unusable]
+        moved.update(w.connection.execute(_TO_MOVE, values).all())
     if not moved:
         return []
     # Before the rows are moved, as they belong to the collection afterwards.
-    newest = w.connection.execute(select(func.max(_v.id)).where(_v.collection == collection)).scalar() or 0
-    new = {"collection": collection, "embedder": embedder, "embedding": bindparam("vector")}
-    values = [{"number": number, "vector": _encode(vectors[number])} for number in moved]
-    w.connection.execute(update(vector_table).where(_v.id == bindparam("number")).values(new), values)
+    newest = w.connection.execute(_NEWEST_OF, {"collections": [collection]}).scalar_one()
+    new = {"new_collection": collection, "new_embedder": embedder}
+    _MOVE.run(w.connection, *({**new, "number": number, "vector": _encode(vectors[number])} for number in moved))
     gone = Counter(moved.values())
     if newest > min(moved):
         # Copies of the collection read only newer ids; a counted deletion makes them start again.
@@ -336,8 +354,7 @@ def joined_collections(database: Database, connection: Connection) -> set[str]:
 
 def _count_gone(database: Database, connection: Connection, collection: str, count: int) -> None:
     note_collections(database, connection, [collection])
-    more = collection_table.c.deleted + count
-    connection.execute(update(collection_table).where(collection_table.c.name == collection).values(deleted=more))
+    _GONE.run(connection, {"count": count, "collection": collection})
 
 
 def collections_of(connection: Connection, session_id: str) -> set[tuple[str, str]]:
