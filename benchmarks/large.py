@@ -1,14 +1,17 @@
 """What a session of 100,000 messages costs: each step in a process of its own, as after a restart.
 
-    python benchmarks/large.py [--messages N] [--keep FOLDER]
+    python benchmarks/large.py [--messages N] [--keep FOLDER] [--only STEP ...] [--base CHECKOUT]
 
 Facts by the offline rules, stored turns, a summary, and a context every fiftieth turn. Vectors come from words hashed
 into 384 numbers (see `growth.py`): what is measured is the engine, not the embedding. `waits` is the longest that
-somebody else, who asks every 20 ms, waits for the right to write while the step runs.
+somebody else, who asks every 20 ms, waits for the right to write while the step runs. `processor` is that of the
+step's process with its start, some two seconds. `--base` runs each step in turn by the script of another checkout, on
+a session that this one filled, and by the same Python.
 """
 
 import argparse
 import json
+import os
 import resource
 import sqlite3
 import subprocess
@@ -31,6 +34,9 @@ from memory_core.store.database import Database
 
 BATCH = 200
 """Messages put at once while the session is filled."""
+
+ROOT = Path(__file__).resolve().parents[1]
+FILL = "import large, pathlib, sys; large.fill(pathlib.Path(sys.argv[1]), int(sys.argv[2]))"
 
 QUESTION = "Where does my sister live, and what am I allergic to?"
 
@@ -144,28 +150,46 @@ def main() -> None:
         "--keep", type=Path, metavar="FOLDER", help="use the session in it; make it where there is none"
     )
     parser.add_argument("--only", nargs="+", metavar="STEP")
+    parser.add_argument("--base", type=Path, help="a checkout of the build to compare with")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.step:
         return measure(options.keep / "large.db", options.step)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / "large.db"
-        if not file.exists():
-            fill(file, options.messages)
-        print(
-            f"{packed(file) / 1e6:,.0f} MB\n\n{'':<20}{'first, s':>10}{'again, s':>10}{'waits, s':>10}{'peak, MB':>10}"
-        )
-        for name in options.only or steps(file):
-            command = [sys.executable, __file__, "--keep", str(folder), "--step", name]
-            told = json.loads(
-                subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
-            )
-            again = f"{told['seconds'][1]:,.2f}" if len(told["seconds"]) > 1 else ""
-            first = told["seconds"][0]
-            print(f"{name:<20}{first:>10,.2f}{again:>10}{told['waits']:>10,.2f}{told['peak']:>10,}", flush=True)
+        folder = (options.keep or Path(temporary)).resolve()
+        builds = {folder: ROOT} | ({folder / "base": options.base.resolve()} if options.base else {})
+        for place, checkout in builds.items():
+            place.mkdir(parents=True, exist_ok=True)
+            if not (place / "large.db").exists():
+                _, seconds = ran(checkout, "-c", FILL, str(place / "large.db"), str(options.messages))
+                rate = options.messages / seconds
+                print(f"{checkout}: filled in {seconds:,.0f} s of processor, {rate:,.0f} messages a second")
+            print(f"{checkout}: {packed(place / 'large.db') / 1e6:,.0f} MB", flush=True)
+        head = "".join(f"{name:>14}" for name in ("first, s", "again, s", "waits, s", "peak, MB", "processor, s"))
+        print(f"\n{'':<20}{head * len(builds)}{'ratio' if options.base else '':>8}")
+        for name in options.only or steps(folder):
+            line, costs = "", []
+            for place, checkout in builds.items():
+                printed, cost = ran(
+                    checkout, str(checkout / "benchmarks" / "large.py"), "--keep", str(place), "--step", name
+                )
+                row = json.loads(printed.splitlines()[-1])
+                first, *again = row["seconds"]
+                line += f"{first:>14,.2f}{again[0] if again else 0:>14,.2f}{row['waits']:>14,.2f}{row['peak']:>14,}"
+                line += f"{cost:>14,.1f}"
+                costs.append(cost)
+            print(f"{name:<20}{line}{f'{costs[0] / costs[1]:8.2f}' if options.base else ''}", flush=True)
     return None
+
+
+def ran(checkout: Path, *arguments: str) -> tuple[str, float]:
+    """Run Python on a checkout in a process of its own; return what it printed, and its processor time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "PYTHONPATH": f"{checkout}{os.pathsep}{checkout / 'benchmarks'}"}
+    command = [sys.executable, *arguments]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=checkout, env=environment).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return printed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 if __name__ == "__main__":
