@@ -172,6 +172,8 @@ class Session:
         """Revision of `config` and `blocks`; None if they are still to be loaded."""
         self.tokenizer_fn = tokenizer_fn
         """The caller's own tokenizer, if it gave one."""
+        # The counter of a configuration, made anew for another one.
+        self._counting: tuple[MemoryConfig, TokenCounter | None] = self.config, None
         # The program's own objects by name; they are used in place of new ones whenever blocks are loaded.
         self._given: dict[str, Block] = {}
         self._initial: dict[str, str] = {}
@@ -189,12 +191,19 @@ class Session:
     @property
     def counter(self) -> TokenCounter:
         """Token counter of this session's configuration."""
-        return self.config.counting(self._own_counter or _encoding(self.config.encoding))
+        config, counter = self._counting
+        if counter is None or config is not self.config:
+            counter = self.config.counting(self._own_counter or _encoding(self.config.encoding))
+            self._counting = self.config, counter
+        return counter
 
     @property
     def counter_id(self) -> str:
         """Id of `counter`, without loading its encoding, which takes 0.3 s the first time."""
-        return self.config.counting(self._own_counter or TokenCounter(list, id=self.config.encoding)).id
+        config, counter = self._counting
+        if counter is None or config is not self.config:
+            counter = self.config.counting(self._own_counter or TokenCounter(list, id=self.config.encoding))
+        return counter.id
 
     @cached_property
     def _own_counter(self) -> TokenCounter | None:
