@@ -114,7 +114,6 @@ class Event:
     gives: ClassVar[str | None]
     item: ClassVar[Literal["fact", "entity", "relation"] | None]
     """Kind of the single item that the event names; the field with its number has the same name."""
-    _fields: ClassVar[tuple[str, ...]]
     _operation: ClassVar[Operation | None]
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
@@ -182,7 +181,6 @@ class Event:
         # Made a dataclass here, so that no kind can forget it. Without slots, which would make another class
         # and register it too.
         KINDS[cls.kind] = dataclass(frozen=True)(cls)
-        cls._fields = tuple(field.name for field in fields(cls))
 
     @property
     def bookkeeping(self) -> bool:
@@ -255,7 +253,7 @@ class Event:
         return values
 
     def to_json(self) -> str:
-        return _encoded({name: getattr(self, name) for name in self._fields})
+        return _encoded(vars(self))  # its fields, in order
 
 
 @dataclass(frozen=True, slots=True)

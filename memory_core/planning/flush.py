@@ -108,7 +108,9 @@ def plan_flush(
     beyond: list[SizedMessage] = []
     if turns_over > 0 and trigger == "over_budget":
         beyond, messages = _oldest_turns(messages, turns_over)
-    window = Queue(queue.tokens - sum(m.tokens for m in beyond), queue.messages - len(beyond), queue.newest_turn)
+    window = queue
+    if beyond:
+        window = Queue(queue.tokens - sum(m.tokens for m in beyond), queue.messages - len(beyond), queue.newest_turn)
     rules: list[Rule] = ["window"] if beyond else []
     if trigger == "over_budget" and window.tokens <= history_budget:
         return _plan(queue, beyond, tuple(rules), history_budget)
