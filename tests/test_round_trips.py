@@ -12,12 +12,30 @@ import pytest
 from engine_fakes import assistant, blocks, check_whole, note, open_memory, user
 from postgres_kit import free_port, unprivileged
 from postgres_proxy import Proxy
-from sqlalchemy import create_engine, delete, event, insert, text, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    create_engine,
+    delete,
+    event,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import DataError
 
 from memory_core.errors import MessageError, StoreError
 from memory_core.memory import Memory
 from memory_core.store.database import Database, parse_url
 from memory_core.store.database import _open as opened
+from memory_core.store.direct_statements import DirectStatement
 from memory_core.store.tables import content_table, event_table, lease_table
 
 pytestmark = pytest.mark.postgres
@@ -31,10 +49,18 @@ def proxy(url):
     proxy.close()
 
 
-def requests(proxy, act):
+def alone():
+    """Let nothing happen in the background from now on."""
     for database in list(opened.values()):
         database.notifications.close()  # they are sent in the background, in transactions of their own
         database.for_agents = False  # whose lease is renewed now and then, which a slow machine comes to see
+    for thread in threading.enumerate():
+        if thread.name == "memory-notification-sender":
+            thread.join()
+
+
+def requests(proxy, act):
+    alone()
     before = proxy.requests
     act()
     return proxy.requests - before
@@ -53,6 +79,7 @@ def test_a_put_takes_two_round_trips(proxy):
 def test_a_put_is_one_statement_that_leaves_the_sessions_settings_alone(url):
     memory = open_memory(database_uri=url, token_limit=10_000)
     memory.put(note(0))  # notes that this process works in the session, too
+    alone()
     statements = []
     event.listen(memory.session.database.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     memory.put(note(1))
@@ -119,6 +146,53 @@ def test_what_only_writes_and_fails_stores_nothing(url):
         fail()
     with database.read() as connection:
         assert connection.execute(content_table.select()).all() == []
+
+
+THINGS = Table(
+    "things",
+    MetaData(),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", String),
+    Column("size", Float),
+    Column("whole", Boolean),
+)
+
+
+@pytest.mark.parametrize("streams_first", [False, True])  # which leaves the pipeline, for the rest of a transaction
+def test_a_direct_statement_stores_and_reads_what_sqlalchemy_does(url, streams_first):
+    rows = [
+        (-1, "Größe 100% :name %s $1 'x' \\", 0.1 + 0.2, True),
+        (2**40, None, -1e300, False),
+        (3, "", None, None),
+    ]
+    things = [dict(zip(THINGS.c.keys(), row, strict=True)) for row in rows]
+    add, query = DirectStatement(insert(THINGS)), DirectStatement(select(THINGS).where(THINGS.c.id != bindparam("id")))
+    with Database.open(url).write() as connection:
+        THINGS.create(connection)
+        if streams_first:
+            assert len(list(connection.execution_options(yield_per=1).execute(text("SELECT 1 UNION SELECT 2")))) == 2
+        add.run(connection, things[0])
+        add.run(connection, *things[1:])
+    with Database.open(url).read() as connection:
+        for _ in range(8):  # before and after it is prepared
+            direct = query.rows(connection, {"id": 0})
+            assert [tuple(row) for row in direct] == connection.execute(select(THINGS)).all() == rows
+            assert [type(row[3]) for row in direct] == [bool, bool, type(None)]
+
+
+@pytest.mark.parametrize(("value", "kind"), [("a\x00b", DataError), ("\ud800", UnicodeEncodeError), (2**70, DataError)])
+def test_a_value_that_postgresql_does_not_take_is_the_same_error_from_a_direct_statement(url, value, kind):
+    thing = {"id": 1, "name": value} if isinstance(value, str) else {"id": value}
+
+    def store(run):
+        with Database.open(url).engine.connect() as connection:
+            THINGS.create(connection, checkfirst=True)
+            run(connection, thing)
+            connection.commit()
+
+    for run in (DirectStatement(insert(THINGS)).run, lambda connection, row: connection.execute(insert(THINGS), [row])):
+        with pytest.raises(kind):
+            store(run)
 
 
 def test_the_number_of_changed_rows_is_right_though_changes_are_queued(url):

@@ -357,7 +357,11 @@ class Database:
     def insert_if_new(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
         """Insert rows whose primary key is new; leave existing rows unchanged."""
         if rows:
-            _insert_if_new(table, self.is_sqlite).run(connection, *rows)
+            self.inserting_if_new(table).run(connection, *rows)
+
+    def inserting_if_new(self, table: Any) -> DirectStatement:
+        """Return the statement that inserts a row whose primary key is new."""
+        return _insert_if_new(table, self.is_sqlite)
 
     def tenants(self) -> list[str]:
         """Return the names of all tenants, sorted; the default one, whose name is empty, first."""

@@ -1,8 +1,8 @@
-"""Statements that every put and every prompt runs: compiled once, and run by SQLite's driver itself.
+"""Statements that every put and every prompt runs: compiled once, and run by the database's driver itself.
 
 They run on the connection of SQLAlchemy's transaction and raise its errors, in a sixth of the time that it takes for a
 statement, most of which goes into what these do not need: looking up the compiled form, converting values, describing
-rows. Everything else, and every statement on PostgreSQL, is run by SQLAlchemy.
+rows. Everything else, and every statement on a PostgreSQL connection of a caller's own, is run by SQLAlchemy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,13 @@ from operator import itemgetter
 from typing import Any, cast
 
 from sqlalchemy import Connection, Dialect, Executable
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.sql.compiler import SQLCompiler
 
 Values = Mapping[str, Any]
 Rows = Sequence[Sequence[Any]]
+Step = tuple["DirectStatement", Sequence[Values]]
+"""A statement, with the parameters of each of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class _Form:
 
 
 class DirectStatement:
-    """A statement that SQLite's driver runs, with parameters by name.
+    """A statement that the database's driver runs, with parameters by name.
 
     >>> from sqlalchemy import NullPool, create_engine, text
     >>> with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
@@ -42,10 +44,10 @@ class DirectStatement:
     """
 
     def __init__(self, statement: Executable) -> None:
-        self._statement = statement
-        # By the names of the parameters. All SQLite databases of this process share one dialect, but for those of a
-        # caller's own engine.
-        self._forms: dict[tuple[str, ...], _Form] = {}
+        self.statement = statement
+        # By the number of parameters: with equally many their names are the same. All SQLite databases of this process
+        # share one dialect, but for those of a caller's own engine.
+        self._forms: dict[int, _Form] = {}
 
     def rows(self, connection: Connection, values: Values) -> Rows:
         """Run a query; return its rows.
@@ -53,12 +55,12 @@ class DirectStatement:
         Raises:
             DBAPIError: the database refuses the statement.
         """
-        form = self._form(connection, values)
-        if form is None:
-            return connection.execute(self._statement, values).all()
-        rows = _driven(connection, form.sql, form.values(values)).fetchall()
+        form = self.form(connection.dialect, values) if _by_driver(connection) else None
+        if form is None or not form.complete:
+            return connection.execute(self.statement, values).all()
+        rows = _driven(connection, ((self, (values,)),), reads=True)
         if not form.converted:
-            return cast(Rows, rows)
+            return rows
         whole = [list(row) for row in rows]
         for row in whole:
             for column, convert in form.converted:
@@ -71,31 +73,69 @@ class DirectStatement:
         Raises:
             DBAPIError: the database refuses the statement.
         """
-        form = self._form(connection, values[0] if values else {})
-        if form is None:
-            connection.execute(self._statement, list(values) or None)
-        elif len(values) <= 1:
-            _driven(connection, form.sql, form.values(values[0]) if values else ())
-        else:
-            _driven(connection, form.sql, list(map(form.values, values)), many=True)
+        run_all(connection, (self, values or ({},)))
 
-    def _form(self, connection: Connection, values: Values) -> _Form | None:
-        """Return the statement for the driver; None if SQLAlchemy has to run it."""
-        if not _by_driver(connection):
-            return None
-        names, dialect = tuple(values), connection.dialect
-        form = self._forms.get(names)
+    def form(self, dialect: Dialect, values: Values) -> _Form:
+        """Return the statement for the driver, with parameters of these names."""
+        form = self._forms.get(len(values))
         if form is None or form.dialect is not dialect:
-            form = self._forms[names] = _compiled(self._statement, dialect, names)
-        return form if form.complete else None
+            form = self._forms[len(values)] = _compiled(self.statement, dialect, tuple(values))
+        return form
+
+
+def run_all(connection: Connection, *steps: Step) -> None:
+    """Run changes in this order, each once for each of its parameters.
+
+    Raises:
+        DBAPIError: the database refuses a statement; those before it were run.
+    """
+    if _by_driver(connection):
+        _driven(connection, steps)
+        return
+    for step, values in steps:
+        connection.execute(step.statement, list(values) if any(values) else None)
+
+
+def _driven(connection: Connection, steps: Sequence[Step], *, reads: bool = False) -> Rows:
+    """Let the driver run statements; return the rows of the last one if it `reads`."""
+    dialect, loan = connection.dialect, connection.connection
+    try:
+        cursor: Any = loan.cursor() if dialect.name == "sqlite" else loan.driver_connection.direct  # type: ignore[union-attr]
+        for statement, values in steps:
+            form = statement.form(dialect, values[0])
+            if not form.complete:
+                connection.execute(statement.statement, list(values))
+            elif len(values) == 1:
+                cursor.execute(form.sql, form.values(values[0]))
+            else:
+                cursor.executemany(form.sql, list(map(form.values, values)))
+        return cast(Rows, cursor.fetchall()) if reads else ()
+    except dialect.loaded_dbapi.Error as error:
+        raise _refusal(connection, error) from error
+
+
+def _refusal(connection: Connection, error: Any) -> StatementError:
+    """Return the driver's error as SQLAlchemy's."""
+    dialect = connection.dialect
+    if gone := dialect.is_disconnect(error, connection.connection, None):
+        connection.invalidate(error)
+    refusal: StatementError = DBAPIError.instance(
+        None, None, error, dialect.loaded_dbapi.Error, connection_invalidated=gone, dialect=dialect
+    )
+    return refusal
 
 
 def _compiled(statement: Executable, dialect: Dialect, names: tuple[str, ...]) -> _Form:
-    compiled = cast(SQLCompiler, statement.compile(dialect=dialect, column_keys=list(names)))  # type: ignore[attr-defined]
+    columns = getattr(statement, "selected_columns", ())
+    # PostgreSQL numbers its parameters, and its driver returns truth values by itself.
+    positional = dialect
+    if dialect.name != "sqlite":
+        positional, columns = type(dialect)(paramstyle="numeric_dollar"), ()  # type: ignore[call-arg]
+    compiled = cast(SQLCompiler, statement.compile(dialect=positional, column_keys=list(names)))  # type: ignore[attr-defined]
     order = compiled.positiontup or []
     processors = (
         (number, column.type.dialect_impl(dialect).result_processor(dialect, None))
-        for number, column in enumerate(getattr(statement, "selected_columns", ()))
+        for number, column in enumerate(columns)
     )
     return _Form(
         dialect=dialect,
@@ -109,19 +149,10 @@ def _compiled(statement: Executable, dialect: Dialect, names: tuple[str, ...]) -
 def _by_driver(connection: Connection) -> bool:
     # Who listens to statements, as tracing packages do, hears these only if SQLAlchemy runs them. `_has_events` is its
     # private flag for that, as asking `dispatch` takes as long as a statement: in a version without it, it runs all.
-    listeners = getattr(connection, "_has_events", True) or getattr(connection.engine, "_has_events", True)
-    return connection.dialect.name == "sqlite" and not listeners
-
-
-def _driven(connection: Connection, sql: str, values: Sequence[Any], *, many: bool = False) -> Any:
-    cursor = None
-    try:
-        cursor = connection.connection.cursor()
-        return (cursor.executemany if many else cursor.execute)(sql, values)
-    except connection.dialect.loaded_dbapi.Error as error:
-        dialect = connection.dialect
-        if gone := dialect.is_disconnect(error, connection.connection, cursor):
-            connection.invalidate(error)
-        raise DBAPIError.instance(
-            sql, None, error, dialect.loaded_dbapi.Error, connection_invalidated=gone, dialect=dialect
-        ) from error
+    if getattr(connection, "_has_events", True) or getattr(connection.engine, "_has_events", True):
+        return False
+    if connection.dialect.name == "sqlite":
+        return True
+    # SQLAlchemy puts the name of a schema into each statement.
+    schema = connection.get_execution_options().get("schema_translate_map")
+    return not schema and hasattr(connection.connection.driver_connection, "direct")

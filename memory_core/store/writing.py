@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 
 from sqlalchemy import Connection, Update, bindparam, insert, select, update
 
@@ -20,7 +21,7 @@ from memory_core.events import Actor, Event
 from memory_core.messages import content_hash
 from memory_core.planning.flush import Queue
 from memory_core.store.database import Database, chunks
-from memory_core.store.direct_statements import DirectStatement
+from memory_core.store.direct_statements import DirectStatement, run_all
 from memory_core.store.leases import note_agent
 from memory_core.store.postgresql.notifications import DELIVERIES
 from memory_core.store.tables import content_table, event_table, message_table, session_table
@@ -118,7 +119,7 @@ def _saving(fields: tuple[str, ...]) -> Update:
 
 
 @lru_cache(maxsize=256)
-def _store_message(fields: tuple[str, ...], columns: tuple[tuple[str, ...], ...]) -> Update:
+def _store_message(fields: tuple[str, ...], columns: tuple[tuple[str, ...], ...]) -> DirectStatement:
     """Return one statement for PostgreSQL that stores a text, a message and an event, and saves the session's row.
 
     `columns` are those of the first three tables; their parameters have the table's name before that of the column.
@@ -132,7 +133,7 @@ def _store_message(fields: tuple[str, ...], columns: tuple[tuple[str, ...], ...]
             # The text already stored under a hash is the same text.
             statement = statement.on_conflict_do_nothing()
         whole = whole.add_cte(statement.cte(f"new_{table.name}"))
-    return whole
+    return DirectStatement(whole)
 
 
 _STORED_TOGETHER = (content_table, message_table, event_table)
@@ -240,22 +241,25 @@ class Writing:
         """Write the collected rows and events, then the session's row."""
         self.session.updated_at = self.now
         current = _values_of(self.session)
-        fields = zip(_FIELDS, current, self._stored, strict=True)
-        values = {name: value for name, value, old in fields if value != old and name != "id"}
+        changed = compress(zip(_FIELDS, current, strict=True), map(ne, current, self._stored))
+        values = {name: value for name, value in changed if name != "id"}
         # Nearly every put adds one message only. SQLite has no statement that inserts into several tables.
-        together = self._content_rows(), self._messages, self._events
+        contents = self._content_rows()
+        together = contents, self._messages, self._events
         if not self.database.is_sqlite and all(len(rows) == 1 for rows in together):
             self._save_message([rows[0] for rows in together], values)
         else:
-            # 1. Texts before the events that name them.
-            self.flush_contents()
-            # 2. Events in the order they were recorded. Their ids are positions of the log, given under the session's
-            #    lock, so that no other transaction's events of this session come in between.
-            if self._events:
-                _INSERT_EVENTS.run(self.connection, *self._events)
-            # 3. The row last: its totals are right only after everything else is written.
-            if values:
-                _update_session(tuple(values)).run(self.connection, {"key": self.session.id, **values})
+            steps = (
+                (_INSERT_MESSAGES, self._messages),
+                # 1. Texts before the events that name them.
+                (self.database.inserting_if_new(content_table), contents),
+                # 2. Events in the order they were recorded. Their ids are positions of the log, given under the
+                #    session's lock, so that no other transaction's events of this session come in between.
+                (_INSERT_EVENTS, self._events),
+                # 3. The row last: its totals are right only after everything else is written.
+                (_update_session(tuple(values)), [{"key": self.session.id, **values}] if values else []),
+            )
+            run_all(self._connection, *((statement, rows) for statement, rows in steps if rows))
         self._stored, self._messages, self._events, self._contents = current, [], [], {}
 
     def _save_message(self, rows: Sequence[dict[str, object]], values: dict[str, object]) -> None:
@@ -266,7 +270,7 @@ class Writing:
             for table, row in zip(_STORED_TOGETHER, rows, strict=True)
             for name, value in row.items()
         }
-        self._connection.execute(statement, {"key": self.session.id, **values, **parameters})
+        statement.run(self._connection, {"key": self.session.id, **values, **parameters})
 
 
 @contextmanager

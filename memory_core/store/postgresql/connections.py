@@ -6,7 +6,8 @@ for locks, for statements, and for a server that was frozen or cut off and never
 """
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -152,6 +153,7 @@ def _queueing(context: Any) -> Any:
 def _pipelined() -> Any:
     """Return the driver's connection class in pipeline mode with bounded waits. Loaded at the first connection."""
     import psycopg
+    from psycopg.adapt import PyFormat, Transformer
     from psycopg.pq import TransactionStatus
     from psycopg.waiting import Ready, Wait, wait
 
@@ -173,6 +175,48 @@ def _pipelined() -> Any:
                 return None
             fields = range(result.nfields)
             return [(result.fname(i).decode(), result.ftype(i), None, None, None, None, None) for i in fields]
+
+    class Query:
+        """A statement as the driver sends it, with its values as text, whose types the server knows."""
+
+        types = formats = None
+
+        def __init__(self, sql: str, params: Any) -> None:
+            self.query, self.params = sql.encode(), params
+
+    class Direct(psycopg.Cursor):  # type: ignore[type-arg,misc,unused-ignore]
+        """Cursor for statements with numbered parameters. They are only queued, as long as nobody asks for rows."""
+
+        def __init__(self, connection: Any) -> None:
+            super().__init__(connection)
+            self._tx = Transformer(self)
+
+        def execute(self, sql: str, values: Sequence[object] = ()) -> None:  # type: ignore[override,unused-ignore]
+            params = self._tx.dump_sequence(values, [PyFormat.TEXT] * len(values)) if values else None
+            self._results.clear()
+            queueing = self._queueing(Query(sql, params))
+            if self.connection._pipeline is None:
+                self.connection.wait(queueing)
+            else:
+                deque(queueing, maxlen=0)  # nothing to wait for
+
+        def executemany(self, sql: str, rows: Iterable[Sequence[object]]) -> None:  # type: ignore[override,unused-ignore]
+            for values in rows:
+                self.execute(sql, values)
+                self.connection.send_if_many()  # type: ignore[attr-defined]
+
+        def _queueing(self, query: Any) -> Generator[Any, Any, None]:
+            # The driver's own way, without making a query and a cursor anew.
+            yield from self._maybe_prepare_gen(query)
+            yield from self.connection._prepared.maintain_gen(self.connection)
+
+        def _set_results(self, results: Any) -> None:
+            self._results[:] = results  # described only where its rows are read
+
+        def fetchall(self) -> Any:
+            self.connection.sync()  # type: ignore[attr-defined]
+            self._select_current_result(0)
+            return super().fetchall()
 
     class Pipeline(psycopg.Pipeline):
         _complete = False
@@ -198,8 +242,7 @@ def _pipelined() -> Any:
             self.cursor_factory = Cursor
             self._reads = False
             self._enter_pipeline()
-            self._control = Cursor(self)
-            self._control.queues = True
+            self.direct = Direct(self)
             self._set(settings, local=False)
             self.sync()
             self._used = time.monotonic()
@@ -208,13 +251,13 @@ def _pipelined() -> Any:
             """Queue the beginning of a transaction."""
             self._enter_pipeline()
             self._reads = reads
-            self._control.execute(f"BEGIN {_ONE_VIEW}" if reads else "BEGIN")
+            self.direct.execute(f"BEGIN {_ONE_VIEW}" if reads else "BEGIN")
             self._set(settings, local=True)
 
         def _set(self, settings: Mapping[str, str], *, local: bool) -> None:
             if settings:
-                calls = ", ".join(f"set_config(%s, %s, {local})" for _ in settings)
-                self._control.execute(f"SELECT {calls}", [part for item in settings.items() for part in item])
+                calls = (f"set_config(${place}, ${place + 1}, {local})" for place in range(1, 2 * len(settings), 2))
+                self.direct.execute(f"SELECT {', '.join(calls)}", [part for item in settings.items() for part in item])
 
         def _enter_pipeline(self) -> None:
             # Not by the driver's context manager, as leaving it waits for the server once more.
@@ -233,20 +276,25 @@ def _pipelined() -> Any:
             if self._pipeline is not None:
                 self._pipeline.sync()
 
+        def send_if_many(self) -> None:
+            """Send the queued statements if they are many, to bound the memory for their values."""
+            if self._pipeline is not None and len(self._pipeline.command_queue) >= MAX_QUEUED:
+                self.wait(self._pipeline._communicate_gen())
+
         def _in_transaction(self) -> bool:
             # The driver does not count what is queued, as it was not sent.
             queued = self._pipeline is not None and self._pipeline.command_queue
-            return bool(queued) or self.info.transaction_status != TransactionStatus.IDLE
+            return bool(queued) or self.pgconn.transaction_status != TransactionStatus.IDLE
 
         def commit(self) -> None:
             if self._in_transaction():
-                self._control.execute("COMMIT")
+                self.direct.execute("COMMIT")
                 self.sync()
             self._used = time.monotonic()
 
         def rollback(self) -> None:
             # At a rollback the driver forgets its prepared statements, which is a waste after reading.
-            if self._reads and self.info.transaction_status == TransactionStatus.INTRANS:
+            if self._reads and self.pgconn.transaction_status == TransactionStatus.INTRANS:
                 self.commit()
             while self._in_transaction():
                 try:
