@@ -189,3 +189,29 @@ def test_a_value_that_the_driver_does_not_take_is_an_error_of_the_message(memory
     Dying.left = 2
     with pytest.raises(MessageError, match="a value cannot be stored: Error binding parameter 3"):
         memory.put(user("note 2 of the day is here"))
+
+
+def test_one_connection_is_kept_for_writing_until_something_fails_or_the_database_closes(tmp_path):
+    memory = open_memory(database_uri=f"sqlite:///{tmp_path}/memory.db")
+    database = memory.session.database
+    pool = database.engine.pool
+    memory.put(user("note 1 of the day is here"))
+    kept = pool.checkedout()
+    with pytest.raises(ZeroDivisionError), database.write():
+        raise ZeroDivisionError
+    assert (kept, pool.checkedout()) == (1, 0)
+    memory.put(assistant("note 2 I see it too"))
+    assert pool.checkedout() == 1
+    memory.close()
+    assert pool.checkedout() == 0
+
+
+def test_whoever_listens_to_the_pool_hears_of_the_loan_for_each_put(tmp_path):
+    memory = open_memory(database_uri=f"sqlite:///{tmp_path}/memory.db")
+    loans = []
+    memory.put(user("note 1 of the day is here"))
+    event.listen(memory.session.database.engine, "checkout", lambda *_: loans.append(1))
+    memory.put(assistant("note 2 I see it too"))
+    memory.put(user("note 3 of the day is here"))
+    assert len(loans) == 2
+    memory.close()

@@ -41,7 +41,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import NullPool, SingletonThreadPool, StaticPool
+from sqlalchemy.pool import NullPool, Pool, SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateSchema
 from sqlmodel import SQLModel
 
@@ -49,7 +49,7 @@ from memory_core.access import STORING, acting_as, needs, require
 from memory_core.errors import ConfigError, MessageError, StoreError
 from memory_core.process import renewed
 from memory_core.store import migrations
-from memory_core.store.direct_statements import DirectStatement
+from memory_core.store.direct_statements import DirectStatement, commit
 from memory_core.store.postgresql.connections import (
     POOLER,
     TOO_LONG,
@@ -119,7 +119,13 @@ class Database:
     """An open database, and a context manager that closes it. Thread-safe; create it with `Database.open`."""
 
     def __init__(
-        self, engine: Engine, *, schema: str | None = None, tenant: str = "", shared_connection: bool = False
+        self,
+        engine: Engine,
+        *,
+        schema: str | None = None,
+        tenant: str = "",
+        shared_connection: bool = False,
+        owns_engine: bool = True,
     ) -> None:
         self.engine = engine.execution_options(schema_translate_map={None: schema}) if schema else engine
         self._schema = schema
@@ -141,7 +147,8 @@ class Database:
         self._file: Path | None = None
         # Device and inode of the file, noted by the first transaction.
         self._opened_file: tuple[int, int] | None = None
-        self._owns_engine = True
+        self._owns_engine = owns_engine
+        self._writers: list[Connection] = []
         self._root: Database | None = None
         """On PostgreSQL, the default tenant's database, whose engine all other tenants share."""
         self._openers = 1
@@ -210,8 +217,8 @@ class Database:
                 key = (f"engine {id(self.engine)}", self._schema, tenant)
                 database = self._joined(key)
                 if database is None:
-                    database = _open[key] = Database(self.engine, schema=self._schema, tenant=tenant)
-                    database._owns_engine, database._root = False, self
+                    database = _open[key] = Database(self.engine, schema=self._schema, tenant=tenant, owns_engine=False)
+                    database._root = self
                     return database
         except BaseException:
             self.close()
@@ -256,8 +263,7 @@ class Database:
             if database is None:
                 _listen(engine)
                 shared = isinstance(engine.pool, StaticPool)
-                database = _open[key] = cls(engine, schema=schema, shared_connection=shared)
-                database._owns_engine = False
+                database = _open[key] = cls(engine, schema=schema, shared_connection=shared, owns_engine=False)
             return database
 
     @property
@@ -290,7 +296,7 @@ class Database:
         Raises:
             AccessError: the acting person is a viewer.
         """
-        with self._connected(self.engine, check=True) as connection, connection.begin():
+        with self._connected(self.engine, writes=True) as connection:
             if not self.is_sqlite:
                 limit = {} if patience is None else {"lock_timeout": f"{round(patience * 1000)}ms"}
                 begin(connection, self._transaction_settings() | limit)
@@ -302,6 +308,7 @@ class Database:
             yield connection
             if not self.in_memory:  # a trial, in which a viewer may play
                 require(STORING, self.tenant)  # at the end, as a preview of a change stores nothing
+            commit(connection)
 
     def _new_notifications(self) -> Notifications:
         if self.is_sqlite:
@@ -405,7 +412,7 @@ class Database:
                 with Database.open(url) as beside, acting_as(None), beside.write() as connection:
                     connection.execute(delete(token_table).where(token_table.c.tenant == self.tenant))
                     self.insert_if_new(connection, collection_table, noted)
-            self.engine.dispose()
+            self._let_go(self.engine)
             shutil.rmtree(self._file.parent)  # with its log and copies; open databases refuse to write from now on
             return int(sessions)
         with self.write() as connection:
@@ -488,7 +495,7 @@ class Database:
         if self._owns_engine:
             # The one connection of a shared database may be at work in another thread.
             with self._turns or nullcontext():
-                self.engine.dispose()
+                self._let_go(self.engine)
         if self._root is not None:
             self._root.close()
 
@@ -507,7 +514,7 @@ class Database:
 
     def _after_fork(self) -> None:
         """Leave the parent's connections open after a fork; a database in memory becomes the child's own copy."""
-        self.noted = {}
+        self.noted, self._writers = {}, []
         self.notifications = self._new_notifications()
         if self._turns is None:
             self.engine.dispose(close=False)
@@ -516,23 +523,47 @@ class Database:
             self._turns = threading.RLock()
 
     @contextmanager
-    def _connected(self, engine: Engine, *, check: bool = False) -> Iterator[Connection]:
-        """Lend a connection, and translate its errors; `check`: an error on a file that is gone says so."""
+    def _connected(self, engine: Engine, *, writes: bool = False) -> Iterator[Connection]:
+        """Lend a connection, and translate its errors; `writes`: an error on a file that is gone says so."""
         with self._turns or nullcontext():
             if self._closed:
                 raise StoreError(f"This {self._closed} and cannot be used any more: open it again.")
             # Closing gives the engine another pool, so the one in use is remembered here.
             pool = engine.pool
+            # Whoever listens to the pool is to hear of every loan.
+            keeps = writes and self.is_sqlite and self._owns_engine and not pool.dispatch.checkout
+            stays = False
             try:
-                with engine.connect() as connection:
+                connection = (self._writer() if keeps else None) or engine.connect()
+                try:
                     yield connection
+                    stays = keeps and not self._writers
+                finally:
+                    if stays:
+                        self._writers.append(connection)
+                    else:
+                        connection.close()
             except _TRANSLATED as error:
-                if check and isinstance(error, DBAPIError):
+                if writes and isinstance(error, DBAPIError):
                     self._check_file()  # of a file that is gone, it says more
                 raise _our_error(self.url, error) from error
             finally:
                 if self._closed and self._owns_engine:  # closed meanwhile: the connection in use was left open
-                    pool.dispose()
+                    self._let_go(pool)
+
+    def _writer(self) -> Connection | None:
+        """Take the connection that is kept for writing: borrowing one takes as long as two statements.
+
+        One is enough, as SQLite has one writer at a time.
+        """
+        with suppress(IndexError):
+            return self._writers.pop()
+        return None
+
+    def _let_go(self, connections: Engine | Pool) -> None:
+        while (connection := self._writer()) is not None:
+            connection.close()
+        connections.dispose()
 
     def _prepare(self) -> None:
         if self._file is not None:

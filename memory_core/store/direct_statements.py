@@ -96,6 +96,23 @@ def run_all(connection: Connection, *steps: Step) -> None:
         connection.execute(step.statement, list(values) if any(values) else None)
 
 
+def commit(connection: Connection) -> None:
+    """Commit what was run on a connection.
+
+    Raises:
+        DBAPIError: the database refuses it.
+    """
+    # SQLAlchemy knows of no transaction if the driver ran all.
+    transaction = connection.get_transaction()
+    if transaction is not None:
+        with transaction:  # rolled back if it cannot be committed
+            return
+    try:
+        connection.connection.driver_connection.commit()  # type: ignore[union-attr]
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise _refusal(connection, error) from error
+
+
 def _driven(connection: Connection, steps: Sequence[Step], *, reads: bool = False) -> Rows:
     """Let the driver run statements; return the rows of the last one if it `reads`."""
     dialect, loan = connection.dialect, connection.connection
