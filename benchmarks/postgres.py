@@ -1,12 +1,12 @@
 """How many messages a second are put on PostgreSQL, this engine and LlamaIndex's `Memory` side by side.
 
-    python benchmarks/postgres.py [--seconds N] [--url URL] [--json FILE]
+    python benchmarks/postgres.py [--seconds N] [--url URL] [--base CHECKOUT] [--json FILE]
 
 Messages of 30 tokens are put one by one into queues that are never flushed: on one session, on 16 sessions of one
 process (threads here, tasks of one event loop there), and on four processes with four sessions each. A put counts once
 it is committed to the disk. Round trips are counted apart, by a proxy, and include those of the news that a process
 sends at most four times a second. The server is one of this machine, with the clients on the same processors, unless
-`--url` names an empty database elsewhere. Nothing is asserted.
+`--url` names an empty database elsewhere. `--base`: a checkout of another build, measured as well. Nothing is asserted.
 """
 
 import argparse
@@ -41,6 +41,7 @@ WARM_UP = 12
 """Puts into each session before those that are timed: statements are prepared after some."""
 
 ENGINES = {"ours": "this engine", "reference": "llama-index-core"}
+OTHER = "the other build"
 
 
 @dataclass(frozen=True)
@@ -142,21 +143,22 @@ def work(engine: str, url: str, sessions: int, seconds: float) -> None:
     print(json.dumps({"durations": durations, "cpu": time.process_time() - cpu}))
 
 
-def measure(engine: str, url: str, processes: int, sessions: int, seconds: float) -> Row:
+def measure(name: str, url: str, processes: int, sessions: int, seconds: float, base: Path | None) -> Row:
     load = os.getloadavg()[0]
-    command = [sys.executable, __file__, "--work", engine, url, str(sessions), str(seconds)]
-    workers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)
-    ]
+    root = base if name == OTHER else Path(__file__).resolve().parent.parent
+    engine = "reference" if name == ENGINES["reference"] else "ours"
+    command = [sys.executable, root / "benchmarks/postgres.py", "--work", engine, url, str(sessions), str(seconds)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(root)}, **pipes) for _ in range(processes)]
     for worker in workers:
-        assert worker.stdout.readline() == "ready\n", f"{ENGINES[engine]} did not start"
+        assert worker.stdout.readline() == "ready\n", f"{name} did not start"
     for worker in workers:
         worker.stdin.write("go\n")
         worker.stdin.flush()
     results = [json.loads(worker.communicate()[0]) for worker in workers]
     durations = sorted(duration * 1e3 for result in results for duration in result["durations"])
     return Row(
-        ENGINES[engine],
+        name,
         processes,
         sessions,
         puts_a_second=len(durations) / seconds,
@@ -189,6 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=8, help="seconds of each measurement")
     parser.add_argument("--url", help="an empty database to measure with")
+    parser.add_argument("--base", type=Path, help="a checkout of the build to compare with")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there as well")
     options = parser.parse_args()
     with ExitStack() as stack:
@@ -204,8 +207,8 @@ def main() -> None:
         print(f"{'client CPU ms':>15}{'load before':>13}")
         rows = []
         for processes, sessions in ((1, 1), (1, 16), (4, 4)):
-            for engine in ENGINES:
-                row = measure(engine, url, processes, sessions, options.seconds)
+            for name in (*ENGINES.values(), *([OTHER] if options.base else [])):
+                row = measure(name, url, processes, sessions, options.seconds, options.base)
                 print(f"{row.engine:<20}{processes:>10}{sessions:>10}{row.puts_a_second:>10.0f}", end="")
                 print(f"{row.median:>11.1f}{row.p95:>9.1f}{row.cpu:>15.2f}{row.load:>13.1f}", flush=True)
                 rows.append(row)

@@ -1,10 +1,11 @@
 """What a put, a context and a what-if cost, this engine and LlamaIndex's `Memory` side by side.
 
-    python benchmarks/speed.py [--quick] [--json FILE]
+    python benchmarks/speed.py [--quick] [--base CHECKOUT] [--json FILE]
 
 Both run in this process, in turn, on the same conversations, each on a SQLite file of its own. CPU time is
 that of the whole process, database threads included: it is the number to compare, since wall time depends
-on what else the machine does. Each number is the median of several batches. Nothing is asserted.
+on what else the machine does. Each number is the median of several batches. `--base`: puts are measured against
+another build as well, each build in a process of its own, in turn, beside a bare commit. Nothing is asserted.
 """
 
 import argparse
@@ -13,11 +14,16 @@ import gc
 import json
 import os
 import platform
+import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from engines import NEVER_FLUSHES, Ours, Reference, sentences
@@ -102,6 +108,34 @@ class Bench:
         growth, theirs = rows[-1][0] / rows[0][0], rows[-1][1] / rows[0][1]
         what = f"  3,000 against 10: {growth:.2f} × (reference: {theirs:.0f} ×)"
         yield Row(what, None, None, None, "≤ 1.2 ×", growth <= 1.2)
+
+    def put_of_builds(self, base: Path) -> Iterator[Row]:
+        """One put of this build and, in the reference's place, of another, each in its process; and a bare commit."""
+        bare = median(bare_commits(self._folder / "bare.db", 500))
+        yield Row("bare commit of three statements", bare, None, None, "", None)
+        for window in (10, 1_000, 3_000):
+            costs: dict[Path, list[Cost]] = {}
+            with ExitStack() as stack:
+                workers = {}
+                for root in (Path(__file__).resolve().parent.parent, base):
+                    folder = stack.enter_context(tempfile.TemporaryDirectory())
+                    workers[root] = subprocess.Popen(
+                        [sys.executable, __file__, "--work", folder, str(window)],
+                        env=os.environ | {"PYTHONPATH": str(root)},
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        text=True,
+                    )
+                    stack.callback(workers[root].communicate)
+                for _ in range(self.plan.batches * 2):
+                    for root, worker in workers.items():
+                        worker.stdin.write("go\n")
+                        worker.stdin.flush()
+                        costs.setdefault(root, []).append(Cost(*json.loads(worker.stdout.readline())))
+            ours, other = costs.values()
+            row = compared(f"put, {window:,} active messages, and the other build", ours, other, "≥ 2.5 ×, 8 bare")
+            met = row.ratio is not None and row.ratio >= 2.5 and row.ours.cpu <= 8 * bare.cpu
+            yield replace(row, met=met)
 
     def put_with_archive(self) -> Iterator[Row]:
         """One put in a queue of 100 messages, with and without a long archive."""
@@ -216,6 +250,38 @@ def mean(costs: list[Cost]) -> Cost:
     return Cost(statistics.fmean(c.cpu for c in costs), statistics.fmean(c.wall for c in costs))
 
 
+def work(folder: str, window: int) -> None:
+    """Work as one of the builds: at each line put some messages, and print what one took."""
+    side = Ours(Path(folder), "builds", token_limit=NEVER_FLUSHES)
+    side.fill(sentences(window))
+    for number, _ in enumerate(sys.stdin, 1):
+        cost = median(measured_puts(side, sentences(WARM_UP + 50, seed=number)))
+        print(json.dumps([cost.cpu, cost.wall]), flush=True)
+    side.close()
+
+
+def bare_commits(file: Path, times: int) -> list[Cost]:
+    """Store a text, a row and a number in one transaction each time, with the settings of our databases."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("CREATE TABLE texts (hash TEXT PRIMARY KEY, data TEXT)")
+        connection.execute(
+            "CREATE TABLE messages (session TEXT, seq INTEGER, content TEXT, PRIMARY KEY (session, seq))"
+        )
+        connection.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, next_seq INTEGER)")
+        connection.execute("INSERT INTO sessions VALUES ('s', 0)")
+
+        def commit(number: int) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT INTO texts VALUES (?, ?)", (f"{number:032}", "word " * 30))
+            connection.execute("INSERT INTO messages VALUES ('s', ?, ?)", (number, f"{number:032}"))
+            connection.execute("UPDATE sessions SET next_seq = ? WHERE id = 's'", (number,))
+            connection.execute("COMMIT")
+
+        return [measure(lambda number=number: commit(number), 1) for number in range(times)]
+
+
 def compared(what: str, ours: list[Cost], reference: list[Cost], goal: str = "") -> Row:
     mine, theirs = median(ours), median(reference)
     return Row(what, mine, theirs, theirs.cpu / mine.cpu, goal, None)
@@ -230,8 +296,11 @@ def printed(row: Row) -> str:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--work"]:
+        return work(sys.argv[2], int(sys.argv[3]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, a shorter archive and stream")
+    parser.add_argument("--base", type=Path, help="a checkout of the build to compare with")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there as well")
     options = parser.parse_args()
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
@@ -242,7 +311,8 @@ def main() -> None:
     gc.freeze()  # what importing LlamaIndex left in memory is not to be searched for garbage in anybody's puts
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         bench = Bench(QUICK if options.quick else FULL, Path(folder), runner)
-        for part in (bench.put, bench.put_with_archive, bench.stream, bench.contexts, bench.what_if):
+        builds = [partial(bench.put_of_builds, options.base.resolve())] if options.base else []
+        for part in (*builds, bench.put, bench.put_with_archive, bench.stream, bench.contexts, bench.what_if):
             for row in part():
                 print(printed(row), flush=True)
                 rows.append(row)
