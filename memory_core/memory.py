@@ -11,18 +11,15 @@ the others run the same code in a worker thread.
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from memory_core import recipes
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig, Settings
-from memory_core.curation import settings as editing
-from memory_core.curation.block_desks import SessionBlocks
-from memory_core.curation.graph_desk import GraphDesk
-from memory_core.curation.known_facts import SessionFacts
 from memory_core.engine import delivery, queue
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
@@ -37,13 +34,7 @@ from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.protocols import ChatModel
 from memory_core.planning.flush import FlushPlan
 from memory_core.planning.rendering import neutralise_message
-from memory_core.retrieval import recall
-from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.services import Services
-from memory_core.sessions.branch import branch_session
-from memory_core.sessions.handle import SessionHandle, deliver
-from memory_core.sessions.preview import SessionPreview
-from memory_core.sessions.session_log import SessionLog
 from memory_core.store.database import Database
 from memory_core.store.erasing.session_erasing import reset_messages
 from memory_core.store.log_rows import read_events
@@ -52,7 +43,16 @@ from memory_core.store.split_writes import Step
 from memory_core.store.vector_rows import collections_of
 from memory_core.store.writing import Clock
 from memory_core.tokens import Tokenizer
-from memory_core.tracing.tracer import SessionTracer
+
+if TYPE_CHECKING:
+    from memory_core.curation.block_desks import SessionBlocks
+    from memory_core.curation.graph_desk import GraphDesk
+    from memory_core.curation.known_facts import SessionFacts
+    from memory_core.retrieval.retrieval import SessionRetrieval
+    from memory_core.sessions.handle import SessionHandle
+    from memory_core.sessions.preview import SessionPreview
+    from memory_core.sessions.session_log import SessionLog
+    from memory_core.tracing.tracer import SessionTracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,24 @@ class _Setting(Generic[T]):
         memory.configure(**changes)
 
 
+class _LazyPart(Generic[T]):
+    """A part of a memory, whose module is loaded when it is first asked for: a put and a prompt need none of them."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, memory: "Memory", owner: type) -> T:
+        if memory is None:
+            return cast(T, self)
+        module, _, name = self._path.rpartition(".")
+        part: T = getattr(import_module(module), name)(memory._session)
+        memory.__dict__[self._name] = part  # read from there from now on
+        return part
+
+
 class Memory:
     """Memory of one session; a context manager that closes it.
 
@@ -108,6 +126,14 @@ class Memory:
     chat_history_token_ratio = _Setting[float]()
     insert_method = _Setting[str]()
 
+    session: "_LazyPart[SessionHandle]" = _LazyPart("memory_core.sessions.handle.SessionHandle")
+    blocks: "_LazyPart[SessionBlocks]" = _LazyPart("memory_core.curation.block_desks.SessionBlocks")
+    facts: "_LazyPart[SessionFacts]" = _LazyPart("memory_core.curation.known_facts.SessionFacts")
+    log: "_LazyPart[SessionLog]" = _LazyPart("memory_core.sessions.session_log.SessionLog")
+    retrieval: "_LazyPart[SessionRetrieval]" = _LazyPart("memory_core.retrieval.retrieval.SessionRetrieval")
+    preview: "_LazyPart[SessionPreview]" = _LazyPart("memory_core.sessions.preview.SessionPreview")
+    trace: "_LazyPart[SessionTracer]" = _LazyPart("memory_core.tracing.tracer.SessionTracer")
+
     def __init__(self, session: Session | None = None, **settings: Any) -> None:
         self._owned = ExitStack()
         """Stack that closes the database and the services that were opened for this memory."""
@@ -117,13 +143,6 @@ class Memory:
         elif settings:
             raise ConfigError(f"{min(settings)} is a setting of a session to be made, and this one is there already")
         self._session: Session = session
-        self.session = SessionHandle(session)
-        self.blocks = SessionBlocks(session)
-        self.facts = SessionFacts(session)
-        self.log = SessionLog(session)
-        self.retrieval = SessionRetrieval(session)
-        self.preview = SessionPreview(session)
-        self.trace = SessionTracer(session)
 
     _repr_html_ = notebooks.repr_html
 
@@ -139,7 +158,7 @@ class Memory:
         return f"<Memory {self.session_id!r}: limit {limit:,} tokens{queue}, blocks: {names or 'none'}>"
 
     @property
-    def graph(self) -> GraphDesk:
+    def graph(self) -> "GraphDesk":
         """The first graph block's relations, paths and changes with undo; for another, see `blocks.graph(name)`.
 
         Raises:
@@ -397,7 +416,7 @@ class Memory:
         # After the commit: until then the old words are still valid.
         if archive:
             self._session.database.forget_log()
-            recall.forget_copies(self._session, emptied)
+            _forget_copies(self._session, emptied)
         return receipt
 
     def reset(self, status: MessageStatus | str | None = None, *, user_memory: bool = False) -> None:
@@ -416,7 +435,7 @@ class Memory:
             emptied = before - collections_of(w.connection, self.session_id)
             self._session.load(w.connection, w.session)
         self._session.database.forget_log()
-        recall.forget_copies(self._session, emptied)
+        _forget_copies(self._session, emptied)
 
     def get(
         self,
@@ -464,6 +483,8 @@ class Memory:
         Raises:
             NotFoundError: there is no such turn.
         """
+        from memory_core.sessions.branch import branch_session
+
         return Memory(branch_session(self._session, turn, title=title, step=step))
 
     def deliver(self, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
@@ -471,6 +492,8 @@ class Memory:
 
         `force=False` skips deliveries whose next attempt is later, and those that another process serves.
         """
+        from memory_core.sessions.handle import deliver
+
         return deliver(self._session, timeout=timeout, force=force)
 
     def watch(self) -> notebooks.Watching:
@@ -563,5 +586,13 @@ class Memory:
             ConfigError: a value is impossible; nothing was changed.
             ConflictError: a setting was changed elsewhere meanwhile.
         """
+        from memory_core.curation import settings as editing
+
         editing.configure(self._session, changes, opened or {}, actor)
         return self._session.config
+
+
+def _forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> None:
+    from memory_core.retrieval import recall  # here: not needed by a put or a prompt
+
+    recall.forget_copies(session, emptied)

@@ -11,6 +11,8 @@ from itertools import groupby
 from threading import Lock
 from typing import Any
 
+from memory_core.process import collector_paused
+
 
 def _listed(names: str) -> frozenset[str]:
     return frozenset(names.split())
@@ -353,7 +355,9 @@ def _remembered_stem(word: str) -> str:
 
 @cache
 def _stemmer() -> tuple[Any, Lock]:
-    import snowballstemmer
+    # It makes tables for thirty languages, none of which is garbage.
+    with collector_paused():
+        import snowballstemmer
 
     return snowballstemmer.stemmer("english"), Lock()
 

@@ -73,3 +73,19 @@ def test_importing_the_engine_loads_nothing_slow():
     program = f"import sys, memory_core; print([name for name in {SLOW!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_a_put_and_a_prompt_load_only_what_they_need(tmp_path):
+    program = f"""
+import sys
+from memory_core import ChatMessage, Memory
+with Memory.from_defaults(database_uri="sqlite:///{tmp_path / "memory.db"}") as memory:
+    memory.put(ChatMessage(role="user", content="Hello"))
+    memory.get()
+    rooms = ("memory_core.tracing", "memory_core.retrieval", "memory_core.sessions", "memory_core.curation")
+    print([name for name in sys.modules if name.startswith(rooms)])
+    print(len(memory.session.messages()), memory.trace is memory.trace)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.split() == ["[]", "1", "True"]
