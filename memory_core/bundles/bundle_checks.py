@@ -454,11 +454,6 @@ def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, in
     return spans
 
 
-@cache
-def _fields(kind: str) -> frozenset[str]:
-    return frozenset(item.name for item in fields(KINDS[kind]))
-
-
 def _checked_event(copy: EventCopy) -> Event:
     try:
         # Before anything walks the value: nesting and numbers are still arbitrary.
@@ -473,7 +468,7 @@ def _checked_event(copy: EventCopy) -> Event:
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
     # An event of a newer version is kept unchanged, and shown under its name.
-    if event_class is None or not read.keys() <= _fields(copy.kind):
+    if event_class is None or not {item.name for item in fields(event_class)} >= set(read):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
         text = text if read is copy.data else json.dumps(read, ensure_ascii=False)

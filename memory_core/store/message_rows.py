@@ -11,20 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    LargeBinary,
-    Select,
-    and_,
-    bindparam,
-    cast,
-    func,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, LargeBinary, and_, bindparam, cast, func, or_, select, true, update
 
 from memory_core.events import MemoryStripped, MessageAdded
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, TextPart, independent
@@ -358,7 +345,7 @@ def read_dated(
     return [DatedMessage(seq, turn, at, words[key]) for seq, turn, at, key in rows if key in words]
 
 
-def _in_chunks(connection: Connection, query: Select[Any], session_id: str, seqs: Collection[int]) -> list[Any]:
+def _in_chunks(connection: Connection, query: Any, session_id: str, seqs: Collection[int]) -> list[Any]:
     # Sorted before they are split, so that rows are in order across the chunks.
     parts = ({"session": session_id, "seqs": chunk} for chunk in chunks(sorted(seqs)))
     return [row for values in parts for row in connection.execute(query, values).all()]
