@@ -12,26 +12,26 @@ from tests.house import PRODUCT, files, uncommented
 
 CAPABILITIES = {
     "Values of messages, tokens, errors and limits": (
-        1_560,
+        1_610,
         "memory_core/__init__.py memory_core/messages.py memory_core/tokens.py memory_core/errors.py "
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
     "Face of the engine, configuration, services": (
-        2_790,
+        2_830,
         "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
         "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
         "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
         "memory_core/curation/settings.py memory_core/curation/block_desks.py memory_core/sessions/running_totals.py",
     ),
     "Queue, flush, deliveries": (
-        2_120,
+        2_160,
         "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
         "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speakers.py "
         "memory_core/store/message_rows.py memory_core/store/delivery_rows.py memory_core/store/split_writes.py "
         "memory_core/sessions/recorded_conversation.py",
     ),
     "Context, its plan and past prompts": (
-        2_350,
+        2_360,
         "memory_core/engine/context.py memory_core/engine/next_prompt.py memory_core/planning/__init__.py "
         "memory_core/planning/context_plan.py memory_core/planning/rendering.py memory_core/planning/core_memory.py "
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
@@ -45,7 +45,7 @@ CAPABILITIES = {
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_070,
+        3_220,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
@@ -53,18 +53,18 @@ CAPABILITIES = {
         "memory_core/store/migrations/versions/*.py",
     ),
     "Bundles, branches, archives, backups": (
-        2_930,
+        2_940,
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
-        3_280,
+        3_290,
         "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
         "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
         "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
         "memory_core/planning/impact.py memory_core/planning/phrase_matching.py",
     ),
     "Quarantine and former values": (
-        1_070,
+        1_080,
         "memory_core/planning/quarantine.py memory_core/store/quarantine_rows.py memory_core/sessions/quarantining.py "
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
@@ -88,7 +88,7 @@ CAPABILITIES = {
         "memory_core/blocks/static.py memory_core/planning/learning_outcomes.py",
     ),
     "Facts: learning, comparing, searching": (
-        3_330,
+        3_340,
         "memory_core/blocks/facts.py memory_core/blocks/fact_search.py memory_core/blocks/learned_facts.py "
         "memory_core/planning/consolidation.py memory_core/planning/fact_age.py memory_core/planning/fact_merging.py "
         "memory_core/planning/slots.py memory_core/planning/statement_relation.py memory_core/store/fact_rows.py",
@@ -105,7 +105,7 @@ CAPABILITIES = {
         "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
-        4_870,
+        5_480,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/store/derived_files.py "
@@ -178,7 +178,7 @@ CAPABILITIES = {
         "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",
     ),
-    "Checks for your own parts, simulation": (1_310, "memory_inspector/checks/*.py"),
+    "Checks for your own parts, simulation": (1_320, "memory_inspector/checks/*.py"),
     "Page Chat, the demo, a turn's story": (
         2_140,
         "ui/chat/*.py memory_inspector/demo/*.py memory_inspector/server/chat_turns.py "
