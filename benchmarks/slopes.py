@@ -34,8 +34,8 @@ FAR = 10_000_000
 OF_A_SESSION = 1_000
 """Messages of each session where sessions are counted."""
 ROUNDS = 3
-FLAT = 1.3
-"""What the largest value may be of the smallest where nothing grows but noise."""
+FLAT = 1.1
+"""Largest share that the value of the largest size may have of that of the smallest where nothing grows."""
 
 Measured = dict[str, float]
 
@@ -134,7 +134,7 @@ def size_up(grows: str, sizes: Sequence[int]) -> None:
         unit, factor = ("MB", 1) if name == "file" or name.endswith("peak") else ("ms", 1_000)
         values = [row[name] * factor for row in rows]
         slope, start = np.polyfit(sizes, values, 1)
-        grew = max(values) > FLAT * min(values)
+        grew = values == sorted(values) and values[-1] > FLAT * values[0]
         far = (f"{start + slope * FAR / stands_for:,.0f}" if grew else "flat") if stands_for else ""
         print(f"{name + ', ' + unit:<26}{_columns(values, ',.1f')}{slope * 1_000:>14,.2f}{far:>18}", flush=True)
 
