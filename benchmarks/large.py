@@ -5,8 +5,8 @@
 Facts by the offline rules, stored turns, a summary, and a context every fiftieth turn. Vectors come from words hashed
 into 384 numbers (see `growth.py`): what is measured is the engine, not the embedding. `waits` is the longest that
 somebody else, who asks every 20 ms, waits for the right to write while the step runs. `processor` is that of the
-step's process with its start, some two seconds. `--base` runs each step in turn by the script of another checkout, on
-a session that this one filled, and by the same Python.
+step's process with its start, some two seconds. `--base` does the same with another checkout, step by step in turn: its
+session is filled by its own code, in the folder `base`, and by the same Python.
 """
 
 import argparse

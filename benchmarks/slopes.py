@@ -1,4 +1,4 @@
-"""What grows with messages, with sessions and with tenants, how steeply, and where that leads at ten million messages.
+"""Measure what grows with messages, sessions and tenants, how steeply, and where that leads at ten million messages.
 
     python benchmarks/slopes.py [--sizes N ...]
 

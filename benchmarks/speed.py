@@ -110,7 +110,7 @@ class Bench:
         yield Row(what, None, None, None, "≤ 1.2 ×", growth <= 1.2)
 
     def put_of_builds(self, base: Path) -> Iterator[Row]:
-        """One put of this build and, in the reference's place, of another, each in its process; and a bare commit."""
+        """Measure a put of this build and of another (as the reference), each in its process, and a bare commit."""
         bare = median(bare_commits(self._folder / "bare.db", 500))
         yield Row("bare commit of three statements", bare, None, None, "", None)
         for window in (10, 1_000, 3_000):

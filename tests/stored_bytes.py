@@ -77,7 +77,7 @@ class CountedWords:
 
 
 class _Session:
-    """One session at random, in a database in memory, at times and with ids that its number gives."""
+    """Session made at random in a database in memory; its number decides its steps, times and ids."""
 
     def __init__(self, number):
         self._random = random.Random(number)

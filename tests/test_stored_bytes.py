@@ -1,4 +1,4 @@
-"""What is stored, to the byte: sessions at random leave the rows that they left before hot paths were written anew."""
+"""Rows of random sessions, which are to the byte those of the build before the hot paths were written anew."""
 
 from pathlib import Path
 

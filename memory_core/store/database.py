@@ -524,7 +524,10 @@ class Database:
 
     @contextmanager
     def _connected(self, engine: Engine, *, writes: bool = False) -> Iterator[Connection]:
-        """Lend a connection, and translate its errors; `writes`: an error on a file that is gone says so."""
+        """Lend a connection, and translate its errors.
+
+        `writes`: on SQLite the one that is kept for writing; an error on a file that is gone says so.
+        """
         with self._turns or nullcontext():
             if self._closed:
                 raise StoreError(f"This {self._closed} and cannot be used any more: open it again.")

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class DerivedFile:
             with self.database.read() as connection:
                 fits = header["fits"] == self._fits(connection, revision)
             return (revision, header["notes"], arrays) if fits else None
-        except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError):  # none, cut, or of another version
+        except (OSError, ValueError, KeyError, TypeError):  # none, cut, or of another version
             return None
 
     def keep(
@@ -77,7 +77,7 @@ class DerivedFile:
         with suppress(OSError, MemoryInspectorError), _draft(folder, self._file_name) as draft:
             with self.database.read() as connection:
                 fits = self._fits(connection, revision)
-            _write(draft, {"revision": _fields(revision), "notes": notes, "fits": fits}, arrays)
+            _write(draft, {"revision": astuple(revision), "notes": notes, "fits": fits}, arrays)
             # Whoever removes a unit deletes the files while it has the right to write: with it, this file is either
             # deleted after this, or seen to be out of date here.
             with self.database.write(patience=PATIENCE_SECONDS) as connection:
@@ -118,10 +118,6 @@ def forget_derived(database: Database, session_id: str) -> None:
         raise StoreError(f"{folder} has words of this session and cannot be deleted ({error.strerror}).") from error
 
 
-def _fields(revision: Revision) -> list[int]:
-    return [revision.count, revision.last_number, revision.deleted]
-
-
 def _folder(database: Database, session_id: str) -> Path | None:
     """Return the folder of a session's files; None where there are none."""
     folder = database.derived_folder
@@ -137,7 +133,8 @@ def _draft(folder: Path, name: str) -> Iterator[Path]:
         if one.is_symlink():
             raise NotADirectoryError(str(one))
     for other in folder.glob("*.draft-*"):  # of processes that were killed
-        if not is_running(int(other.name.rpartition("-")[2])):
+        process = other.name.rpartition("-")[2]
+        if not (process.isdecimal() and is_running(int(process))):
             other.unlink(missing_ok=True)
     draft = folder / f"{name}.draft-{os.getpid()}"
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NOFOLLOW, 0o600))

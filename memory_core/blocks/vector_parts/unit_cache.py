@@ -50,8 +50,8 @@ def text_number(text: str) -> int:
 
 
 def _hash(text: str) -> int:
-    # Python's own hash differs between processes, and these numbers are kept.
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest())
+    # Python's own hash differs between processes, and these numbers are kept. Seven bytes: never negative as int64.
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest())
 
 
 class Rendered:
