@@ -11,7 +11,7 @@ import re
 import sys
 import time
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from unittest import mock
 
@@ -76,7 +76,7 @@ class CountedWords:
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
 
 
-class _Session:
+class RandomSession:
     """Session made at random in a database in memory; its number decides its steps, times and ids."""
 
     def __init__(self, number):
@@ -84,7 +84,9 @@ class _Session:
         self._now = 1_700_000_000.0
         self._chat = 0
 
-    def digest(self):
+    @contextmanager
+    def lived(self):
+        """Make the session and give it, open, with its database."""
         ids = iter(range(1, sys.maxsize))
         with (
             mock.patch.object(uuid, "uuid4", side_effect=lambda: uuid.UUID(int=next(ids), version=4)),
@@ -95,6 +97,10 @@ class _Session:
             for _ in range(STEPS):
                 self._now += self._random.randrange(1, 5_000)
                 self._step(memory)
+            yield memory, database
+
+    def digest(self):
+        with self.lived() as (memory, database):
             memory.close()
             return _digest(database)
 
@@ -193,7 +199,7 @@ def _digest(database):
 
 def digest(number):
     """Eight hexadecimal digits of all rows of the session of that number."""
-    return _Session(number).digest()
+    return RandomSession(number).digest()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from memory_core.events import (
     FactRestored,
     FactRetired,
     FactSuperseded,
-    decode_all,
     ranges,
 )
 from memory_core.messages import content_hash
@@ -312,11 +311,11 @@ def read_scope_events(connection: Connection, scope: str, block: str, kinds: Seq
 def read_contradicted(connection: Connection, scope: str) -> dict[int, tuple[int, ...]]:
     """Return the ids of the facts that each fact of a scope contradicted when it was added, from the log."""
     events = event_table.c
-    query = select(events.kind, events.data).where(scope_sessions(scope), events.kind.in_(("fact_added",)))
-    # Most facts contradict none: their events are not decoded.
-    rows = connection.execute(query.where(events.data.not_like('%"conflicts_with":[]%'))).all()
-    added: list[Any] = decode_all([(row.kind, row.data) for row in rows])
-    return {event.fact: event.conflicts_with for event in added}
+    query = select(events.data).where(scope_sessions(scope), events.kind.in_(("fact_added",)))
+    # Most facts contradict none: their events are not read.
+    rows = connection.execute(query.where(events.data.not_like('%"conflicts_with":[]%'))).scalars()
+    added = [json.loads(data) for data in rows]
+    return {values["fact"]: tuple(values.get("conflicts_with", ())) for values in added}
 
 
 def last_curated(connection: Connection, scope: str) -> int:

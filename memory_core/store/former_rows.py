@@ -5,15 +5,16 @@ from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, func, select, true
 
 from memory_core.events import Ref
-from memory_core.planning.former_values import ENDED, Source, Statement, says_false
+from memory_core.planning.former_values import ENDED, FALSE_REASONS, Source, Statement, says_false
 from memory_core.planning.graph_rules import normal_predicate, slot_of
 from memory_core.planning.slots import ATTRIBUTES, Slot, single_slot
 from memory_core.store.database import chunks
 from memory_core.store.fact_rows import last_curated, read_contradicted, read_reviewed
 from memory_core.store.tables import (
+    USERS,
     entity_table,
     fact_revision_table,
     fact_source_table,
@@ -27,21 +28,27 @@ _f, _v, _r, _e = fact_table.c, fact_revision_table.c, relation_table.c, entity_t
 
 _VERSIONS = select(_v.fact_id, _v.version, _v.content, _v.state, _v.turn, _v.reason, _v.actor)
 
+_STATED = _f.state.in_(("active", "superseded", "retired"))
+_FALSE = [reason.lower() for reason in (ENDED, *FALSE_REASONS)]
+
 _Slots = Collection[Slot | None]
-_Changed = tuple[dict[int, Any], Mapping[int, tuple[int, ...]]]
-"""Rows of facts by id, and the contradicted facts of each."""
+
+
+def _summed_up(columns: Any) -> Select[Any]:
+    sums = [func.count(), func.max(columns.id), func.sum(columns.version)]
+    # The sum of times, as an undone confirmation sets an earlier time again.
+    sums += [func.sum(columns.confirmed_at)] if columns is not _e else []
+    of_scopes = columns.scope.in_(bindparam("scopes", expanding=True))
+    return select(*(func.coalesce(one, 0) for one in sums)).where(of_scopes)
+
+
+_SUMMED_UP = [_summed_up(columns) for columns in (_f, _e, _r)]
 
 
 def statements_revision(connection: Connection, scopes: Collection[str]) -> tuple[float, ...]:
     """Return a value that changes with any fact, entity or relation of these scopes, confirmations included."""
-
-    def of(columns: Any) -> Any:
-        sums = [func.count(), func.max(columns.id), func.sum(columns.version)]
-        # The sum of times, as an undone confirmation sets an earlier time again.
-        sums += [func.sum(columns.confirmed_at)] if columns is not _e else []
-        return select(*(func.coalesce(one, 0) for one in sums)).where(columns.scope.in_(scopes))
-
-    numbers = [float(number) for columns in (_f, _e, _r) for number in connection.execute(of(columns)).one()]
+    of_scopes = {"scopes": list(scopes)}
+    numbers = [float(number) for query in _SUMMED_UP for number in connection.execute(query, of_scopes).one()]
     # A person's review, and its undo, may change no row of a fact.
     return (*numbers, *(float(last_curated(connection, scope)) for scope in scopes))
 
@@ -53,8 +60,8 @@ def read_statements(
     in their slots; in a preview also those that it changes, which are `imagined`."""
     also = {one.ref.number for one in imagined if one.ref.kind == "fact"}
     relations = [one for scope in scopes for one in _relations(connection, scope, _ended(connection, scope))]
-    changed = {scope: _changed(connection, scope, also) for scope in scopes}
-    rows = [row for of_scope, _ in changed.values() for row in of_scope.values()]
+    changed = {scope: _changed(connection, scope, preview=bool(imagined)) for scope in scopes}
+    rows = [row for of_scope in changed.values() for row in of_scope.values()]
     slots = ({one.slot for one in (*imagined, *relations)} | {single_slot(row.slot) for row in rows}) - {None}
     statements = [one for scope in scopes for one in _facts(connection, scope, changed[scope], slots, also)]
     holding = [one for scope in scopes for one in _relations(connection, scope, _holding(connection, scope, slots))]
@@ -62,31 +69,42 @@ def read_statements(
     return list(by_ref.values())
 
 
-def _changed(connection: Connection, scope: str, also: Collection[int]) -> _Changed:
-    """Return the rows of the facts that can have a former value, and the contradicted facts of each."""
-    # Only a fact that was changed, or takes part in a contradiction, can have a former value.
-    contradicted = read_contradicted(connection, scope)
-    taking_part = {id for new, others in contradicted.items() for id in (new, *others)}
-    query, stated = select(fact_table).where(_f.scope == scope), _f.state.in_(("active", "superseded", "retired"))
-    wheres: list[ColumnElement[bool]] = [stated & (_f.version > 1)]
-    wheres += [stated & _f.id.in_(some) for some in chunks(sorted(taking_part))]
-    # A preview may bring back or accept a fact, so those are read in any state.
-    wheres += [_f.id.in_(some) for some in chunks(sorted(also))]
-    return {row.id: row for where in wheres for row in connection.execute(query.where(where)).all()}, contradicted
+def _changed(connection: Connection, scope: str, *, preview: bool) -> dict[int, Any]:
+    """Return the rows of the facts that have a former value of their own, by id.
+
+    A fact that was only left out when facts were condensed has none: most facts of a long session are of that kind.
+    """
+    worded_anew = _v.content != _f.content
+    put_away = (_f.state == "superseded") & (func.lower(_v.reason).in_(_FALSE) | _v.actor.in_(USERS))
+    former = exists().where(_v.fact_id == _f.id, worded_anew | put_away)
+    # A preview may put any of them away, and is of few facts.
+    changed = (_f.version > 1) & (true() if preview else (_f.state == "retired") | former)
+    return _rows(connection, scope, _STATED & changed)
+
+
+def _rows(connection: Connection, scope: str, where: ColumnElement[bool]) -> dict[int, Any]:
+    return {row.id: row for row in connection.execute(select(fact_table).where(_f.scope == scope, where))}
 
 
 def _facts(
-    connection: Connection, scope: str, changed: _Changed, slots: _Slots, also: Collection[int]
+    connection: Connection, scope: str, changed: Mapping[int, Any], slots: _Slots, also: Collection[int]
 ) -> list[Statement]:
-    rows, contradicted = changed
-    # 1. Another fact of a slot may still state what a changed one no longer does.
+    # 1. A contradicted fact has a former value, too; and another fact of a slot may still state what a changed one no
+    #    longer does. A preview may bring back or accept a fact, so those are read in any state.
+    contradicted = read_contradicted(connection, scope)
+    taking_part = {id for new, others in contradicted.items() for id in (new, *others)}
+    rows = dict(changed)
+    for some in chunks(sorted(taking_part - rows.keys())):
+        rows |= _rows(connection, scope, _STATED & _f.id.in_(some))
+    for some in chunks(sorted(also - rows.keys())):
+        rows |= _rows(connection, scope, _f.id.in_(some))
     if slots:
-        query = select(fact_table).where(_f.scope == scope, _f.state == "active", _f.slot.is_not(None))
-        rows = {row.id: row for row in connection.execute(query).all() if single_slot(row.slot) in slots} | rows
+        mates = _rows(connection, scope, _STATED & _f.slot.is_not(None) & ((_f.state == "active") | (_f.version > 1)))
+        rows |= {id: row for id, row in mates.items() if single_slot(row.slot) in slots}
     if not rows:
         return []
     # 2. Its versions have its former wordings, the reason why it ended, and who changed it.
-    versions: dict[int, list[Any]] = {id: [] for id in rows}
+    versions: dict[int, list[Any]] = {row.id: [] for row in sorted(rows.values(), key=_order)}
     for some in chunks(sorted(rows)):
         query = _VERSIONS.where(_v.fact_id.in_(some)).order_by(_v.fact_id, _v.version)
         for version in connection.execute(query).all():
@@ -113,10 +131,17 @@ def _facts(
             contradicts=tuple(Ref.of("fact", other) for other in contradicted.get(id, ())),
             slot=single_slot(row.slot),
         )
-        for id, row in rows.items()
+        for id in versions
+        for row in (rows[id],)
         if (wordings := tuple(words[version.content] for version in versions[id] if version.content in words))
         and (row.state != "retired" or says_false(versions[id][-1].reason) or id in also)
     ]
+
+
+def _order(row: Any) -> tuple[Any, ...]:
+    """Return the sort key of facts: which of two values that changed in one turn counts as the last depends on it."""
+    in_slot = row.state == "active" and single_slot(row.slot) is not None
+    return (0 if in_slot else 1, row.block, row.state, row.id) if in_slot or row.version > 1 else (2, row.id)
 
 
 def _changed_in(versions: list[Any]) -> int:
