@@ -1,9 +1,12 @@
 """Former values: what was replaced since carries a mark in the prompt, or is left out of it."""
 
+from contextlib import suppress
+
 import pytest
 from fakes import FakeEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_bytes import RandomSession
 
 from memory_core import (
     ChatMessage,
@@ -14,12 +17,17 @@ from memory_core import (
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
+from memory_core.blocks.former_marks import IndexedValues, Marks
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
+from memory_core.errors import MessageError
 from memory_core.events import Ref, Retrieved
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.planning import curation
 from memory_core.planning.former_values import Statement, former_values, mark_for, with_preview
+from memory_core.store import former_rows
 from memory_core.store.database import Database
+from memory_core.store.message_rows import DatedMessage
+from memory_core.store.writing import session_scope
 from memory_core.text import stems
 
 PORTO, LISBON = "The user lives in Porto", "The user lives in Lisbon"
@@ -101,6 +109,75 @@ def test_a_preview_continues_what_is_stored():
     [value, *_] = former_values(with_preview([stored], [new]))
     assert value.of.wordings[-1] == LISBON
     assert value.of.sources == (("s", 1), ("s", 5))
+
+
+# -- read from the database ------------------------------------------------------------------------
+
+
+class LearningSession(RandomSession):
+    """Session in which everything that can have a former value is learned, beside facts that are soon condensed."""
+
+    def _opened(self, database):
+        return Memory.from_defaults(
+            "s", "ada", database=database, token_limit=300, token_flush_size=50, chat_history_token_ratio=0.3,
+            memory_blocks=[FactExtractionMemoryBlock(name="facts", max_facts=3), GraphMemoryBlock(name="graph")],
+            clock=lambda: self._now,
+        )  # fmt: skip
+
+    def _curate(self, desk):
+        with suppress(MessageError):  # it would change nothing
+            super()._curate(desk)
+
+
+def values_of(memory, monkeypatch, *, all_facts):
+    if all_facts:
+        read = former_rows._changed
+        monkeypatch.setattr(former_rows, "_changed", lambda c, scope, *, preview: read(c, scope, preview=True))
+    with memory.session.database.read() as connection:
+        statements = former_rows.read_statements(connection, [session_scope("s")])
+    return former_values(statements), len(statements)
+
+
+def same_values(number):
+    """Numbers of former values, of statements that were read, and of statements with all changed facts among them."""
+    with LearningSession(number).lived() as (memory, _), pytest.MonkeyPatch.context() as patched:
+        values, few = values_of(memory, patched, all_facts=False)
+        expected, many = values_of(memory, patched, all_facts=True)
+        assert values == expected
+        return len(values), few, many
+
+
+def test_facts_that_were_only_condensed_are_not_read_and_change_no_value():
+    values, few, many = map(sum, zip(*map(same_values, range(6)), strict=True))
+    assert values > 0
+    assert few < many
+
+
+@pytest.mark.slow
+@given(st.integers(10, 10_000))
+def test_in_any_session_the_values_are_those_of_all_changed_facts(number):
+    same_values(number)
+
+
+def test_messages_are_read_for_the_marks_that_are_asked_for_and_once():
+    read = []
+    said = {("s", 1): PORTO, ("s", 2): LISBON, ("s", 3): PORTO}
+
+    def messages(sources):
+        read.append(set(sources))
+        return {
+            source: DatedMessage(source[1], source[1], 0.0, ChatMessage(content=said[source])) for source in read[-1]
+        }
+
+    values = former_values([statement(1, PORTO, LISBON, sources=(("s", 1), ("s", 2), ("s", 3)))])
+    marks = Marks(IndexedValues(values), messages)
+    assert read == []
+    assert marks.of_messages([("s", 9)]) == {}
+    assert read == []
+    asked = [("s", 1), ("s", 2)]
+    assert {source: mark.turn for source, mark in marks.of_messages(asked).items()} == {("s", 1): 2}
+    assert marks.of_messages(asked) == marks.of_messages(asked)
+    assert read == [{("s", 1), ("s", 2), ("s", 3)}]
 
 
 # -- in prompts ------------------------------------------------------------------------------------

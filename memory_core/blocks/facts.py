@@ -293,14 +293,16 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             with reading.database.read() as connection:
                 facts = read_facts(connection, scope, self.name)
         facts = [fact for fact in facts if fact.id not in reading.quarantine.facts]
-        marks = FormerMarks.read(reading).facts if self.former_values != "show" and facts else {}
+        marks: Mapping[Ref, FormerMark] = {}
+        if self.former_values != "show" and facts:
+            marks = FormerMarks.read(reading).of_statements(Ref.of("fact", fact.id) for fact in facts)
         if self.former_values == "leave_out":
-            facts, marks = [fact for fact in facts if fact.id not in marks], {}
+            facts, marks = [fact for fact in facts if Ref.of("fact", fact.id) not in marks], {}
         if self.show == "all":
             return self._content(facts, cut_order(facts, reading.question), reading, marks)
         return self._fitting(facts, reading, marks)
 
-    def _fitting(self, facts: Sequence[Fact], reading: ReadContext, marks: Mapping[int, FormerMark]) -> Content:
+    def _fitting(self, facts: Sequence[Fact], reading: ReadContext, marks: Mapping[Ref, FormerMark]) -> Content:
         """Return pinned facts and the `top_k` that fit the question best; without a question, the last confirmed."""
         # Pinned facts are shown in any case: they are not searched, and take none of the `top_k`.
         loose = [fact for fact in facts if not fact.pinned]
@@ -318,21 +320,22 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return self._content(shown, tuple(ranks), reading, marks)
 
     def _content(
-        self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext, marks: Mapping[int, FormerMark]
+        self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext, marks: Mapping[Ref, FormerMark]
     ) -> Content:
         items = tuple(self._item(fact, reading, marks) for fact in facts)
-        refs = [Ref.of("fact", fact.id) for fact in facts if fact.id in marks]
-        return Content(items, order, marks=tuple(marks[ref.number].as_stored(ref) for ref in refs))
+        refs = [ref for fact in facts if (ref := Ref.of("fact", fact.id)) in marks]
+        return Content(items, order, marks=tuple(marks[ref].as_stored(ref) for ref in refs))
 
-    def _item(self, fact: Fact, reading: ReadContext, marks: Mapping[int, FormerMark]) -> Item:
+    def _item(self, fact: Fact, reading: ReadContext, marks: Mapping[Ref, FormerMark]) -> Item:
         text = prompt_words(fact.text, fact.metadata)
         if self.show_dates:
             text = f"{text} ({confirmed_on(fact.confirmed_at)})"
         # With a note, a date or a mark after the text, its tokens are counted anew.
-        mark = marks[fact.id].text() if fact.id in marks else ""
+        ref = Ref.of("fact", fact.id)
+        mark = marks[ref].text() if ref in marks else ""
         words = marked_text(text, mark)
         tokens = fact.tokens if words == fact.text else None
-        return Item(Ref.of("fact", fact.id), words, fact_parts(text, reading.safe, mark), tokens=tokens)
+        return Item(ref, words, fact_parts(text, reading.safe, mark), tokens=tokens)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)

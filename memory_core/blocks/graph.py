@@ -90,9 +90,10 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         graph, names = self._graph(reading)
         graph = graph.without_relations(reading.quarantine.relations)
         chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
-        marks = FormerMarks.read(reading).relations if chosen else {}
-        items = tuple(_item(graph, relation, reading, marks.get(relation.id)) for relation in chosen)
-        stored = tuple(marks[r.id].as_stored(Ref.of("relation", r.id)) for r in chosen if r.id in marks)
+        refs = [Ref.of("relation", relation.id) for relation in chosen]
+        marks = FormerMarks.read(reading).of_statements(refs) if chosen else {}
+        items = tuple(_item(graph, one, reading, marks.get(ref)) for one, ref in zip(chosen, refs, strict=True))
+        stored = tuple(mark.as_stored(ref) for ref, mark in marks.items())
         # The nearest come first, so the last is cut first.
         return Content(items=items, cut_order=tuple(reversed(range(len(items)))), marks=stored)
 

@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, PendingWrite, ReadContext
-from memory_core.blocks.former_marks import FormerMarks, Marks
+from memory_core.blocks.former_marks import NO_MARKS, FormerMarks
 from memory_core.blocks.markup import SPACED, Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
 from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, PostprocessedUnit, check, postprocess
@@ -333,7 +333,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may find units that were stored after `stored` was read, or deleted.
         signals = [signal for signal in searched.signals if signal.number in stored.places]
-        marks = FormerMarks.read(reading) if self.former_values != "show" else Marks()
+        marks = FormerMarks.read(reading) if self.former_values != "show" else NO_MARKS
         laid_out = PackedUnits(reading, stored, self.layout, marks)
         texts = RepeatedTexts(reading, stored, laid_out, unsaved or {})
         answers = texts.answers(signal.number for signal in signals)
@@ -352,8 +352,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
             return boosts(matches, stored.traits, stored.places, meant, weights)
 
-        leaving_out = marks.messages and self.former_values == "leave_out"
-        replaced = {node.number for node in known_nodes if leaving_out and laid_out.marks((node.number,))}
+        leaving_out = known_nodes if self.former_values == "leave_out" else ()
+        laid_out.marks(node.number for node in leaving_out)  # read together
+        replaced = {node.number for node in leaving_out if laid_out.marks((node.number,))}
         quarantined = {node.number for node in known_nodes if self._in_quarantine(node, reading)}
         shown = {node.number for node in known_nodes} - replaced - quarantined
         queued = queued_texts(reading.queue, self.unit) if self.scope == "user" else ()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext, origin_of, stored_item
+from memory_core.blocks.former_marks import NO_MARKS, MarksOf
 from memory_core.blocks.vector import BOOST_FIELDS, Recall, VectorMemoryBlock
 from memory_core.blocks.vector_parts.unit_cache import StoredUnits
 from memory_core.blocks.vector_parts.units import messages_of, words_of
@@ -35,7 +36,7 @@ from memory_core.events import (
 from memory_core.history.by_turn import search_of
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
-from memory_core.planning.former_values import FormerMark, Source, stored_marks
+from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.retrieval_plan import NO_PLACE, match
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
@@ -300,7 +301,7 @@ def _rank_turns(
     rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
-    return _ranked(reading, recall.stored, candidates, others, recall.laid_out.marked), unknown
+    return _ranked(reading, recall.stored, candidates, others, recall.laid_out.former.of_messages), unknown
 
 
 def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
@@ -349,12 +350,12 @@ def _ranked(
     stored: StoredUnits,
     candidates: Sequence[RankedTurn],
     rest: Scores,
-    marks: Mapping[Source, FormerMark] | None = None,
+    marks_of: MarksOf = NO_MARKS.of_messages,
 ) -> Ranked:
     """Rank candidates and the rest; their texts are read on demand, with the marks of former values."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
-        return _texts(reading, [stored.nodes[number] for number in numbers], marks)
+        return _texts(reading, [stored.nodes[number] for number in numbers], marks_of)
 
     def holding(words: Sequence[str]) -> list[int]:
         with reading.database.read() as connection:
@@ -372,18 +373,19 @@ def texts_of(
     session_id: str,
     services: Services,
     nodes: Iterable[Node],
-    marks: Mapping[Source, FormerMark] | None = None,
+    marks_of: MarksOf = NO_MARKS.of_messages,
 ) -> dict[int, tuple[int, str]]:
     """Return turn number and words of stored turns, by number; those with deleted messages are omitted."""
     units = messages_of(connection, session_id, services.messages, nodes)
+    marks = marks_of((message.session_id, message.seq) for unit in units.values() for message in unit)
     return {number: (unit[0].turn, words_of(unit, marks)) for number, unit in units.items()}
 
 
 def _texts(
-    reading: ReadContext, nodes: Iterable[Node], marks: Mapping[Source, FormerMark] | None = None
+    reading: ReadContext, nodes: Iterable[Node], marks_of: MarksOf = NO_MARKS.of_messages
 ) -> dict[int, tuple[int, str]]:
     with reading.database.read() as connection:
-        return texts_of(connection, reading.session_id, reading.services, nodes, marks)
+        return texts_of(connection, reading.session_id, reading.services, nodes, marks_of)
 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
@@ -428,7 +430,7 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
         queries = read_texts(connection, scope, {event.query for event, _ in searches} | hashes)
         nodes = _nodes_ever(connection, session.id, name, {c[0] for event, _ in searches for c in event.candidates})
         marks = {(session.id, seq): mark for _, built in searches for seq, mark in _recorded_marks(built, name)}
-        texts = texts_of(connection, session.id, session.services, nodes.values(), marks)
+        texts = texts_of(connection, session.id, session.services, nodes.values(), lambda sources: marks)
     return [_recorded(event, built, queries, nodes, texts) for event, built in searches]
 
 

@@ -16,7 +16,7 @@ from memory_core.blocks.vector_parts.unit_cache import StoredUnits
 from memory_core.blocks.vector_parts.units import mark_texts, messages_of
 from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import TextPart, content_hash
-from memory_core.planning.former_values import FormerMark
+from memory_core.planning.former_values import FormerMark, Source
 from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
 from memory_core.store.message_rows import StoredMessage
 
@@ -35,8 +35,7 @@ class PackedUnits:
 
     def __init__(self, reading: ReadContext, stored: StoredUnits, layout: Layout, marks: Marks) -> None:
         self._reading, self._stored, self._layout = reading, stored, layout
-        self.marked = marks.messages
-        """Marks of former values by message, of any unit."""
+        self.former = marks
         self._borrowed_texts: dict[int, str] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
         self._of_session = ("", reading.session_id)
@@ -145,6 +144,7 @@ class PackedUnits:
         """Return the units as items; those without messages are missing."""
         rendered: dict[int, Item] = {}
         missing: list[int] = []
+        self.marks(numbers)  # read together for the keys
         for number in numbers:
             stored_item = self._stored.rendered.get(self._key(number))
             if stored_item is None:
@@ -153,14 +153,16 @@ class PackedUnits:
             rendered[number], text = stored_item
             if text:
                 self._borrowed_texts[number] = text
-        for number, unit in self.messages(missing).items() if missing else ():
+        units = self.messages(missing) if missing else {}
+        marks_of = self.former.of_messages((m.session_id, m.seq) for unit in units.values() for m in unit)
+        for number, unit in units.items():
             if self.elsewhere(number):
-                rendered[number], text = self._of_other(unit)
+                rendered[number], text = self._of_other(unit, marks_of)
                 self._borrowed_texts[number] = text
                 self._stored.rendered.keep(self._key(number), rendered[number], text)
                 continue
             parts_of = line_parts if self._layout == "lines" else turn_parts
-            messages, marks = [message.message for message in unit], mark_texts(unit, self.marked)
+            messages, marks = [message.message for message in unit], mark_texts(unit, marks_of)
             # The stored size is that of the messages alone.
             tokens = None if any(marks) else self._stored.nodes[number].tokens
             parts = parts_of(messages, self._reading.safe, marks)
@@ -173,29 +175,30 @@ class PackedUnits:
 
     def _key(self, number: int) -> tuple[Hashable, ...]:
         """Return the cache key of a rendered unit, which looks different in the session that stored it."""
-        if self._alone and not self.marked:
+        if self._alone and not self.former:
             return (number, False, *self._how)
         return (number, self.elsewhere(number), *self.marks((number,)), *self._how)
 
     def marks(self, numbers: Iterable[int]) -> list[tuple[int, FormerMark]]:
         """Return the sequence numbers of the marked messages of units, with their marks."""
-        if not self.marked:
+        if not self.former:
             return []
         nodes = [self._stored.nodes[number] for number in sorted(numbers)]
         session = self._reading.session_id
         sources = [(node.session_id or session, seq) for node in nodes for seq in expand(node.seqs)]
-        return [(source[1], self.marked[source]) for source in sources if source in self.marked]
+        marks = self.former.of_messages(sources)
+        return [(source[1], marks[source]) for source in sources if source in marks]
 
-    def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
+    def _of_other(self, unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark]) -> tuple[Item, str]:
         """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
         its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
         span = [(message.turn, message.seq) for message in (first, unit[-1])]
         origin: dict[str, object] = {"session": first.session_id, "turn": first.turn, "span": span}
         # Without the words of a fact or relation: this text is kept even after they are erased.
-        wordless = {source: replace(mark, words="") for source, mark in self.marked.items()}
-        if any(marks := mark_texts(unit, wordless)):
-            origin["marks"] = marks
+        wordless = {source: replace(mark, words="") for source, mark in marks.items()}
+        if any(beside := mark_texts(unit, wordless)):
+            origin["marks"] = beside
         stored = json.dumps({"unit": texts, "layout": self._layout, **origin}, ensure_ascii=False)
         item = stored_item(Ref.of("content", content_hash(stored)), stored, self._reading.safe)
         return self._counted(item), stored

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
@@ -117,15 +118,13 @@ def messages_of(
 
 def mark_texts(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark]) -> list[str]:
     """Return the mark beside each message of a unit as text; empty for most."""
-    if not marks:
-        return [""] * len(unit)
     sources = [(message.session_id, message.seq) for message in unit]
-    return [mark.text() if (mark := marks.get(source)) is not None else "" for source in sources]
+    return [marks[source].text() if source in marks else "" for source in sources]
 
 
-def words_of(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark] | None = None) -> str:
+def words_of(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark] = MappingProxyType({})) -> str:
     """Return the text of a unit for display and counting, with its marks of former values."""
-    return unit_words([message.message for message in unit], mark_texts(unit, marks or {}))
+    return unit_words([message.message for message in unit], mark_texts(unit, marks))
 
 
 def search_words(unit: Sequence[StoredMessage]) -> str:
