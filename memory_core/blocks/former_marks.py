@@ -23,6 +23,7 @@ from memory_core.planning.former_values import (
     mark_for,
     with_preview,
 )
+from memory_core.process import collector_paused
 from memory_core.store.former_rows import read_statements, statements_revision
 from memory_core.store.message_rows import DatedMessage, read_dated
 from memory_core.store.writing import session_scope, user_scope
@@ -167,7 +168,7 @@ class FormerMarks:
 
     def _catch_up(self, connection: Connection, reading: ReadContext, scopes: Sequence[str]) -> IndexedValues:
         revision = (*statements_revision(connection, scopes), reading.quarantine)
-        with self._lock:
+        with self._lock, collector_paused():
             if self._revision != revision:
                 values = former_values(_shown(connection, reading, scopes))
                 self._indexed, self._revision = IndexedValues(values), revision
