@@ -1,5 +1,6 @@
 """Files of what was derived from a session's units: mapped by the next process, and gone with what is forgotten."""
 
+import errno
 import json
 import os
 import re
@@ -249,12 +250,36 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(uri, tmp_path):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_on_a_full_disk_nothing_is_kept_and_nothing_left(uri, tmp_path, monkeypatch):
-    def full(*file):
-        raise OSError(28, "No space left on device")
+class ReadOnly:
+    """The module `os` of a disk on which no file can be made, and no folder if it `has_folders` already."""
 
+    def __init__(self, has_folders):
+        self._has_folders = has_folders
+
+    def __getattr__(self, name):
+        return getattr(os, name)
+
+    def mkdir(self, path, mode):
+        if not self._has_folders:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        os.mkdir(path, mode)
+
+    def open(self, path, flags, mode=0o777):
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return os.open(path, flags, mode)
+
+
+def full(*file):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("name", "refusing"), [("_write", full), ("os", ReadOnly(has_folders=True)), ("os", ReadOnly(has_folders=False))]
+)
+def test_on_a_full_or_read_only_disk_nothing_is_kept_and_nothing_left(uri, tmp_path, monkeypatch, name, refusing):
     with monkeypatch.context() as patched:
-        patched.setattr(derived_files, "_write", full)
+        patched.setattr(derived_files, name, refusing)
         before = filled(uri)
     assert files(tmp_path) == []
     with process(uri) as memory:
