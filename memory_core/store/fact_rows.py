@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
 
 from memory_core.errors import NotFoundError
 from memory_core.events import (
@@ -28,6 +29,7 @@ from memory_core.messages import content_hash
 from memory_core.planning.curation import FactDraft, changed_elsewhere
 from memory_core.planning.fact_merging import Fact, FactRevision, metadata_text
 from memory_core.store.database import chunks
+from memory_core.store.direct_statements import DirectStatement
 from memory_core.store.log_rows import RECORD_COLUMNS, as_records
 from memory_core.store.tables import (
     USERS,
@@ -50,6 +52,19 @@ _SOURCES = (
 )
 # Columns with hashes or JSON; a `Fact` has their decoded values.
 _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
+_INSERT = DirectStatement(insert(fact_table).returning(_f.id))
+_CONFIRM = DirectStatement(update(fact_table).where(_f.id == bindparam("fact")).values(confirmed_at=bindparam("at")))
+# A version is copied within the database from the row just written, so that the two cannot differ.
+_MADE = {name: fact_revision_table.c[name].type for name in ("fact_id", "actor", "reason", "turn", "at")}
+_COPIED = [column.name for column in fact_revision_table.c if column.name not in _MADE]
+_INSERT_REVISION = DirectStatement(
+    insert(fact_revision_table).from_select(
+        [*_COPIED, *_MADE],
+        select(*(_f[name] for name in _COPIED), *(bindparam(name, type_=type_) for name, type_ in _MADE.items())).where(
+            _f.id == bindparam("fact_id")
+        ),
+    )
+)
 _SETTING = [event for event in KINDS.values() if event.item == "fact" and event.sets]
 """Events that name new values of a fact, in the order in which they are recorded."""
 _STORED_AS_THEY_ARE = [column.name for column in _f if column.name not in ("id", *_STORED_OTHERWISE)]
@@ -176,8 +191,8 @@ def add_fact(
     row["key"] = w.store_text(fact.key, scope=scope) if fact.key is not None else None
     row["metadata"] = _store_metadata(w, scope, fact.metadata)
     # The row before its first version, which is a copy of it.
-    query = insert(fact_table).values({**row, "topics": _as_json(fact.topics)}).returning(_f.id)
-    id = int(w.connection.execute(query).scalar_one())
+    [[new_id]] = _INSERT.rows(w.connection, {**row, "topics": _as_json(fact.topics)})
+    id = int(new_id)
     _add_sources(w, id, seqs)
     _add_revision(w, id, actor)
     # The event has the values of the row that its fields name.
@@ -205,7 +220,7 @@ def confirm_fact(
     said_at = None if said_at is None else max(said_at, fact.confirmed_at)
     at = next(at for at in (restores, said_at, w.now) if at is not None)
     # No new version: the fact says the same, so a change made to it meanwhile is no conflict.
-    w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=at))
+    _CONFIRM.run(w.connection, {"fact": fact.id, "at": at})
     have = {seq for session, seq in fact.sources if session == w.session.id}
     _add_sources(w, fact.id, [seq for seq in sources if seq not in have])
     # Only a person's confirmation can be undone, and needs the time before it.
@@ -260,11 +275,11 @@ def revise(w: Writing, fact: Fact, after: Fact, *, actor: Actor, by: int | None 
     # 2. Write them one after the other. The version in the condition makes a change elsewhere a conflict.
     version = fact.version
     for values, event in changes:
-        where = (_f.id == fact.id) & (_f.version == version)
-        version += 1
-        query = update(fact_table).where(where).values(**values, version=version, updated_at=w.now)
-        if not w.connection.execute(query).rowcount:
+        written = {**values, "version": version + 1, "updated_at": w.now}
+        where = {"fact": fact.id, "former": version}
+        if not _update(tuple(written)).rows(w.connection, {**written, **where}):
             raise changed_elsewhere(fact)
+        version += 1
         _add_revision(w, fact.id, actor, reason or None)
         w.record(event, actor=actor)
     return version
@@ -393,12 +408,20 @@ def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int,
 
 def _add_revision(w: Writing, fact_id: int, actor: Actor, reason: str | None = None) -> None:
     """Store the present state of a fact as a version."""
-    # Copied within the database from the row just written, so that the two cannot differ.
     made = {"fact_id": fact_id, "actor": actor, "reason": reason, "turn": w.session.turns, "at": w.now}
-    new = (literal(value, fact_revision_table.c[name].type) for name, value in made.items())
-    copied = [column.name for column in fact_revision_table.c if column.name not in made]
-    stands = select(*(_f[name] for name in copied), *new).where(_f.id == fact_id)
-    w.connection.execute(insert(fact_revision_table).from_select([*copied, *made], stands))
+    _INSERT_REVISION.run(w.connection, made)
+
+
+@cache
+def _update(columns: tuple[str, ...]) -> DirectStatement:
+    """Return the statement that writes these columns of a fact of a `former` version; it returns no row of another."""
+    stands = (_f.id == bindparam("fact")) & (_f.version == bindparam("former"))
+    return DirectStatement(
+        update(fact_table)
+        .where(stands)
+        .values(dict(zip(columns, map(bindparam, columns), strict=True)))
+        .returning(_f.id)
+    )
 
 
 def _as_json(topics: Sequence[str]) -> str:

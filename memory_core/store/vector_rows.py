@@ -36,6 +36,7 @@ _v = vector_table.c
 
 # Ids are returned in the order of the rows, so that the caller can pair them with the turns.
 _INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
+_INSERT_ONE = DirectStatement(insert(vector_table).returning(_v.id))
 _NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn, _v.session_id)
 _PAGE = 2_000
 """Rows read together. With such a limit, PostgreSQL reads the newest rows by their index, whatever it expects of them:
@@ -124,6 +125,9 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
         }
         for node in nodes
     ]
+    # SQLite returns several rows in no order, so that SQLAlchemy inserts one by one, too.
+    if w.connection.dialect.name == "sqlite":
+        return [number for row in values for [number] in _INSERT_ONE.rows(w.connection, row)]
     return [int(number) for number in w.connection.execute(_INSERT, values).scalars()]
 
 
