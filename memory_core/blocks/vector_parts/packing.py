@@ -18,6 +18,7 @@ from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import TextPart, content_hash
 from memory_core.planning.former_values import FormerMark, Source
 from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
+from memory_core.process import collector_paused
 from memory_core.store.message_rows import StoredMessage
 
 MIN_UNIT = 8
@@ -37,6 +38,7 @@ class PackedUnits:
         self._reading, self._stored, self._layout = reading, stored, layout
         self.former = marks
         self._borrowed_texts: dict[int, str] = {}
+        self._read: dict[int, list[StoredMessage] | None] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
         self._of_session = ("", reading.session_id)
         self._alone = len(stored.of(reading.session_id)) == len(stored.order)
@@ -140,6 +142,7 @@ class PackedUnits:
         own = [number for number in numbers if not self.elsewhere(number)]
         return {number: (traits[number].episode, (day(number) or (number, UNDATED))[1]) for number in own}
 
+    @collector_paused()
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Return the units as items; those without messages are missing."""
         rendered: dict[int, Item] = {}
@@ -203,10 +206,16 @@ class PackedUnits:
         item = stored_item(Ref.of("content", content_hash(stored)), stored, self._reading.safe)
         return self._counted(item), stored
 
+    @collector_paused()
     def messages(self, numbers: Sequence[int]) -> dict[int, list[StoredMessage]]:
-        reading, nodes = self._reading, [self._stored.nodes[number] for number in numbers]
-        with reading.database.read() as connection:
-            return messages_of(connection, reading.session_id, reading.services.messages, nodes)
+        """Return the messages of units; those whose messages are gone are missing. Each unit is read once."""
+        reading, new = self._reading, [number for number in numbers if number not in self._read]
+        if new:
+            self._read |= dict.fromkeys(new)
+            nodes = [self._stored.nodes[number] for number in new]
+            with reading.database.read() as connection:
+                self._read |= messages_of(connection, reading.session_id, reading.services.messages, nodes)
+        return {number: unit for number in numbers if (unit := self._read[number]) is not None}
 
     def _day(self, number: int) -> Item:
         """Return the date line above a unit."""

@@ -49,7 +49,8 @@ class RepeatedTexts:
         units = self._messages({*similar, *(after for n in similar for after in self.stored.following(n, 1))})
         # The question of a search that is for no prompt stands nowhere, so one copy of it is a result.
         present = set(answers) if self.reading.for_prompt else set()
-        present |= {n for n in self._saying(queue_texts, similar) if self.laid_out.elsewhere(n)}
+        alike = [n for n in similar if self.stored.text_number(n) in queue_texts]
+        present |= {n for n in self._saying(queue_texts, alike) if self.laid_out.elsewhere(n)}
         # 2. Of equal texts of one speaker, the one in the queue is shown, else one with an answer, else the newest.
         by_text: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for number in similar - present:
