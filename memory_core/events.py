@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from sys import intern
 from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
 
 from memory_core.access import RIGHTS, Role
@@ -276,6 +277,10 @@ class EventRecord:
         return self.event.kind
 
 
+_REPEATED = 24
+"""Length of a text from which it is a hash or somebody's words; shorter ones repeat in many events: roles, blocks."""
+
+
 def decode(kind: str, data: str) -> Event:
     """Decode an event written by `to_json`; an `UnknownEvent` for a kind of a newer version."""
     return decode_all([(kind, data)])[0]
@@ -288,13 +293,24 @@ def decode_all(stored: Sequence[tuple[str, str]]) -> list[Event]:
 
 
 def _event(kind: str, values: dict[str, Any]) -> Event:
-    values = {name: _tuples(value) if type(value) is list else value for name, value in values.items()}
+    for name, value in values.items():
+        of = type(value)
+        if of is str:
+            if len(value) < _REPEATED:
+                values[name] = intern(value)
+        elif of is list:
+            values[name] = _tuples(value)
     cls = KINDS.get(kind)
-    read = cls.as_read(values) if cls is not None else values
-    # A kind or a field of a newer version: without the field the event might mean something else.
-    if cls is None or not _fields(kind) >= read.keys():
+    if cls is None:  # of a newer version
         return UnknownEvent(name=kind, data=values)
-    return cls(**read)
+    read = cls.as_read(values)
+    try:
+        return cls(**read)
+    except TypeError:
+        if _fields(kind) >= read.keys():
+            raise
+        # A field of a newer version: without it the event might mean something else.
+        return UnknownEvent(name=kind, data=values)
 
 
 FORMER_SETTINGS = {"sitting_weight": "episode_weight", "substance_weight": "informativeness_weight"}
@@ -474,7 +490,10 @@ def spread(refs: Iterable[str]) -> tuple[Ref, ...]:
 
 
 def _tuples(values: list[Any]) -> tuple[Any, ...]:
-    return tuple([_tuples(value) if type(value) is list else value for value in values])
+    for place, value in enumerate(values):
+        if type(value) is list:
+            values[place] = _tuples(value)
+    return tuple(values)
 
 
 # -- the session ---------------------------------------------------------------------------------

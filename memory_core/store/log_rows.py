@@ -1,13 +1,16 @@
 """Read the event log."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from sys import intern
+from typing import Any, get_args
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
-from memory_core.events import EventRecord, decode_all
+from memory_core.events import Actor, EventRecord, decode_all
 from memory_core.store.database import chunks
 from memory_core.store.tables import event_table, fact_revision_table
+
+_ACTORS: dict[str, Actor] = {actor: actor for actor in get_args(Actor)}
 
 AT_ONCE = 5_000
 """Number of events decoded at a time, which takes some megabytes."""
@@ -53,12 +56,13 @@ def read_events(
     return records
 
 
-def as_records(rows: Sequence[Row[Any]]) -> list[EventRecord]:
+def as_records(rows: Sequence[Any]) -> list[EventRecord]:
     """Decode rows of `RECORD_COLUMNS`."""
-    events = decode_all([(row.kind, row.data) for row in rows])
+    events = decode_all([(kind, data) for _, _, _, _, _, kind, data, _ in rows])
+    # Words that repeat in every row are kept once.
     return [
-        EventRecord(row.id, row.session_id, row.turn, row.at, row.actor, event, row.person)
-        for row, event in zip(rows, events, strict=True)
+        EventRecord(position, intern(session_id), turn, at, _ACTORS.get(actor, actor), event, person)
+        for (position, session_id, turn, at, actor, _, _, person), event in zip(rows, events, strict=True)
     ]
 
 
