@@ -6,14 +6,16 @@ number of readers may share one.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, cast
 
 from memory_core.config import MemoryConfig
 from memory_core.events import AgentAttached, EventRecord, FlushPlanned, Retrieved
+from memory_core.history.slices import block_slice, message_slice
 from memory_core.history.slices.block_slice import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, failure_of, is_context
-from memory_core.history.slices.message_slice import Messages, is_flush
+from memory_core.history.slices.message_slice import Messages, adds_message, is_flush
+from memory_core.history.slices.projection import Projection
 from memory_core.history.slices.states import state_at
 from memory_core.planning.quarantine import QuarantinedSet, changes_quarantine, sets_in_force
 from memory_core.tokens import total_tokens
@@ -57,6 +59,9 @@ class TurnRecord:
     def cut_tokens(self) -> int:
         """Tokens cut from the last context of the turn."""
         return sum(int(cut["tokens"]) for cut in context_of(self.built).cuts) if self.built else 0
+
+
+_EMPTY = {field.name: field.default for field in fields(TurnRecord) if field.default is not MISSING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +154,16 @@ class History:
 class Folding:
     """The incremental aggregation behind `History`. Not thread-safe: the owner must lock it."""
 
-    def __init__(self) -> None:
+    def __init__(self, past: Projection | None = None) -> None:
+        """`past`: projection of the same log, which grows with this one; None: only what a history needs is kept."""
+        self._past = past
         self._records: list[EventRecord] = []
         self._turns: dict[int, TurnRecord] = {}
         self._configs: list[tuple[int, dict[str, Any]]] = []
-        self._blocks = Blocks()
+        self._blocks = Blocks() if past is None else past.blocks
         self._quarantine: list[EventRecord] = []
         self._config = MemoryConfig()
-        self._messages = Messages()
+        self._messages = Messages() if past is None else past.messages
         self._correction = 0
         """Tokens of the queue as the log states them, minus the sum of its messages' sizes when they were added."""
         self._recalled: dict[str, int] = {}
@@ -189,7 +196,7 @@ class Folding:
 
     def _take(self, record: EventRecord) -> None:
         self._records.append(record)
-        event = record.event
+        event, kind = record.event, type(record.event)
         # Turn 0 is that of a new or emptied session: turns are numbered from 1 again.
         if record.turn == 0:
             self._turns.clear()
@@ -197,21 +204,32 @@ class Folding:
         elif self._open is None or self._open["turn"] != record.turn:
             self._note_turn()
             self._open = self._opened(record)
-        self._messages.apply(record)
-        self._blocks.apply(record)
-        # An empty queue has no size that could have been stated differently.
-        if not self._messages.queue_messages:
-            self._correction = 0
+        if self._past is not None:
+            self._past.apply(record)
+        else:
+            if kind in message_slice.HANDLED:
+                self._messages.apply(record)
+            if kind in block_slice.HANDLED:
+                self._blocks.apply(record)
+        turn_fields = self._open
+        if turn_fields is not None:
+            turn_fields["last_position"] = record.position
+            if record.actor == "user":
+                turn_fields["edited"] += (record,)
+        if kind in message_slice.HANDLED:
+            # An empty queue has no size that could have been stated differently.
+            if not self._messages.queue_messages:
+                self._correction = 0
+            # A recount or a replaced queue states a total other than the sizes its messages were added with.
+            if self._messages.stated_tokens is not None:
+                self._correction += self._messages.stated_tokens - self._queue_tokens()
+        if adds_message(event):
+            return  # nothing below concerns it, and most events are messages
         self._apply_settings(record)
         if changes_quarantine(event):
             self._quarantine.append(record)
-        # A recount or a replaced queue states a total other than the sizes its messages were added with.
-        if self._messages.stated_tokens is not None:
-            self._correction += self._messages.stated_tokens - self._queue_tokens()
-        turn_fields = self._open
         if turn_fields is None:
             return
-        turn_fields["last_position"] = record.position
         if is_flush(event):
             turn_fields["flushes"] += (record,)
         elif is_context(event):
@@ -223,17 +241,14 @@ class Folding:
             turn_fields["searches"] += (record,)
             self._recalled[search.block] = int(search.gates.get("granted", 0)) + len(search.elsewhere)
             turn_fields["recalled"] = sum(self._recalled.values())
-        if record.actor == "user":
-            turn_fields["edited"] += (record,)
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:
         """Field values recorded so far for a record's turn."""
         # A turn may be reopened: a person may edit memory after the reply.
-        known_record = self._turns.get(record.turn)
-        if known_record is None:
-            self._recalled.clear()
-            known_record = TurnRecord(record.turn, record.position, record.position, record.at)
-        return {name.name: getattr(known_record, name.name) for name in fields(known_record)}
+        if (reopened := self._turns.get(record.turn)) is not None:
+            return {name.name: getattr(reopened, name.name) for name in fields(reopened)}
+        self._recalled.clear()
+        return {**_EMPTY, "turn": record.turn, "first_position": record.position, "at": record.at}
 
     def _note_turn(self) -> None:
         """Store the current turn's record, with the queue in its present state."""

@@ -37,7 +37,8 @@ class Log:
         self._begin()
 
     def _begin(self) -> None:
-        self._folding = Folding()
+        self._past = Projection()
+        self._folding = Folding(self._past)
         self._folds: dict[Callable[[], LogFold], tuple[LogFold, int]] = {}
         self._then = Projection()
         self._results: dict[tuple[Query[Any], int], Any] = {}
@@ -74,6 +75,8 @@ class Log:
             return self._follow(self._caught_up(database, session_id), make)
 
     def _follow(self, history: History, make: Callable[[], Folded]) -> Folded:
+        if make is Projection:
+            return cast(Folded, self._past)  # the history moves it forwards
         fold, position = self._folds.get(make) or (make(), 0)
         for record in history.after(position):
             fold.apply(record)
@@ -82,7 +85,7 @@ class Log:
 
     def _projection(self, history: History, position: int) -> Projection:
         if position >= history.position:
-            return self._follow(history, Projection)
+            return self._past
         # A projection only moves forwards, so an earlier moment begins anew.
         if position < self._then.position:
             self._then = Projection()

@@ -49,6 +49,8 @@ class Projection:
         # Messages before deliveries: a delivery needs the number of its flush and, after a reset, the messages left.
         if kind in message_slice.HANDLED:
             gone = self.messages.apply(record)
+        if message_slice.adds_message(record.event):
+            return gone  # no other slice has anything of it, and most events are messages
         if gone:
             self.facts.forget({(record.session_id, seq) for seq in gone})
             self.graph.forget(gone)
