@@ -110,7 +110,7 @@ class Pieces:
 
     def unit(self, number: int) -> StoredUnit | None:
         """Return a stored turn by number, including removed ones; None if unknown."""
-        return self._vectors.ever.get(number)
+        return self._vectors.unit(number)
 
     def fact(self, id: int, position: int) -> FactWords | None:
         """Return a fact's words at a position."""

@@ -137,7 +137,7 @@ class Past:
             for _, seq in relation.sources:
                 related.setdefault(seq, []).append(relation.id)
         stored: dict[int, list[int]] = {}
-        for number, unit in self._past.vectors.there.items():
+        for number, unit in self._past.vectors.units():
             for seq in expand(unit.seqs):
                 stored.setdefault(seq, []).append(number)
         # Messages recalled by a block are not counted, only those of the queue and the pinned ones.

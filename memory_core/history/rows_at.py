@@ -12,7 +12,6 @@ from memory_core.history.slices.fact_slice import PastFact
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.projection import project
-from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.graph_rules import Entity, Relation
 from memory_core.store.copying.copies import (
@@ -56,8 +55,8 @@ class RowsAt:
         return self._past.graph
 
     @property
-    def nodes(self) -> dict[int, StoredUnit]:
-        """Stored turns, by number."""
+    def nodes(self) -> Collection[int]:
+        """Numbers of the stored turns."""
         return self._past.vectors.there
 
     # -- as rows ---------------------------------------------------------------------------------

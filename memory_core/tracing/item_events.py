@@ -21,6 +21,8 @@ from memory_core.events import (
 from memory_core.history.slices.block_slice import edits_text
 from memory_core.history.slices.delivery_slice import queues_delivery
 from memory_core.history.slices.fact_slice import condenses
+from memory_core.history.slices.message_slice import adds_message
+from memory_core.history.slices.states import Spanned
 
 Records = list[EventRecord]
 
@@ -38,7 +40,7 @@ class ItemEvents:
         """First event that names a revision of a block's text, by block and revision."""
         self.texts: defaultdict[str, Records] = defaultdict(list)
         """Events that wrote or read a block's text, by name."""
-        self.deliveries: defaultdict[int, list[Records]] = defaultdict(list)
+        self.deliveries = Spanned[Records]()
         """Events of each delivery containing a message, by message."""
         self.by_delivery: dict[int, Records] = {}
         """Events of each delivery, by number."""
@@ -49,23 +51,23 @@ class ItemEvents:
         self.unsupported: defaultdict[int, dict[int, EventRecord]] = defaultdict(dict)
         """`FactsCurated` that removes a message as source, by message and fact."""
         self.condensed: Records = []
-        self.suppressed: defaultdict[int, Records] = defaultdict(list)
+        self.suppressed = Spanned[EventRecord]()
         """`FactHeldBack` by message."""
-        self.nothing: defaultdict[int, Records] = defaultdict(list)
+        self.nothing = Spanned[EventRecord]()
         """`NothingLearned` by message."""
         self.related: defaultdict[int, dict[int, EventRecord]] = defaultdict(dict)
         """`RelationAdded`, `RelationConfirmed` or `RelationChanged` by message and relation."""
         self.relations: defaultdict[int, Records] = defaultdict(list)
         """Events of every relation in the log, by id."""
-        self.units: defaultdict[int, list[int]] = defaultdict(list)
-        """Numbers of the stored units with a message, by message."""
-        self.stored: dict[int, EventRecord] = {}
+        self.storing = Spanned[EventRecord]()
+        """`VectorsStored` by message."""
+        self.stored = Spanned[EventRecord]()
         """`VectorsStored` by unit number."""
-        self.embedders: dict[int, list[tuple[int, str | None]]] = {}
-        """Embedding model of each unit's vector (None without one), with the log position it applies from."""
+        self.replaced = Spanned[EventRecord]()
+        """`VectorsReplaced` by unit number."""
         self.removed: dict[int, EventRecord] = {}
         """`VectorsRemoved` by unit number."""
-        self.summarised: defaultdict[int, Records] = defaultdict(list)
+        self.summarised = Spanned[EventRecord]()
         """`SummaryRewritten` events for which a message was read, by the message's sequence number."""
         self.blocks: defaultdict[str, Records] = defaultdict(list)
         """Additions and removals of blocks, by name."""
@@ -89,6 +91,19 @@ class ItemEvents:
             self.numbered[kind] = numbers
         return self.numbered[kind].get(id, id)
 
+    def units(self, seq: int) -> list[int]:
+        """Return the numbers of the stored units with a message."""
+        events: list[Any] = [record.event for record in self.storing[seq]]
+        return [number for event in events for number, seqs, _ in event.nodes if seq in expand(seqs)]
+
+    def embedder(self, number: int, position: int) -> str | None:
+        """Return the embedding model of a stored unit's vector at a log position; None without a vector."""
+        records = (*self.stored[number], *self.replaced[number])
+        then = [record for record in records if record.position <= position]
+        event: Any = max(then, key=_position).event if then else None
+        without = event is None or (event.operation == "create" and (event.error is not None or event.follow))
+        return None if without else str(event.embedder)
+
     def with_others(self, records: Iterable[EventRecord]) -> "ItemEvents":
         """Return a copy with fact events of the user's other sessions."""
         others = ItemEvents(self.session_id)
@@ -110,6 +125,8 @@ class ItemEvents:
         """Add an event, oldest first."""
         self.session_id = self.session_id or record.session_id
         event: Any = record.event
+        if adds_message(event):
+            return  # most events: a message's own record is that of the projection
         if (revision := getattr(event, "revision", None)) is not None:
             self.revisions.setdefault((event.block, revision), record)
         if event.operation in ("create_store", "delete_store"):
@@ -126,11 +143,9 @@ class ItemEvents:
         elif queues_delivery(event):
             # One list for all messages of a delivery, so that its later events are added once.
             events = self.by_delivery[event.delivery] = [record]
-            for seq in expand(event.seqs):
-                self.deliveries[seq].append(events)
+            self.deliveries.add(expand(event.seqs), events)
         elif event.family == "summaries":
-            for seq in expand(event.seqs):
-                self.summarised[seq].append(record)
+            self.summarised.add(expand(event.seqs), record)
         # Only a reset of the whole queue ends what is known; forgetting single messages does not.
         elif event.forgets and event.seqs is None:
             self.reset = record
@@ -155,9 +170,7 @@ class ItemEvents:
             by_message[seq].setdefault(number, record)
 
     def _nothing(self, record: EventRecord, event: NothingLearned) -> None:
-        for _, seqs, _, _ in event.reasons:
-            for seq in expand(seqs):
-                self.nothing[seq].append(record)
+        self.nothing.add(expand(event.messages_named), record)
 
     def _curated(self, record: EventRecord, event: FactsCurated) -> None:
         """Add sources gained by a merge of facts; remove them when the merge is undone."""
@@ -172,21 +185,14 @@ class ItemEvents:
                     self.unsupported[seq][fact] = record
 
     def _suppressed(self, record: EventRecord, event: FactHeldBack) -> None:
-        for seq in expand(event.sources):
-            self.suppressed[seq].append(record)
+        self.suppressed.add(expand(event.sources), record)
 
     def _stored(self, record: EventRecord, event: VectorsStored) -> None:
-        embedder = event.embedder if event.error is None and not event.follow else None
-        for number, spans, _ in event.nodes:
-            self.stored[number] = record
-            self.embedders[number] = [(record.position, embedder)]
-            for seq in expand(spans):
-                self.units[seq].append(number)
+        self.storing.add(expand(event.messages_named), record)
+        self.stored.add((number for number, _, _ in event.nodes), record)
 
     def _embedded(self, record: EventRecord, event: VectorsReplaced) -> None:
-        for number in event.numbers:
-            if number in self.embedders:
-                self.embedders[number].append((record.position, event.embedder))
+        self.replaced.add(event.numbers, record)
 
     def _removed(self, record: EventRecord, event: VectorsRemoved) -> None:
         self.removed.update(dict.fromkeys(event.numbers, record))

@@ -114,7 +114,7 @@ class Tracing:
         for id, matched in followed.relations.items():
             yield self._relation(id, None, matched)
         for number, matched in followed.units.items():
-            yield self._unit(number, self.items.stored.get(number), None, matched)
+            yield self._unit(number, next(reversed(self.items.stored[number]), None), None, matched)
         for (name, ref), matched in followed.texts.items():
             yield self._text(name, ref, matched)
 
@@ -163,7 +163,7 @@ class Tracing:
         before = [*way, delivered]
         carrier = Carrier("block", block.name, None, seq=seq)
         if block.kind == "vector":
-            stored = [(number, self.items.stored[number]) for number in self.items.units[seq]]
+            stored = [(number, self.items.stored[number][-1]) for number in self.items.units(seq)]
             units = [(number, record) for number, record in stored if record.event.about == block.name]
             for number, record in units:
                 yield self._unit(number, record, seq, "id", before)
@@ -397,7 +397,7 @@ class Tracing:
             self.moment,
             name,
             number,
-            state_at(self.items.embedders[number], self.moment.position),
+            self.items.embedder(number, self.moment.position),
             () if seq is None else (seq,),
         )
         return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))

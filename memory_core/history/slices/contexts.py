@@ -138,7 +138,7 @@ class PromptCounts:
     def recalled(self) -> Counter[int]:
         """Return the number of prompts that held a stored unit with each message, by sequence number."""
         for refs, times in self._recalled.items():
-            units = (self._vectors.ever.get(number) for number in numbers(refs, "unit"))
+            units = (self._vectors.unit(number) for number in numbers(refs, "unit"))
             # A set: a message that is in two recalled units counts once for the prompt.
             for seq in {seq for unit in units if unit is not None for seq in expand(unit.seqs)}:
                 self._recalled_seqs[seq] += times

@@ -33,7 +33,6 @@ class DeliveryState:
     record: EventRecord
     """`DeliveryQueued` record of the delivery: turn and time."""
     queued: DeliveryQueued
-    seqs: frozenset[int]
     flush: int | None
     """Number of the flush whose messages are delivered; None for delivery turn by turn."""
     state: State = "pending"
@@ -47,6 +46,11 @@ class DeliveryState:
     """True if a person skipped the delivery, whose row then has no error."""
     dropped: bool = False
     """True if a person removed the block, or a reset forgot all messages of the delivery."""
+
+    @property
+    def seqs(self) -> frozenset[int]:
+        """Messages of the delivery."""
+        return frozenset(expand(self.queued.seqs))
 
 
 class Deliveries:
@@ -66,7 +70,7 @@ class Deliveries:
         if isinstance(event, DeliveryQueued):
             # The flush precedes its deliveries in the log, so it is the latest one.
             flush = self._messages.flushes if event.trigger == "flush" else None
-            state = DeliveryState(record, event, frozenset(expand(event.seqs)), flush)
+            state = DeliveryState(record, event, flush)
             self.by_number[event.delivery] = self.due[event.delivery] = state
         elif isinstance(event, DeliveryDone):
             for state in self._of(event.deliveries):
