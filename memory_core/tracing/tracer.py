@@ -22,6 +22,7 @@ from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.phrase_matching import Phrase
+from memory_core.process import collector_paused
 from memory_core.retrieval import explain
 from memory_core.sessions.session_log import SessionLog
 from memory_core.store.fact_rows import read_scope_events
@@ -101,6 +102,7 @@ class SessionTracer:
         self._session = session
         self._log = SessionLog(session)
 
+    @collector_paused()
     def __call__(
         self, target: str | Ref, *, words: str | None = None, turn: int | None = None, upto: int | None = None
     ) -> Trace:
