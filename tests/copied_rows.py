@@ -1,6 +1,7 @@
 """Rows of a session in a form that is the same wherever the session is: what a database counted is counted from 1."""
 
 import json
+from dataclasses import fields, replace
 
 from memory_core.store.copying.references import referred, renumbered
 from memory_core.store.copying.session_copying import read_rows
@@ -9,7 +10,12 @@ from memory_core.store.writing import read_session
 
 def rows_of(memory):
     with memory.session.database.read() as connection:
-        return read_rows(connection, read_session(connection, memory.session_id)).held()
+        return as_tuples(read_rows(connection, read_session(connection, memory.session_id)))
+
+
+def as_tuples(rows):
+    """Rows that compare equal if all they hold is equal."""
+    return replace(rows, **{field.name: tuple(getattr(rows, field.name)) for field in fields(rows)[2:]})
 
 
 def plain(rows, *, events=None):

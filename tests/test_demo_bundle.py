@@ -7,6 +7,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from copied_rows import as_tuples
 
 from memory_core import Database, Memory, Services, delete_session, list_sessions
 from memory_core.bundles.bundle import read_bundle, restore_bundle, write_bundle
@@ -42,7 +43,7 @@ def roughly(value):
 
 def parts(bundle):
     """Every row of a bundle by kind, without its vectors and without what the clock gave it."""
-    held = bundle.rows.held()
+    held = as_tuples(bundle.rows)
     rows = {field.name: getattr(held, field.name) for field in fields(held)}
     lists = {name: value if isinstance(value, tuple) else (value,) for name, value in rows.items()}
     return {
@@ -104,7 +105,7 @@ def test_the_stored_demo_is_the_bundle_and_just_now(database):
     stored = read_bundle(write_bundle(database, DEMO_SESSION), "stored")
     assert parts(stored) == parts(shipped())
     assert (vectors(stored) == vectors(shipped())).all()
-    held = stored.rows.held()
+    held = as_tuples(stored.rows)
     rows = [row.model_dump() for field in fields(held) for row in _listed(getattr(held, field.name))]
     moments = times(rows)
     assert len(moments) > 100

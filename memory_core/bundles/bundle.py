@@ -158,8 +158,7 @@ class Bundle:
 def write_bundle(database: Database, session_id: str, *, upto: int | None = None) -> bytes:
     """Serialise a session, now or as of log position `upto`, to a bundle.
 
-    Equal sessions give equal bytes. The current state is streamed in one read transaction; a past state is built in
-    memory.
+    Equal sessions give equal bytes. Rows are streamed in one read transaction.
 
     Raises:
         NotFoundError: The session does not exist.
@@ -168,8 +167,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     with closing(Packing()) as packing, database.read() as connection:
         rows = read_session_rows(connection, session_id)
         if upto is not None:
-            # Undoing the log needs all rows at once, unlike a copy of the present state.
-            rows = rows_at(rows.held(), read_events(connection, session_id), upto).rows
+            rows = rows_at(rows, read_events(connection, session_id), upto).rows
         # Before anything is written: the manifest holds checksums of the blanked rows.
         rows = _without_places(rows)
         members: dict[str, dict[str, Any]] = {}

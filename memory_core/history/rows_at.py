@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from memory_core.config import MemoryConfig
@@ -22,6 +23,7 @@ from memory_core.store.copying.copies import (
     MessageCopy,
     RelationCopy,
     SessionCopy,
+    streamed,
 )
 
 
@@ -31,7 +33,7 @@ class RowsAt:
     def __init__(self, log: Sequence[EventRecord]) -> None:
         self._log, self._past = log, project(log)
 
-    @property
+    @cached_property
     def messages(self) -> dict[int, MessageState]:
         """Messages that are in the queue or the archive."""
         return {seq: state for seq, state in self._past.messages.by_seq.items() if state.here}
@@ -92,7 +94,8 @@ class RowsAt:
 
     def message_rows(self, now: Iterable[MessageCopy], texts: Mapping[str, str]) -> tuple[MessageCopy, ...]:
         """Return the messages whose words are still stored, with the size counted at the time where it is known."""
-        today = {message.seq: message for message in now}
+        of_then = streamed(now).only(lambda rows: (row for row in rows if row.seq in self.messages))
+        today = {message.seq: message for message in of_then}
         copies = []
         for seq, past in self.messages.items():
             # 1. Words that were erased since stay erased in the past too.
@@ -100,7 +103,7 @@ class RowsAt:
                 continue
             # 2. The present row has the sizes of that time if words and counter are unchanged. Otherwise only the event
             #    has sizes, counted when the message was added; the counter used then is stored with them.
-            row = today.get(seq)
+            row = today.pop(seq, None)
             unchanged = row is not None and row.counter == past.counter and row.content == past.added.content
             if row is None or not unchanged:
                 row = _message_row(past, texts[past.added.content])

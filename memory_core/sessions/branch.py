@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -38,6 +38,7 @@ from memory_core.store.copying.copies import (
     TextCopy,
     event_copy,
     hashes_of,
+    streamed,
     with_words,
 )
 from memory_core.store.copying.references import hashes_in
@@ -61,36 +62,40 @@ class AsOf:
 
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
     """Create a session in the state that another one had at the end of a turn. See `Memory.branch`."""
-    database = session.database
-    pieces = PieceWriter(database, step)
+    pieces = PieceWriter(session.database, step)
     with collector_paused():
-        # Held in memory, as the rows of that turn are found among all; the transaction ends before the slow part.
-        with database.read() as connection:
-            rows, records = read_session_rows(connection, session.id).held(), read_events(connection, session.id)
-            heard = read_all_heard(connection, session.id)
-        pieces.count(0)
-        then = rows_at(rows, records, _end_of(records, turn))
+        then, heard = _held_at(session, pieces, turn)
     now = session.clock()
     branched = event_copy(SessionBranched(source=session.id, turn=turn, missing=then.missing), turn, now, "user")
     # The event is the last of the branch's own log, so that the past above it is the copied one.
     made = replace(
         then.rows,
         session=then.rows.session.model_copy(update={"created_at": now}),
-        events=(*then.rows.events, branched),
+        events=streamed(then.rows.events).followed_by([branched]),
     )
     branch = str(uuid.uuid4())
     store_session(
         pieces,
         made,
         branch,
-        title=title or f"{rows.session.title or 'Session'}, from turn {turn}",
-        user_id=rows.session.user_id,
+        title=title or f"{then.rows.session.title or 'Session'}, from turn {turn}",
+        user_id=then.rows.session.user_id,
         now=now,
         # The user is the same: their facts are shared and not copied.
         shared={fact.id for fact in made.facts if fact.owner == "user"},
         heard=lambda _: heard,
     )
     return session.sibling(branch)
+
+
+def _held_at(session: Session, pieces: PieceWriter, turn: int) -> tuple[AsOf, Mapping[int, str]]:
+    """Return a session's rows at the end of a turn, and the metadata of its stored turns."""
+    # Held in memory, so that the transaction ends before the slow part; of the other turns nothing is held.
+    with session.database.read() as connection:
+        rows, records = read_session_rows(connection, session.id), read_events(connection, session.id)
+        pieces.count(0)
+        then = rows_at(rows, records, _end_of(records, turn))
+        return replace(then, rows=then.rows.held()), read_all_heard(connection, session.id)
 
 
 def read_session_rows(connection: Connection, session_id: str) -> Rows:
@@ -115,13 +120,14 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
     log = records[:count]
     past = RowsAt(log)
     # Erased texts are in no row: a past row is kept only if its texts are still stored.
-    texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
+    texts = {word.hash: word.data for word in streamed(rows.words).rows if word.owner == "session"}
     messages = past.message_rows(rows.messages, texts)
     # Facts added later do not belong to that moment, although their rows exist.
     later = {record.event.fact for record in records[count:] if adds_fact(record.event)}
     facts = past.fact_rows(fact for fact in rows.facts if fact.id not in later)
     entities, relations = past.graph_rows((e.id for e in rows.entities), (r.id for r in rows.relations), texts)
-    vectors = tuple(vector for vector in rows.vectors if vector.id in past.nodes)
+    nodes = frozenset(past.nodes)
+    vectors = streamed(rows.vectors).only(lambda vectors: (vector for vector in vectors if vector.id in nodes))
     blocks, lost = _blocks_at(rows, log, past, texts)
     # The copied log still adds items whose rows are gone. Tombstones after it record that, as for any erased item.
     erased: list[Event] = [
@@ -130,10 +136,8 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         *(EntityErased(n, entity.block) for n, entity in _gone(past.graph.entities, entities)),
     ]
     session = past.session_row(rows.session)
-    events = (
-        *islice(rows.events, count),
-        *(event_copy(event, session.turns, log[-1].at, "engine") for event in erased),
-    )
+    until = streamed(rows.events).only(lambda events: islice(events, count))
+    events = until.followed_by(event_copy(event, session.turns, log[-1].at, "engine") for event in erased)
     copied = replace(
         rows,
         session=session,
@@ -146,8 +150,10 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         deliveries=past.delivery_rows({message.seq for message in messages}),
         events=events,
     )
-    missing = len(past.messages) - len(messages) + len(erased) + len(past.nodes) - len(vectors) + lost
-    return AsOf(with_words(copied, texts.keys() & _needed(copied)), missing)
+    missing = len(past.messages) - len(messages) + len(erased) + len(nodes) - sum(1 for _ in vectors.rows) + lost
+    # Of the tombstones, none names a text.
+    named = _needed(copied).union(chain.from_iterable(hashes_in(row.data) for row in until.rows))
+    return AsOf(with_words(copied, texts.keys() & named), missing)
 
 
 def _end_of(records: Sequence[EventRecord], turn: int) -> int:
@@ -170,7 +176,7 @@ def _gone(then: Mapping[int, Past], rows: Iterable[FactCopy | EntityCopy | Relat
 
 
 def _needed(rows: Rows) -> set[str]:
-    """Return the hashes of the session's texts that these rows refer to."""
+    """Return the hashes of the session's texts that these rows refer to, but for its events."""
     result = {message.content for message in rows.messages}
     result |= {key for block in rows.blocks for key in (block.state, block.text) if key}
     result |= {text.content for block in rows.blocks for text in block.texts}
@@ -179,8 +185,6 @@ def _needed(rows: Rows) -> set[str]:
     result |= {relation.predicate for relation in rows.relations}
     if rows.session.recording:
         result.add(rows.session.recording)
-    for event in rows.events:
-        result |= hashes_in(json.dumps(event.data))
     return result
 
 

@@ -8,12 +8,12 @@ events.
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from heapq import merge
 from operator import itemgetter
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Select, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Select, Table, bindparam, delete, insert, literal, select, update
 from sqlmodel.sql.sqltypes import AutoString
 
 from memory_core.events import FactDecided, FactHeldBack
@@ -82,31 +82,28 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
         constructor=json.loads(state.constructor),
     )
 
-    def of_session(table: Table, order: str) -> Iterable[Any]:
-        return _stream_rows(connection, select(table).where(table.c.session_id == state.id).order_by(table.c[order]))
+    def of_session(kind: Any, table: Table, order: str, *apart: str) -> Callable[[], Iterable[Any]]:
+        columns = [column for column in table.c if column.name in _names(kind) or column.name in apart]
+        query = select(*columns).where(table.c.session_id == state.id).order_by(table.c[order])
+        return lambda: _stream_rows(connection, query)
 
-    def read_events() -> Iterator[EventCopy]:
-        for row in of_session(event_table, "id"):
-            data = json.loads(row.data)
-            copy = EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
-            yield copy.by(row.person)
-
-    blocks, events = _read_blocks(connection, state.id), Stream(read_events)
+    blocks = _read_blocks(connection, state.id)
+    events = Stream(of_session(EventCopy, event_table, "id", "person"), _event_of)
     # Once, and only if asked for: it reads the whole log.
     theirs = None if whole_user else cache(lambda: _user_facts_of(connection, state, blocks, events))
-    facts = Stream(lambda: _read_facts(connection, state, theirs))
+    facts: Stream[FactCopy] = Stream(lambda: _read_facts(connection, state, theirs))
     return Rows(
         session=session,
         blocks=blocks,
-        messages=Stream(lambda: (_copy(MessageCopy, row) for row in of_session(message_table, "seq"))),
+        messages=Stream(of_session(MessageCopy, message_table, "seq"), partial(_copy, MessageCopy)),
         facts=facts,
         entities=Stream(lambda: _read_entities(connection, state)),
         relations=Stream(lambda: _read_relations(connection, state)),
         vectors=Stream(
-            lambda: (_copy(VectorCopy, row, seqs=_spans(row.seqs)) for row in of_session(vector_table, "id"))
+            of_session(VectorCopy, vector_table, "id"), lambda row: _copy(VectorCopy, row, seqs=_spans(row.seqs))
         ),
-        deliveries=Stream(lambda: (_copy(DeliveryCopy, row) for row in of_session(delivery_table, "id"))),
-        words=Stream(lambda: _read_words(connection, state, facts, events)),
+        deliveries=Stream(of_session(DeliveryCopy, delivery_table, "id"), partial(_copy, DeliveryCopy)),
+        words=Stream(lambda: _read_words(connection, state, facts, events), partial(_copy, WordsCopy)),
         events=events,
     )
 
@@ -123,6 +120,12 @@ def _copy(kind: Any, row: Any, **values: Any) -> Any:
 @cache
 def _names(kind: Any) -> frozenset[str]:
     return frozenset(kind.model_fields)
+
+
+def _event_of(row: Any) -> EventCopy:
+    data = json.loads(row.data)
+    copy = EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
+    return copy.by(row.person)
 
 
 def _spans(text: str) -> tuple[tuple[int, ...], ...]:
@@ -212,21 +215,19 @@ def _read_relations(connection: Connection, state: SessionState) -> Iterator[Rel
 
 def _read_words(
     connection: Connection, state: SessionState, facts: Iterable[FactCopy], events: Iterable[EventCopy]
-) -> Iterator[WordsCopy]:
+) -> Iterator[Any]:
+    """Yield rows with the fields of `WordsCopy`."""
     c = content_table.c
-    session_words = select(c.hash, c.data).where(c.scope == state.scope).order_by(c.hash)
-    yield from (
-        WordsCopy(owner="session", hash=key, data=data) for key, data in _stream_rows(connection, session_words)
-    )
+    of_session = select(literal("session").label("owner"), c.hash, c.data)
+    yield from _stream_rows(connection, of_session.where(c.scope == state.scope).order_by(c.hash))
     if state.user_id is None:
         return
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
     if theirs:
         theirs |= _only_in_events(events)
+    of_user = select(literal("user").label("owner"), c.hash, c.data).where(c.scope == user_scope(state.user_id))
     for chunk in chunks(sorted(theirs)):
-        query = select(c.hash, c.data).where(c.scope == user_scope(state.user_id), c.hash.in_(chunk))
-        user_words = connection.execute(query.order_by(c.hash))
-        yield from (WordsCopy(owner="user", hash=key, data=data) for key, data in user_words)
+        yield from connection.execute(of_user.where(c.hash.in_(chunk)).order_by(c.hash))
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
@@ -353,7 +354,7 @@ def insert_rows(
     """
     database, state = pieces.database, _state(rows.session, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]
-    of_session = Stream(lambda: (fact for fact in rows.facts if fact.owner == "session"))
+    of_session: Stream[FactCopy] = Stream(lambda: (fact for fact in rows.facts if fact.owner == "session"))
 
     def of(copies: Iterable[Any], table: Table) -> Iterator[Values]:
         new_rows = (row for copy in copies for row in table_rows(copy, session_id, user_id))
