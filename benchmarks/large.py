@@ -4,9 +4,9 @@
 
 Facts by the offline rules, stored turns, a summary, and a context every fiftieth turn. Vectors come from words hashed
 into 384 numbers (see `growth.py`): what is measured is the engine, not the embedding. `waits` is the longest that
-somebody else, who asks every 20 ms, waits for the right to write while the step runs. `processor` is that of the
-step's process with its start, some two seconds. `--base` does the same with another checkout, step by step in turn: its
-session is filled by its own code, in the folder `base`, and by the same Python.
+somebody else, who asks every 20 ms, waits for the right to write while the step runs. `processor` is that of
+the step's first run. `--base` does the same with another checkout, step by step in turn: its session is filled by its
+own code, in the folder `base`, and by the same Python; `ratio` is of both builds' processor time, then of their peaks.
 """
 
 import argparse
@@ -25,7 +25,11 @@ from pathlib import Path
 from growth import SESSION, HashedWords, packed, turns
 
 from memory_core.blocks import FactExtractionMemoryBlock, StaticMemoryBlock, SummaryMemoryBlock, VectorMemoryBlock
-from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
+
+try:
+    from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
+except ImportError:  # in a checkout of an earlier build
+    from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 from memory_core.services import Services
@@ -97,6 +101,7 @@ def steps(file: Path) -> dict[str, Callable[[Memory], object]]:
         "search": lambda memory: memory.retrieval.search(QUESTION, block="turns"),
         "all stored turns": lambda memory: memory.retrieval.stored_turns("turns"),
         "history": lambda memory: memory.log.history().turns,
+        "trace": lambda memory: memory.trace("allergic to peanuts"),
         "branch": lambda memory: memory.branch(memory.session.status().turns // 2),
         "write a bundle": write,
         "import it": take_in,
@@ -133,14 +138,16 @@ class Waits:
 def measure(file: Path, name: str) -> None:
     """One step in this process, once as after a restart and once again; one line of JSON."""
     memory = reopened(file)
-    seconds = []
+    seconds, processor = [], []
     with Waits(file) as waits:
-        for _ in range(2 if name in ("put", "context", "search", "all stored turns", "history") else 1):
-            began = time.monotonic()
+        for _ in range(2 if name in ("put", "context", "search", "all stored turns", "history", "trace") else 1):
+            began, before = time.monotonic(), time.process_time()
             steps(file)[name](memory)
             seconds.append(round(time.monotonic() - began, 3))
+            processor.append(time.process_time() - before)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"seconds": seconds, "waits": round(waits.longest, 3), "peak": peak}))
+    row = {"seconds": seconds, "waits": round(waits.longest, 3), "peak": peak, "processor": processor[0]}
+    print(json.dumps(row))
 
 
 def main() -> None:
@@ -168,17 +175,17 @@ def main() -> None:
         head = "".join(f"{name:>14}" for name in ("first, s", "again, s", "waits, s", "peak, MB", "processor, s"))
         print(f"\n{'':<20}{head * len(builds)}{'ratio' if options.base else '':>8}")
         for name in options.only or steps(folder):
-            line, costs = "", []
+            line, rows = "", []
             for place, checkout in builds.items():
-                printed, cost = ran(
-                    checkout, str(checkout / "benchmarks" / "large.py"), "--keep", str(place), "--step", name
-                )
+                printed, _ = ran(checkout, __file__, "--keep", str(place), "--step", name)
                 row = json.loads(printed.splitlines()[-1])
                 first, *again = row["seconds"]
                 line += f"{first:>14,.2f}{again[0] if again else 0:>14,.2f}{row['waits']:>14,.2f}{row['peak']:>14,}"
-                line += f"{cost:>14,.1f}"
-                costs.append(cost)
-            print(f"{name:<20}{line}{f'{costs[0] / costs[1]:8.2f}' if options.base else ''}", flush=True)
+                line += f"{row['processor']:>14,.1f}"
+                rows.append(row)
+            for what in ("processor", "peak") if options.base else ():
+                line += f"{rows[0][what] / rows[1][what]:8.2f}"
+            print(f"{name:<20}{line}", flush=True)
     return None
 
 
