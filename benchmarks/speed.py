@@ -29,8 +29,8 @@ from pathlib import Path
 from engines import NEVER_FLUSHES, Ours, Reference, sentences
 
 from memory_core.config import MemoryConfig
-from memory_core.history.replay import replay_flushes
 from memory_core.store.message_rows import sizes_between
+from memory_inspector.lab.replay import replay_flushes
 
 WARM_UP = 3
 """Puts before those that are timed: the other side has just run."""

@@ -37,11 +37,10 @@ CAPABILITIES = {
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        4_280,
+        4_130,
         "memory_core/events.py memory_core/history/slices/*.py memory_core/history/__init__.py "
         "memory_core/history/by_turn.py memory_core/history/log.py memory_core/history/rebuild.py "
-        "memory_core/history/replay.py memory_core/history/rows_at.py memory_core/history/change_log.py "
-        "memory_core/history/usage.py memory_core/history/cost.py "
+        "memory_core/history/rows_at.py memory_core/history/change_log.py memory_core/history/usage.py "
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
@@ -164,11 +163,11 @@ CAPABILITIES = {
         "memory_inspector/server/coding_sessions.py memory_inspector/commands/code_command.py",
     ),
     "Lab: play, plan, sweep, lint": (
-        5_270,
+        5_420,
         "memory_inspector/lab/__init__.py memory_inspector/lab/playing.py memory_inspector/lab/replanning.py "
-        "memory_inspector/lab/sizes.py memory_inspector/lab/script.py memory_inspector/lab/striking.py "
-        "memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py memory_inspector/lab/variants.py "
-        "memory_inspector/lab/linting.py memory_inspector/lab/curation_steps.py "
+        "memory_inspector/lab/replay.py memory_inspector/lab/sizes.py memory_inspector/lab/script.py "
+        "memory_inspector/lab/striking.py memory_inspector/lab/sweep*.py memory_inspector/lab/comparing.py "
+        "memory_inspector/lab/variants.py memory_inspector/lab/linting.py memory_inspector/lab/curation_steps.py "
         "memory_inspector/figures/lab_figures.py ui/lab/__init__.py ui/lab/knobs.py ui/lab/lab_page.py "
         "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),

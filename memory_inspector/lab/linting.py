@@ -25,8 +25,6 @@ from memory_core.blocks.static import static_content
 from memory_core.config import MemoryConfig
 from memory_core.engine.context import share_tokens
 from memory_core.errors import ConfigError
-from memory_core.history.cost import FACT_TOKENS
-from memory_core.history.replay import queued_sizes, replay_flushes
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.context_plan import RESERVED_WORDS, Part, cut_first
 from memory_core.planning.fact_merging import condense_target, limit_for
@@ -34,6 +32,7 @@ from memory_core.planning.rendering import InsertMethod, neutralise
 from memory_core.planning.retrieval_plan import budget_for
 from memory_core.text import listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
+from memory_inspector.lab.replay import FACT_TOKENS, queued_sizes, replay_flushes
 from memory_inspector.lab.script import Script
 from memory_inspector.lab.variants import Variant, VariantChange
 

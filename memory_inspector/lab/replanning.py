@@ -17,7 +17,6 @@ from memory_core.blocks.static import decode, static_content
 from memory_core.config import MemoryConfig
 from memory_core.engine.context import outer_frame, share_tokens
 from memory_core.events import Ref
-from memory_core.history.replay import remove_leaving
 from memory_core.messages import MessageRole
 from memory_core.planning.context_plan import Part, Piece, Truncation, TruncationOrder, plan_context
 from memory_core.planning.fact_merging import Fact
@@ -27,6 +26,7 @@ from memory_core.planning.retrieval_plan import budget_for
 from memory_core.planning.running_summary import cut_order as summary_cut_order
 from memory_inspector.files.configuration import StoredBlock
 from memory_inspector.lab.comparing import PlayedTurn
+from memory_inspector.lab.replay import remove_leaving
 from memory_inspector.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes
 from memory_inspector.lab.variants import Variant, agents_may_edit, block_values
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memory_core.errors import ConfigError
-from memory_core.events import Ref
-from memory_core.history.cost import PROMPT_TOKENS
+from memory_core.events import EventRecord, Ref
+from memory_core.history.slices.contexts import is_call
 from memory_core.memory import Memory
 from memory_inspector.lab.comparing import average, outcome_of, stable_share
 from memory_inspector.lab.playing import Player
 from memory_inspector.lab.probes import BlockTokens, EvidenceInPrompt, InPrompt, NeverInPrompt, Probe, evaluate
 from memory_inspector.lab.questions import Question, evidence_found
 from memory_inspector.lab.replanning import PlannedState, Replanned, Replanner
+from memory_inspector.lab.replay import PROMPT_TOKENS
 from memory_inspector.lab.script import Script
 from memory_inspector.lab.variants import Variant, VariantChange, agents_may_edit
 
@@ -371,3 +372,22 @@ def _recall_in_play(memory: Memory, probes: Sequence[Probe], questions: Sequence
     asked = [EvidenceInPrompt(turn=turn, messages=(seq,)) for seq, turn in evidence]
     holding = sum(verdict.held for verdict in evaluate(memory, asked))
     return (holding + evidence_found(memory, questions)) / total
+
+
+def known_price(records: Iterable[EventRecord]) -> float | None:
+    """Estimate US dollars per million input tokens of the model that was called last, from its recorded calls.
+
+    None unless at least two of its calls, of different sizes, have a recorded cost: input and output tokens have
+    different prices.
+    """
+    called = [record.event for record in records if is_call(record.event)]
+    charged = [call for call in called if None not in (call.cost, call.input_tokens, call.output_tokens)]
+    same = [call for call in charged if call.model == charged[-1].model]
+    if len(same) < 2:
+        return None
+    import numpy as np  # here: most sessions have no such call
+
+    # Two unknowns, the prices of a token read and of one written; rank 2 says that the sizes determine both.
+    sizes = np.array([(call.input_tokens, call.output_tokens) for call in same], dtype=float)
+    (read, _), _, rank, _ = np.linalg.lstsq(sizes, np.array([call.cost for call in same], dtype=float), rcond=None)
+    return round(float(read) * 1_000_000, 6) if rank == 2 else None

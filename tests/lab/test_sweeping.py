@@ -8,14 +8,13 @@ from test_playing import lived, player
 from memory_core import Memory
 from memory_core.errors import ConfigError, FormatError
 from memory_core.events import ModelCalled, Ref
-from memory_core.history.cost import known_price
 from memory_inspector.lab.comparing import outcome_of
 from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, evaluate
 from memory_inspector.lab.questions import read_questions
 from memory_inspector.lab.replanning import Replanner
 from memory_inspector.lab.script import script_of
 from memory_inspector.lab.sizes import sizes_of
-from memory_inspector.lab.sweeping import Axis, Range, play_cells, sweep, values_around
+from memory_inspector.lab.sweeping import Axis, Range, known_price, play_cells, sweep, values_around
 from memory_inspector.lab.variants import variant_of
 
 PHRASE = "I am allergic to nuts."

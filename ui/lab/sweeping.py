@@ -21,12 +21,21 @@ from memory_core import Memory, MemoryInspectorError
 from memory_core.config import MAX_TOKENS
 from memory_core.errors import ConfigError
 from memory_core.events import Ref
-from memory_core.history.cost import known_price
 from memory_inspector.figures.lab_figures import OWN_MARK, front_figure, sweep_figure, value_words
 from memory_inspector.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
 from memory_inspector.lab.questions import Question, read_questions
 from memory_inspector.lab.script import script_of
-from memory_inspector.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, play_cells, sweep, values_around
+from memory_inspector.lab.sweeping import (
+    Axis,
+    Cell,
+    Measure,
+    Sweep,
+    check_size,
+    known_price,
+    play_cells,
+    sweep,
+    values_around,
+)
 from memory_inspector.lab.variants import Variant, VariantChange, block_values
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job

@@ -11,12 +11,12 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.bundles.bundle import Bundle, import_bundle
-from memory_core.history.cost import PlayCost, play_cost
 from memory_core.tokens import default_counter
 from memory_inspector.files.configuration import Configuration
 from memory_inspector.files.files import Preview, read_file
 from memory_inspector.files.import_state import import_with_state, token_limit
 from memory_inspector.files.openai_format import Conversation, Skipped
+from memory_inspector.lab.replay import PlayCost, play_cost
 from memory_inspector.server import chat_turns
 from memory_inspector.server.engine import Engine
 from memory_inspector.server.jobs import Job

@@ -12,6 +12,7 @@ from memory_core.events import (
     ContextBuilt,
     Event,
     EventRecord,
+    ModelCalled,
     RefKind,
     expand,
     numbers,
@@ -23,6 +24,10 @@ from memory_core.history.slices.vector_slice import Vectors
 
 def is_context(event: Event) -> TypeGuard[ContextBuilt]:
     return isinstance(event, ContextBuilt)
+
+
+def is_call(event: Event) -> TypeGuard[ModelCalled]:
+    return isinstance(event, ModelCalled)
 
 
 def places_of(event: ContextBuilt) -> list[int]:

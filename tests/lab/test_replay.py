@@ -4,11 +4,11 @@ from hypothesis import strategies as st
 
 from memory_core.config import MemoryConfig
 from memory_core.events import FlushPlanned, MessageAdded, ranges
-from memory_core.history.replay import replay_flushes
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.planning.flush import SizedMessage
 from memory_core.store.message_rows import sizes_between
+from memory_inspector.lab.replay import replay_flushes
 
 
 def user(seq, tokens):

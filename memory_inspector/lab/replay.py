@@ -1,4 +1,4 @@
-"""Replay a session's flushes under another configuration, from the sizes of its messages alone.
+"""Replay a session's flushes under another configuration, and their cost, from the sizes of its messages alone.
 
 Needs no store and no model: the engine's own planner is called at every put, as if the messages had been put one by
 one. The whole replay is O(messages).
@@ -88,3 +88,37 @@ def remove_leaving(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) ->
         while (first := queue.popleft()) is not leaving:
             stay.append(first)
     queue.extendleft(reversed(stay))
+
+
+# -- cost of a play -------------------------------------------------------------------------------
+
+PROMPT_TOKENS = 400
+"""Approximate tokens that an extraction call has besides the messages: instructions and the answer's schema."""
+
+FACT_TOKENS = 12
+"""Approximate size, in tokens, of a known fact; every call lists all known facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayCost:
+    """Estimated calls and tokens. Recorded replies are reused, so only learning calls the model."""
+
+    flushes: int
+    calls: int
+    input_tokens: int
+
+
+def play_cost(
+    messages: Sequence[ChatMessage], sizes: Sequence[int], config: MemoryConfig, *, learners: int = 1
+) -> PlayCost:
+    """Count flushes and learning calls when playing `messages` of these sizes (tokens) one by one.
+
+    `learners` is the number of blocks that call a model for every flush. One new fact per turn is assumed.
+    """
+    flushes = replay_flushes(queued_sizes(messages, sizes), config)
+    facts = tokens = 0
+    # Every call reads the messages of its flush and lists the facts that are known by then.
+    for flush in flushes:
+        tokens += flush.plan.tokens + PROMPT_TOKENS + facts * FACT_TOKENS
+        facts += sum(message.role is MessageRole.USER for message in flush.plan.leave)
+    return PlayCost(len(flushes), len(flushes) * learners, tokens * learners)
