@@ -44,11 +44,11 @@ CAPABILITIES = {
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_220,
+        3_180,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
-        "memory_core/store/span_rows.py memory_core/store/postgresql/*.py memory_core/store/migrations/*.py "
+        "memory_core/store/postgresql/*.py memory_core/store/migrations/*.py "
         "memory_core/store/migrations/versions/*.py",
     ),
     "Bundles, branches, archives, backups": (
@@ -149,7 +149,7 @@ CAPABILITIES = {
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/wording/unit_names.py",
     ),
-    "Recorder: proxy and spans": (4_720, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
+    "Recorder: proxy and spans": (4_760, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
         5_550,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from sqlalchemy import Connection, select, update
+
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
 from memory_core.events import (
@@ -26,9 +28,9 @@ from memory_core.events import (
 from memory_core.history.slices.contexts import is_call
 from memory_core.messages import unstorable
 from memory_core.sessions.overview import delete_session
-from memory_core.store.database import Database
+from memory_core.store.database import Database, chunks
 from memory_core.store.log_rows import read_events
-from memory_core.store.span_rows import add_spans, move_spans, recorded_spans, sessions_of_traces
+from memory_core.store.tables import span_table
 from memory_core.store.writing import Writing, read_session
 from memory_inspector.recorder.otlp import LogRecord, Span, SpanExport
 from memory_inspector.recorder.recording import CachedPast, attach, check_free, recording
@@ -190,14 +192,14 @@ class Receiver:
         if not (session_id := self._calls.session_of(report.key)):
             return
         with self._database().read() as connection:
-            if recorded_spans(connection, report.also[-1:]):  # sent again, after the span that it added to
+            if _recorded_spans(connection, report.also[-1:]):  # sent again, after the span that it added to
                 return
         try:
             session, past = self._session(session_id)
             if adds := self._calls.lacks(addition):
                 record_late(session, past, report, adds)
             with recording(session, past) as to:
-                add_spans(to.w, report.also)
+                _add_spans(to.w, report.also)
             self._calls.added(report.key, adds)
         except StoreError:
             raise
@@ -220,8 +222,8 @@ class Receiver:
         """
         refused, times = Refusals(), {record.span: record.time for record in records}
         with self._database().read() as connection:
-            recorded = recorded_spans(connection, list(times))
-            sessions = sessions_of_traces(connection, {key.partition(":")[0] for key in recorded})
+            recorded = _recorded_spans(connection, list(times))
+            sessions = _sessions_of_traces(connection, {key.partition(":")[0] for key in recorded})
         for key in sorted(recorded, key=times.__getitem__):
             trace, _, id = key.partition(":")
             call = {"gen_ai.operation.name": "chat"}
@@ -264,7 +266,7 @@ class Receiver:
         # A trace may span several requests: its session is the one that an earlier request stored.
         if unnamed:
             with self._database().read() as connection:
-                named |= sessions_of_traces(connection, unnamed)
+                named |= _sessions_of_traces(connection, unnamed)
         by_session: dict[str, list[tuple[Report, Refusals]]] = defaultdict(list)
         for report, refused in reports:
             session_id = names[report.key] or named.get(report.trace)
@@ -360,8 +362,8 @@ def record_reports(
         w = to.w
         keys = [key for report in reports for key in (report.key, *report.also)]
         if moved_from is not None:
-            move_spans(w, keys, moved_from)
-        recorded = set() if moved_from is not None else recorded_spans(w.connection, keys)
+            _move_spans(w, keys, moved_from)
+        recorded = set() if moved_from is not None else _recorded_spans(w.connection, keys)
         # A mapping, as one batch may hold a span twice.
         fresh = {report.key: report for report in reports if recorded.isdisjoint((report.key, *report.also))}
         # By their ends: an answer exists, and a record is found, only when the span ends.
@@ -376,7 +378,7 @@ def record_reports(
                 to.compacted()
             elif report.key not in held:
                 w.record(_event(session, w, report), actor="agent")
-        add_spans(w, [key for report in fresh.values() for key in (report.key, *report.also)])
+        _add_spans(w, [key for report in fresh.values() for key in (report.key, *report.also)])
 
 
 def record_late(session: Session, past: CachedPast, report: Report, adds: Adds = "words") -> None:
@@ -449,3 +451,43 @@ def _event(session: Session, w: Writing, report: Report) -> Event:
 def _stored(session: Session, w: Writing, words: str | None) -> tuple[str | None, int]:
     """Store a record's text; return its hash and tokens."""
     return (None, 0) if words is None else (w.store_text(words), session.counter.text(words))
+
+
+# -- ids of recorded spans, so that a span that an exporter sends again is not recorded again ------
+
+
+_s = span_table.c
+
+
+def _recorded_spans(connection: Connection, keys: Sequence[str]) -> set[str]:
+    """Return the keys (`trace:span`) among these whose spans were recorded, in any session."""
+    wanted, result = set(keys), set[str]()
+    # By trace alone: for a list of pairs SQLite would scan the whole table.
+    for chunk in chunks(sorted({key.partition(":")[0] for key in keys})):
+        rows = connection.execute(select(_s.trace, _s.span).where(_s.trace.in_(chunk)))
+        result.update(key for trace, span in rows if (key := f"{trace}:{span}") in wanted)
+    return result
+
+
+def _sessions_of_traces(connection: Connection, traces: Iterable[str]) -> dict[str, str]:
+    """Return for each trace a session in which its spans were recorded; unknown traces are missing."""
+    result: dict[str, str] = {}
+    for chunk in chunks(sorted(set(traces))):
+        result.update(connection.execute(select(_s.trace, _s.session_id).where(_s.trace.in_(chunk)).distinct()).all())
+    return result
+
+
+def _move_spans(w: Writing, keys: Iterable[str], session_id: str) -> None:
+    """Count spans that were recorded in another session as this one's."""
+    for chunk in chunks(sorted({key.partition(":")[0] for key in keys})):
+        of_session = (_s.session_id == session_id) & _s.trace.in_(chunk)
+        w.connection.execute(update(span_table).where(of_session).values(session_id=w.session.id))
+
+
+def _add_spans(w: Writing, keys: Iterable[str]) -> None:
+    """Record spans as stored, in the same transaction as their effects."""
+    rows = [
+        {"trace": trace, "span": span, "session_id": w.session.id}
+        for trace, _, span in (key.partition(":") for key in keys)
+    ]
+    w.database.insert_if_new(w.connection, span_table, rows)
