@@ -93,10 +93,10 @@ CAPABILITIES = {
         "memory_core/planning/slots.py memory_core/planning/statement_relation.py memory_core/store/fact_rows.py",
     ),
     "Facts: curation and its undo": (
-        2_460,
+        2_450,
         "memory_core/curation/change_sets.py memory_core/curation/fact_*.py memory_core/curation/known_facts.py "
-        "memory_core/planning/curation.py memory_core/history/fact_evidence.py memory_core/history/contradictions.py "
-        "memory_core/history/rewrites.py memory_core/history/advice.py",
+        "memory_core/planning/curation.py memory_core/history/fact_evidence.py memory_core/history/rewrites.py "
+        "memory_core/history/advice.py",
     ),
     "Page Facts": (
         3_510,
@@ -111,16 +111,15 @@ CAPABILITIES = {
         "memory_core/models/embedding.py memory_core/models/static_embedding.py",
     ),
     "Summary": (
-        1_320,
+        1_260,
         "memory_core/blocks/summary.py memory_core/planning/running_summary.py memory_core/models/summarising.py "
-        "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py memory_core/history/summaries.py "
+        "memory_core/store/summary_rows.py memory_core/curation/summary_desk.py "
         "memory_inspector/wording/summary_text.py ui/blocks/rewriting.py",
     ),
     "Graph: block, relations, desk": (
         2_700,
-        "memory_core/blocks/graph.py memory_core/planning/graph_*.py "
-        "memory_core/store/graph_rows.py memory_core/curation/graph_*.py memory_core/models/relating.py "
-        "memory_core/history/graph_versions.py",
+        "memory_core/blocks/graph.py memory_core/planning/graph_*.py memory_core/store/graph_rows.py "
+        "memory_core/curation/graph_*.py memory_core/models/relating.py",
     ),
     "Page Graph": (
         2_270,

@@ -4,7 +4,7 @@ Only reads and combines. Decisions are in `memory_core.planning.curation`, check
 `memory_core.curation.fact_change_sets`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,13 +19,13 @@ from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, CondensingRefused, EventRecord, FactHeldBack, expand
 from memory_core.formats.message_times import timed
-from memory_core.history import contradictions
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.fact_evidence import Flag, SupportingText, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
-from memory_core.history.slices.fact_slice import CONDENSING, rewords_fact, wordings
+from memory_core.history.slices.fact_slice import CONDENSING, WORDING, FactSlice, rewords_fact, wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
+from memory_core.models.offline.fact_extraction import slot_in
 from memory_core.models.offline.relative_dates import dated
 from memory_core.planning.curation import (
     FIRST_ADDED,
@@ -41,6 +41,7 @@ from memory_core.planning.curation import (
     together,
 )
 from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
+from memory_core.planning.statement_relation import contradicts
 from memory_core.services import Services
 from memory_core.store.fact_rows import read_by_ids, read_facts, read_protected, read_scope_events, read_unwanted
 from memory_core.store.message_rows import StoredMessage, read_messages
@@ -324,13 +325,13 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """Return the facts that wait for review, with the flags of all active and proposed ones."""
         with self._session.database.read() as connection:
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
-            records = self._events(connection, *contradictions.KINDS)
+            records = self._events(connection, *WORDING)
             # A contradiction was found between the wordings of its time, so former wordings are needed too.
             reworded = {r.event.before for r in records if rewords_fact(r.event)}
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
             unwanted = read_unwanted(connection, self.scope, self.block)
-        conflicts = contradictions.open_contradictions(records, facts, log.changes(), texts.get)
+        conflicts = open_contradictions(records, facts, log.changes(), texts.get)
         messages, reviewed = self._source_texts(facts), log.looked_at()
         flags = find_flags(facts, conflicts=conflicts, messages=messages, looked_at=reviewed, unwanted=unwanted)
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
@@ -397,3 +398,69 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 def _to_review(fact: Fact, flags: Iterable[Flag]) -> bool:
     """Return whether one of the flags needs review; of two conflicting facts, only the newer is reviewed."""
     return any(flag.other is None or flag.other < fact.id for flag in flags)
+
+
+# -- open contradictions between facts -------------------------------------------------------------
+
+
+SETTLES = "keep_both"
+"""The only change set that resolves a contradiction and leaves both facts as they are."""
+
+
+def open_contradictions(
+    records: Sequence[EventRecord],
+    facts: Iterable[Fact],
+    changes: Iterable[AppliedChangeSet],
+    words: Callable[[str], str | None],
+) -> dict[int, tuple[int, ...]]:
+    """Return the older facts that each active fact contradicts, by fact id. `records` are of `WORDING`, in any order.
+
+    `changes` are all change sets; `words` returns a text by its hash.
+    """
+    by_id = {fact.id: fact for fact in facts}
+    # A pair that a person decided to keep is no open question, unless that decision was undone.
+    settled = [set(change.ids("fact")) for change in changes if change.action == SETTLES and not change.undone]
+    past = FactSlice()
+    for record in sorted(records, key=lambda record: record.position):
+        past.apply(record)
+    result: dict[int, tuple[int, ...]] = {}
+    for id, fact in past.by_id.items():
+        if id not in by_id:
+            continue
+        # What an agent proposes instead of a fact waits until a person chooses, even if it is reworded or accepted
+        # meanwhile: nothing else would take the old fact's place. Parts of a split have the origin of the whole.
+        by_agent = fact.added.origin == "written" or fact.record.actor == "agent"
+        waits = fact.added.state == "proposed" and by_agent
+        others = tuple(
+            other
+            for other in fact.added.conflicts_with
+            if other in by_id
+            and other != id
+            and not any({id, other} <= pair for pair in settled)
+            and (waits or _stands(by_id[id], by_id[other], _then(past, (id, other), fact.record.position), words))
+        )
+        if others:
+            result[id] = others
+    return result
+
+
+def _then(past: FactSlice, facts: Iterable[int], position: int) -> dict[int, str]:
+    """Return the content hashes at a log position of facts that were reworded later."""
+    reworded = [id for id in facts if past.reworded_after(id, position)]
+    return {id: then.content for id in reworded if (then := past.words(id, position)) is not None}
+
+
+def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], str | None]) -> bool:
+    """Return whether two facts that contradicted each other still do in their current wording."""
+    reworded = False
+    for fact in (a, b):
+        was = words(then[fact.id]) if fact.id in then else fact.text
+        if was == fact.text:
+            continue
+        reworded = True
+        slot = slot_in(was) if was is not None else None
+        # A fact that now speaks about another subject contradicts nothing any more.
+        if slot is not None and slot_in(fact.text) != slot:
+            return False
+    # Facts in their first wording still contradict each other; reworded ones are compared again, by rules.
+    return not reworded or contradicts(a.text, b.text, same_slot=True)

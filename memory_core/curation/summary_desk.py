@@ -4,15 +4,16 @@ Reads and stores; `memory_core.planning.running_summary` finds the names, number
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.engine.delivery import MAX_CONFLICTS, call_events
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError, user_message
-from memory_core.events import Actor, ModelCalled
-from memory_core.history.summaries import KINDS, RecordedRevision, recorded_revisions
+from memory_core.events import KINDS as EVENTS
+from memory_core.events import Actor, EventRecord, ModelCalled, SummaryRewritten, expand
+from memory_core.history.slices.block_slice import edits_text, is_rewriting
 from memory_core.messages import MessageStatus
 from memory_core.models.protocols import Summariser
 from memory_core.planning.running_summary import losses
@@ -22,6 +23,9 @@ from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.summary_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import read_session
+
+KINDS = tuple(kind for kind, event in EVENTS.items() if event.family in ("blocks", "summaries"))
+"""Event kinds that concern a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,14 @@ class SummaryState:
 class SummaryRevision:
     revision: int
     text: str
+    """Empty where the log alone was read."""
     actor: str
     """Author of the words: `engine` (a summariser), `user` or `agent`."""
     turn: int
     at: float
-    covers_turn: int | None
-    lost: tuple[str, ...]
+    covers_turn: int | None = None
+    """Turn of the last message that the text covers; None: it covers none."""
+    lost: tuple[str, ...] = ()
     """Names, numbers and dates of the previous version that are missing in this one."""
     messages: int = 0
     """Number of messages read to write this version."""
@@ -67,6 +73,47 @@ class SummaryRevision:
     """Tokens of whole sentences left out to stay within `max_tokens`."""
     person: str | None = None
     """Person on record for this version (`access.Person.label`); None without a sign-in."""
+
+
+def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[SummaryRevision]:
+    """Return the versions of a summary since it was last emptied, oldest first, without their words.
+
+    A text that a person wrote covers the messages of the previous text; a restored text, those it covered at first.
+    """
+    revisions: list[SummaryRevision] = []
+    for record in records:
+        event = record.event
+        if event.about != block:
+            continue
+        if event.operation in ("create_store", "delete_store"):
+            # A block that was added or removed starts its summary anew.
+            revisions = []
+        # An edit of settings alone leaves the text, and with it the revision, as it is.
+        elif edits_text(event) and event.after is not None:
+            # A restored text covers what it covered when it was first written.
+            last = revisions[-1] if revisions else None
+            base = next((revision for revision in revisions if revision.revision == event.restored), last)
+            made = SummaryRevision(event.revision, "", record.actor, record.turn, record.at, restored=event.restored)
+            revisions.append(replace(made, covers_turn=base.covers_turn) if base else made)
+        elif is_rewriting(event):
+            revisions = _rewritten(revisions, record, event)
+    return revisions
+
+
+def _rewritten(revisions: list[SummaryRevision], record: EventRecord, event: SummaryRewritten) -> list[SummaryRevision]:
+    """Return the revisions after a rewrite; the change of the text, if any, precedes it in the log."""
+    if not revisions or revisions[-1].revision != event.revision:
+        # The summariser found nothing worth recording: no text, but the messages count as covered.
+        return [*revisions, SummaryRevision(0, "", "engine", record.turn, record.at, event.turn_covered or None)]
+    last = revisions[-1]
+    if not event.covers:  # emptied with the messages it was made of
+        return [replace(last, covers_turn=None)]
+    messages = last.messages + len(expand(event.seqs))
+    after = replace(last, covers_turn=event.turn_covered or None, messages=messages)
+    # The first rewrite recorded after the change of text is the one that made it.
+    if last.actor == "engine" and last.summariser is None:
+        after = replace(after, summariser=event.summariser, asked_by=record.actor, shortened=event.shortened)
+    return [*revisions[:-1], after]
 
 
 class SummaryDesk:
@@ -97,16 +144,16 @@ class SummaryDesk:
             summary = self._existing(read_summary(connection, self._session.id, self.block))
             due = read_deliveries(connection, self._session.id, states=("pending", "parked"))
         logged = self._logged()
-        covers = logged[-1].turn_covered if logged else 0
+        covers = logged[-1].covers_turn if logged else None
         latest = session.turns if session is not None else 0
         return SummaryState(
             text=summary.text,
             tokens=self._session.counter.text(summary.text),
             max_tokens=int(summary.record.settings.get("max_tokens", self._block.max_tokens)),
             revision=summary.record.revision,
-            covers_turn=covers or None,
+            covers_turn=covers,
             latest_turn=latest,
-            behind=max(0, latest - covers),
+            behind=max(0, latest - (covers or 0)),
             waiting=sum(delivery.messages for delivery in due if delivery.block == self.block),
         )
 
@@ -119,26 +166,10 @@ class SummaryDesk:
         found_revisions: list[SummaryRevision] = []
         for logged in self._logged():
             # Erasing a message deletes all versions of the summary; the log still lists them.
-            if logged.revision not in texts:
+            if (stored := texts.get(logged.revision)) is None:
                 continue
-            text = texts[logged.revision].text
-            found_revisions.append(
-                SummaryRevision(
-                    revision=logged.revision,
-                    text=text,
-                    actor=logged.actor,
-                    turn=logged.turn,
-                    at=logged.at,
-                    covers_turn=logged.turn_covered or None,
-                    lost=losses(found_revisions[-1].text, text) if found_revisions else (),
-                    messages=logged.messages,
-                    summariser=logged.summariser,
-                    asked_by=logged.asked_by,
-                    restored=logged.restored,
-                    shortened=logged.shortened,
-                    person=texts[logged.revision].person,
-                )
-            )
+            lost = losses(found_revisions[-1].text, stored.text) if found_revisions else ()
+            found_revisions.append(replace(logged, text=stored.text, lost=lost, person=stored.person))
         return found_revisions
 
     def rewrite_cost(self, from_messages: bool = False) -> tuple[int, int]:
@@ -231,7 +262,7 @@ class SummaryDesk:
             raise NotFoundError(f'This session has no block called "{self.block}".')
         return summary
 
-    def _logged(self) -> list[RecordedRevision]:
+    def _logged(self) -> list[SummaryRevision]:
         with self._session.database.read() as connection:
             return recorded_revisions(
                 read_events(connection, self._session.id, kinds=KINDS, block=self.block), self.block

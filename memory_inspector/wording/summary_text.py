@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memory_core.blocks.base import CALL_TOKENS
-from memory_core.curation.summary_desk import SummaryRevision
+from memory_core.curation.summary_desk import SummaryRevision, recorded_revisions
 from memory_core.events import EventRecord, Ref
 from memory_core.history.change_log import maker
-from memory_core.history.summaries import recorded_revisions
 from memory_core.messages import content_hash
 from memory_core.planning.running_summary import sentences
 from memory_inspector.wording.formatting import count, plain, short, tokens
@@ -33,8 +32,7 @@ class Freshness:
 def freshness_then(records: Iterable[EventRecord], block: str, latest: int) -> Freshness:
     """Return the freshness of a summary after these records, the whole log or its beginning."""
     revisions = recorded_revisions(records, block)
-    # 0 means that a version covers no turn yet.
-    return Freshness(revisions[-1].turn_covered or None if revisions else None, latest)
+    return Freshness(revisions[-1].covers_turn if revisions else None, latest)
 
 
 def freshness_line(fresh: Freshness) -> str:
