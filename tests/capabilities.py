@@ -135,12 +135,12 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_640, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_320,
+        5_230,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
     "Saved page and notebooks": (
-        1_080,
+        1_110,
         "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (

@@ -22,8 +22,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.events import Ref
-from memory_core.tracing.showing.contents import MAX_CHARACTERS, shortened
-from memory_core.tracing.showing.page import Page, page_html, safe_json
+from memory_core.tracing.showing.page import MAX_CHARACTERS, Page, page_html, safe_json, shortened
 from memory_core.tracing.showing.replacements import MAX_CHARACTERS as MAX_TYPED
 from memory_core.tracing.showing.replacements import Replacements, mask_keys
 from memory_inspector.palette import PALETTES

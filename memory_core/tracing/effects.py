@@ -1,6 +1,6 @@
 """Explain for every item in memory why it is or is not in a prompt, in one pass. Pure.
 
-Results agree with `Memory.trace`, as both take the last stage from `final_stages`; earlier stages are omitted.
+Results agree with `Memory.trace`, as both take the last stage from `stages`; earlier stages are omitted.
 """
 
 from collections.abc import Mapping
@@ -8,19 +8,20 @@ from dataclasses import dataclass
 
 from memory_core.events import Ref
 from memory_core.history.slices.block_slice import PastBlock
-from memory_core.tracing.final_stages import (
+from memory_core.tracing.item_events import ItemEvents, Records
+from memory_core.tracing.rule_words import CUTS
+from memory_core.tracing.stages import (
     fact_kept,
     fact_later,
     fact_shown,
+    granted,
     relation_gone,
     relation_later,
     relation_shown,
+    stage,
     text_shown,
     unit_shown,
 )
-from memory_core.tracing.item_events import ItemEvents, Records
-from memory_core.tracing.rule_words import CUTS
-from memory_core.tracing.stages import granted, stage
 from memory_core.tracing.trace_time import Moment
 from memory_core.tracing.values import Stage
 

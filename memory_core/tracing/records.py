@@ -13,7 +13,7 @@ from memory_core.history.by_turn import History
 from memory_core.history.context_pieces import Words
 from memory_core.history.stores import Store, StoreRecord, is_store_search, store_name, stores_of
 from memory_core.planning.phrase_matching import Phrase
-from memory_core.tracing.omitted_results import SentPrompts
+from memory_core.tracing.overlooked import SentPrompts
 from memory_core.tracing.stages import in_turn, no_prompt, stage
 from memory_core.tracing.trace_time import Moment
 from memory_core.tracing.values import Carrier, Stage, Track

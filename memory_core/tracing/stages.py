@@ -1,22 +1,35 @@
-"""Build the stages of one carrier's track, each with the sentence, rule and numbers of its event. Pure."""
+"""Build the stages of one carrier's track, each with the sentence, rule and numbers of its event. Pure.
 
-from collections.abc import Callable, Iterable, Sequence
+The last stages of facts, relations and units are those of `effects` too, so that both agree.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from memory_core.events import EventRecord, Ref, Retrieved, expand
+from memory_core.errors import NotFoundError
+from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
 from memory_core.history.by_turn import History, search_of
+from memory_core.history.context_pieces import Pieces
 from memory_core.history.slices.block_slice import PastBlock
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.slices.contexts import context_of, is_context
+from memory_core.history.slices.fact_slice import rewords_fact
+from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.former_values import stored_marks
 from memory_core.planning.quarantine import QuarantinedSet
 from memory_core.text import count
 from memory_core.tracing.item_events import ItemEvents
 from memory_core.tracing.rule_words import CUTS, SEARCH, SearchNumbers
 from memory_core.tracing.trace_time import Cutting, Moment
-from memory_core.tracing.values import SPEAKERS, Knowledge, Stage, StageName, Verdict
+from memory_core.tracing.values import SPEAKERS, CutEntry, CutTrace, Knowledge, Stage, StageName, Verdict
 
 SEES_IT = {"flush": "at the next flush", "turn": "once its turn is over", "session_end": "when the session is closed"}
 """Time at which a block receives a queued message, by its setting `deliver_on`."""
+
+AWAY = frozenset({"block_off", "block_removed", "block_failed"})
+"""Rules that exclude everything in a block."""
 
 
 def stage(
@@ -305,3 +318,231 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
     rule, numbers = SEARCH[outcome], SearchNumbers.recorded(event, score, rank)
     text = numbers.filled(rule.sentence)
     return stage("found", rule.verdict, text, record, rule=outcome, knowledge="decided", **rule.decisive(numbers))
+
+
+# -- facts -----------------------------------------------------------------------------------------
+
+
+def fact_later(items: ItemEvents, moment: Moment, id: int, record: EventRecord) -> Stage:
+    """Return the stage of a fact that was created only after the prompt."""
+    number = items.number("fact", id)
+    text = f"Learned as fact {number:,} of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
+    return stage("learned", "lost", text, record, rule="learned_later", fact=id, number=number,
+                 turn=record.turn)  # fmt: skip
+
+
+def fact_kept(items: ItemEvents, id: int, records: Sequence[EventRecord]) -> tuple[Stage, int | None]:
+    """Return the stage of a fact's state after these events, and the id of the fact that replaced it, if any."""
+    state, decided, number = "active", records[0], items.number("fact", id)
+    for record in records:
+        event: Any = record.event
+        if event.operation == "create":
+            state, decided = event.state, record
+        elif event.becomes is not None or event.operation == "delete":
+            state, decided = event.becomes or "erased", record
+    turn, event = decided.turn, decided.event
+    if state == "active":
+        reworded = [record for record in records if rewords_fact(record.event)]
+        since = f"Active since turn {turn:,}" if turn else "Active"
+        since = f"Reworded {in_turn(reworded[-1])}, and active" if reworded else since
+        return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
+    if state == "proposed":
+        since = f" since turn {turn:,}" if turn else ""
+        text = f"Waits for approval{since}: until then fact {number:,} is in no prompt."
+        return stage("kept", "waiting", text, decided, rule="proposed", fact=id, number=number), None
+    if state == "superseded":
+        return _superseded(items, id, decided)
+    if state == "erased":
+        text = f"Fact {number:,} was deleted for good by {author(decided)} {in_turn(decided)}."
+        return stage("kept", "lost", text, decided, rule="erased", fact=id, number=number), None
+    reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
+    text = f"Fact {number:,} was {state} by {author(decided)} {in_turn(decided)}{reason}."
+    return stage("kept", "lost", text, decided, rule=state, fact=id, number=number), None
+
+
+def _superseded(items: ItemEvents, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
+    by: int | None = getattr(decided.event, "by", None)
+    number = items.number("fact", id)
+    # The event of condensing follows the changes that it made.
+    after = bisect_left(items.condensed, decided.position, key=lambda record: record.position)
+    for record in islice(items.condensed, after, None):
+        event: Any = record.event
+        if event.block != decided.event.about:
+            continue
+        merged = next((into for sources, into in event.merged if id in sources and into != id), None)
+        if record.turn != decided.turn or not (merged or id in event.vanished):  # it was changed by an event of its own
+            break
+        counts = f"{event.before:,} facts became {event.after:,}"
+        if id in event.vanished:
+            text = f"Condensed away {in_turn(record)}: {counts}, and fact {number:,} was left out."
+            numbers = {"fact": id, "number": number, "before": event.before, "after": event.after}
+            return stage("kept", "lost", text, record, rule="condensed", **numbers), None
+        if merged is not None:
+            into = items.number("fact", merged)
+            text = f"Merged into fact {into:,} when facts were condensed {in_turn(record)}: {counts}."
+            numbers = {"fact": id, "number": number, "by": merged, "before": event.before, "after": event.after}
+            return stage("kept", "lost", text, record, rule="merged", **numbers), merged
+    if by is None:
+        text = f"Fact {number:,} was superseded {in_turn(decided)}: it was reported as no longer true."
+        return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number), None
+    text = f"Superseded {in_turn(decided)} by fact {items.number('fact', by):,}."
+    return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number, by=by), by
+
+
+def fact_shown(items: ItemEvents, moment: Moment, block: str, id: int) -> Stage:
+    """Return the stage saying whether an active fact is in the prompt, or which rule excluded it."""
+    end = granted(moment, block, Ref.of("fact", id), f"as fact {items.number('fact', id):,} of {block}")
+    if end is not None:
+        return end
+    if (withheld := in_quarantine(moment, lambda one: id in one.facts)) is not None:
+        return withheld
+    settings = moment.blocks[block].settings
+    show, top_k = settings.get("show", "all"), settings.get("top_k")
+    if show == "none":
+        text = f"{block} puts no facts into the prompt: its facts are searched with a tool."
+        return stage("found", "lost", text, moment.record, rule="show_none")
+    if show == "all" and settings.get("former_values") == "leave_out":
+        text = f"{block} leaves out facts whose value something later contradicts, until a person decides."
+        return stage("found", "lost", text, moment.record, rule="contradicted", fact=id)
+    if show == "relevant" and isinstance(top_k, int):
+        best = "the fact" if top_k == 1 else f"among the {top_k} facts"
+        text = f"Not {best} of {block} that {'fits' if top_k == 1 else 'fit'} the question best."
+        return stage("found", "lost", text, moment.record, rule="not_relevant", top_k=top_k)
+    text = f"{block} did not request fact {items.number('fact', id):,}; no reason is recorded."
+    return stage("found", "lost", text, moment.record, rule="no_reason", knowledge="observed", fact=id)
+
+
+# -- relations -------------------------------------------------------------------------------------
+
+
+def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
+    """Return the stage of a relation that was created only after the prompt."""
+    text = f"Learned as a relation of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
+    return stage("learned", "lost", text, record, rule="learned_later", relation=id)
+
+
+def relation_gone(items: ItemEvents, id: int, records: Sequence[EventRecord]) -> Stage | None:
+    """Return the stage of the event that deactivated a relation; None if it is active."""
+    # The latest change of state decides; other events only reword the relation.
+    for record in reversed(records):
+        event: Any = record.event
+        state = event.becomes or getattr(event, "after", {}).get("state")
+        if event.operation == "delete":
+            state = state or "erased"
+        if state == "active":
+            return None
+        if state is not None:
+            by = f" by relation {items.number('relation', event.by):,}" if getattr(event, "by", None) else ""
+            text = f"Relation {items.number('relation', id):,} was {state} {in_turn(record)}{by}."
+            return stage("kept", "lost", text, record, rule=state, relation=id)
+    return None
+
+
+def relation_shown(moment: Moment, block: str, id: int) -> Stage:
+    """Return the stage saying whether an active relation is in the prompt, or which rule excluded it."""
+    end = granted(moment, block, Ref.of("relation", id), f"as a relation of {block}")
+    if end is not None:
+        return end
+    if (withheld := in_quarantine(moment, lambda one: id in one.relations)) is not None:
+        return withheld
+    hops = moment.blocks[block].settings.get("hops")
+    text = f"{block} did not recall it: it recalls relations up to {hops} steps from what the question names."
+    return stage("found", "lost", text, moment.record, rule="not_near", knowledge="observed")
+
+
+# -- stored units ----------------------------------------------------------------------------------
+
+
+def unit_shown(
+    moment: Moment, block: str, number: int, embedder: str | None, seqs: Iterable[int] = ()
+) -> Iterator[Stage]:
+    """Yield the stage of the search for a stored unit and, if it was retrieved, the stage of the prompt.
+
+    `embedder`: model of its vector; None without a vector. `seqs`: the unit's messages.
+    """
+    past_block = moment.blocks.get(block)
+    # Before the search: a block that is off, gone or unreadable makes every search result irrelevant.
+    end = granted(moment, block, Ref.of("unit", number), f"recalled by {block}", seqs)
+    away = end is not None and end.rule in AWAY
+    if past_block is not None and moment.record is not None and not away:
+        search = search_stage(moment, past_block, number, embedder)
+        yield search
+        if search.verdict != "passed":
+            return
+    if end is None:
+        text = f"{block} found it, and it is not in {moment.prompt}."
+        end = stage("prompt", "unknown", text, moment.record, knowledge="observed")
+    yield end
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def text_ref(moment: Moment, block: PastBlock) -> Ref | None:
+    """Return the ref by which a prompt holds or cuts a block's text; the first if several."""
+    refs = [ref for ref, name in moment.held.items() if name == block.name]
+    refs += [ref for ref, cut in moment.cut.items() if cut.part == block.name]
+    # A summary is in the prompt by its sentences, so the hash of the whole text is the last resort.
+    text_ref = Ref.of("text", block.text) if block.text else None
+    return next((ref for ref in refs if ref.kind == "text"), text_ref)
+
+
+def text_shown(moment: Moment, block: PastBlock) -> Stage:
+    """Return the stage saying whether a block's text is in the prompt, or which rule excluded it."""
+    ref = text_ref(moment, block)
+    end = granted(moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
+    if end is None:
+        end = stage("prompt", "lost", f"{block.name} had nothing for {moment.prompt}.", moment.record, rule="not_asked")
+    return end
+
+
+# -- a recorded cut --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCut:
+    """A cut of a recorded prompt."""
+
+    record: EventRecord
+    """Log record of the prompt."""
+    part: str
+    rule: str
+    tokens: int
+    refs: tuple[Ref, ...]
+    """Refs that were cut; for the queue, one per message."""
+    stage: Stage
+
+    def trace(self, entries: tuple[CutEntry, ...], prompt: str, *, its_own: bool) -> CutTrace:
+        """Return the cut with its entries; `prompt` names the viewed prompt; `its_own`: True if that prompt was cut."""
+        more = len(self.refs) - len(entries)
+        return CutTrace(self.part, self.rule, self.tokens, self.stage, entries, prompt, its_own, more)
+
+
+def find_cut(history: History, pieces: Pieces, ref: Ref) -> FoundCut:
+    """Find the cut that a ref names.
+
+    Raises:
+        NotFoundError: The log lacks the prompt, or the prompt lacks the cut.
+    """
+    position, number = ref.cut
+    record = next((entry for entry in history.after(position - 1)[:1] if entry.position == position), None)
+    cuts = context_of(record).cuts if record is not None and is_context(record.event) else ()
+    if record is None or not 1 <= number <= len(cuts):
+        raise NotFoundError(f"There is no cut {number} of a prompt at position {position} of this session's log.")
+    cut: Mapping[str, Any] = cuts[number - 1]
+    refs = [ref for ref in spread(cut["refs"]) if ref.kind != "day"]  # a date line carries no information by itself
+    if cut["part"] == QUEUE:  # turns of the queue are named by their first message
+        refs = [Ref.of("message", seq) for seq in pieces.left_out(record)]
+    return FoundCut(record, cut["part"], cut["rule"], int(cut["tokens"]), tuple(refs), _decided(record, cut))
+
+
+def _decided(record: EventRecord, cut: Mapping[str, Any]) -> Stage:
+    over = int(cut["over_before"])
+    if cut["part"] == QUEUE:
+        text = CUTS["oldest_turns"].sentence.format(turn=record.turn, over=count(over))
+        return stage("prompt", "lost", text, record, rule=cut["rule"], over_before=over, tokens=int(cut["tokens"]))
+    priority = next((int(part["priority"]) for part in context_of(record).parts if part["name"] == cut["part"]), 0)
+    later = cut["part"] != context_of(record).cuts[0]["part"]
+    text = cut_text(record.turn, Cutting(cut["part"], cut["rule"], priority, over, later))
+    return stage("prompt", "lost", text, record, rule=cut["rule"], priority=priority, over_before=over,
+                 tokens=int(cut["tokens"]))  # fmt: skip

@@ -30,16 +30,13 @@ from memory_core.store.message_rows import texts_that_hold
 from memory_core.store.writing import user_scope
 from memory_core.text import stems
 from memory_core.tracing import watched
-from memory_core.tracing.cuts import FoundCut, find_cut
 from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.item_events import ItemEvents
-from memory_core.tracing.omitted_results import OmittedResults, omitted_results
-from memory_core.tracing.overlooked import Overlooked, overlooked
-from memory_core.tracing.page_turns import shown_page
-from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
+from memory_core.tracing.overlooked import OmittedResults, Overlooked, omitted_results, overlooked
 from memory_core.tracing.records import Records
-from memory_core.tracing.showing.page import Page
+from memory_core.tracing.showing.page import Page, shown_page
+from memory_core.tracing.stages import FoundCut, find_cut
 from memory_core.tracing.texts import (
     Version,
     content_text,
@@ -54,6 +51,7 @@ from memory_core.tracing.texts import (
 from memory_core.tracing.trace_time import Moment, moment_at
 from memory_core.tracing.tracks import Followed, Tracing
 from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
+from memory_core.tracing.watched import MAX_TURNS, Presence, TurnPresence, presence_in
 
 MAX_SAID = 12
 """Maximum messages followed for a phrase: the newest before the prompt first, then later ones."""

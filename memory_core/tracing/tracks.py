@@ -13,27 +13,25 @@ from memory_core.history.slices.states import state_at
 from memory_core.messages import content_hash
 from memory_core.planning.phrase_matching import Phrase, answered_with
 from memory_core.planning.quarantine import quarantine_of
-from memory_core.tracing.final_stages import (
-    fact_kept,
-    fact_later,
-    fact_shown,
-    relation_gone,
-    relation_later,
-    relation_shown,
-    text_shown,
-    unit_shown,
-)
 from memory_core.tracing.item_events import ItemEvents
 from memory_core.tracing.rule_words import NOTHING
 from memory_core.tracing.stages import (
     author,
     delivery,
+    fact_kept,
+    fact_later,
+    fact_shown,
     granted,
     in_prompt,
     in_quarantine,
     in_turn,
     intake,
+    relation_gone,
+    relation_later,
+    relation_shown,
     stage,
+    text_shown,
+    unit_shown,
 )
 from memory_core.tracing.texts import (
     Version,

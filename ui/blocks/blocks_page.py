@@ -14,7 +14,7 @@ from memory_core.events import BlockAdded, BlockEdited, BlockRemoved, BlocksOrde
 from memory_core.history.slices.contexts import context_of
 from memory_core.history.usage import BlockUse
 from memory_core.planning.context_plan import QUEUE, CutOrder, cut_order
-from memory_core.tracing.final_stages import AWAY
+from memory_core.tracing.stages import AWAY
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.block_card_text import (
     Card,

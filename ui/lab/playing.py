@@ -13,7 +13,7 @@ from memory_core.errors import ConfigError
 from memory_core.events import ModelCalled, Ref
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.models.protocols import ChatModel
-from memory_core.tracing.presence import Presence
+from memory_core.tracing.watched import Presence
 from memory_inspector.lab.bisecting import smallest_limit
 from memory_inspector.lab.comparing import PlayOutcome, outcome_of
 from memory_inspector.lab.failure_patterns import MIN_CASES, Patterns, cases_of, compare

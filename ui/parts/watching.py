@@ -11,7 +11,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import Ref
-from memory_core.tracing.presence import Presence
+from memory_core.tracing.watched import Presence
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
 from ui.parts.components import error_noticed

@@ -7,7 +7,7 @@ import streamlit as st
 
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.stores import found_nothing, store_name
-from memory_core.tracing.omitted_results import OmittedResults
+from memory_core.tracing.overlooked import OmittedResults
 from memory_inspector.wording.event_sentences import NOT_CAPTURED
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import empty, heading, more_line

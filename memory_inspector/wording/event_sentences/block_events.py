@@ -16,7 +16,7 @@ from memory_core.events import (
 )
 from memory_core.history.stores import store_name
 from memory_core.text import listed
-from memory_core.tracing.omitted_results import OmittedResults
+from memory_core.tracing.overlooked import OmittedResults
 from memory_inspector.wording.event_sentences.event_words import NOT_CAPTURED, QUOTED, Line, Words, clause, describe
 from memory_inspector.wording.formatting import count, short, tokens
 from memory_inspector.wording.settings import recipe_title, setting_words
