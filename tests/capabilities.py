@@ -17,11 +17,11 @@ CAPABILITIES = {
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
     "Face of the engine, configuration, services": (
-        2_830,
+        2_820,
         "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
         "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
         "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
-        "memory_core/curation/settings.py memory_core/curation/block_desks.py memory_core/sessions/running_totals.py",
+        "memory_core/curation/settings.py memory_core/curation/block_desks.py",
     ),
     "Queue, flush, deliveries": (
         2_160,

@@ -20,10 +20,9 @@ from memory_core import (
 )
 from memory_core.engine.session import Session
 from memory_core.events import BlockFailed, DeliveryFailed, ModelCalled, ReplyEnded
-from memory_core.sessions import running_totals
+from memory_core.sessions import overview as overviews
+from memory_core.sessions.overview import Losses, overview
 from memory_core.sessions.overview import _known_sums as sums
-from memory_core.sessions.overview import overview
-from memory_core.sessions.running_totals import Losses
 from memory_inspector.recorder.recording import attach, record_exchange
 from memory_inspector.recorder.wire import Exchange
 
@@ -65,7 +64,7 @@ def test_calls_and_failures_are_summed_and_only_new_ones_are_read(database):
 def test_a_read_that_fails_is_made_again(database, monkeypatch):
     made(database).log.record(called(0.25))
     with monkeypatch.context() as failing:
-        failing.setattr(running_totals, "read_present", Mock(side_effect=StoreError("Away.")))
+        failing.setattr(overviews, "read_present", Mock(side_effect=StoreError("Away.")))
         with pytest.raises(StoreError):
             totals(database)
     assert totals(database).dollars == 0.25
@@ -75,7 +74,7 @@ def test_a_database_that_is_slow_keeps_no_list_of_another_waiting(tmp_path, monk
     slow, quick = (Database.open(f"sqlite:///{tmp_path}/{name}.db") for name in ("slow", "quick"))
     for each in (slow, quick):
         made(each).log.record(called(0.25))
-    asked, answer, read = Event(), Event(), running_totals.read_present
+    asked, answer, read = Event(), Event(), overviews.read_present
 
     def wait(connection, sessions):
         if current_thread() is not main_thread():
@@ -83,13 +82,13 @@ def test_a_database_that_is_slow_keeps_no_list_of_another_waiting(tmp_path, monk
             assert answer.wait(60)
         return read(connection, sessions)
 
-    monkeypatch.setattr(running_totals, "read_present", wait)
+    monkeypatch.setattr(overviews, "read_present", wait)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(totals, slow)
         assert asked.wait(60)
         with ThreadPoolExecutor(1) as other:
             try:
-                monkeypatch.setattr(running_totals, "read_present", read)
+                monkeypatch.setattr(overviews, "read_present", read)
                 assert other.submit(totals, quick).result(timeout=30).dollars == 0.25
                 assert not waiting.done()
             finally:
@@ -103,10 +102,10 @@ def test_of_a_session_that_was_deleted_nothing_is_held(database):
     overview(database)
     delete_session(database, "one")
     overview(database, user_id="one")  # a part of the sessions says nothing of the others
-    with sums.of(database, None) as held, running_totals._read.of(database, None) as read:
+    with sums.of(database, None) as held, overviews._read.of(database, None) as read:
         assert {"one", "two"} == held.keys() == read.keys()
     overview(database)
-    with sums.of(database, None) as held, running_totals._read.of(database, None) as read:
+    with sums.of(database, None) as held, overviews._read.of(database, None) as read:
         assert {"two"} == held.keys() == read.keys()
 
 

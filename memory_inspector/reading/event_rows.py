@@ -21,7 +21,7 @@ from memory_core.events import (
     Retrieved,
     expand,
 )
-from memory_core.sessions.running_totals import RunningTotals
+from memory_core.sessions.overview import RunningTotals
 from memory_inspector.coding.prices import cost_of
 from memory_inspector.coding.transcript import CallUsage
 from memory_inspector.wording.event_sentences import PURPOSES

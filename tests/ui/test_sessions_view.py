@@ -6,8 +6,7 @@ import time
 import pytest
 
 from memory_core.sessions.health import Check, Health
-from memory_core.sessions.overview import Origin, Overview, Status
-from memory_core.sessions.running_totals import Losses, RunningTotals
+from memory_core.sessions.overview import Losses, Origin, Overview, RunningTotals, Status
 from memory_inspector.files.openai_format import Conversation, Skipped
 from memory_inspector.reading.event_rows import session_cost
 from memory_inspector.wording.formatting import file_stem, milliseconds, size
