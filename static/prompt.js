@@ -1,4 +1,4 @@
-// Any word of a prompt leads to where its sentence came from: a click, or F and the arrows. Mounted by ui/context/pointing.py.
+// Any word of a prompt leads to where its sentence came from: a click, or F and the arrows. Mounted by ui/context/parts.py.
 
 const PLACE = '[class*="st-key-context__said_"]';
 const NAME = /st-key-context__said_[0-9a-f]+_([fvmrsc][0-9a-f]+)/;

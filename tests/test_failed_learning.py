@@ -12,7 +12,7 @@ from memory_core.errors import ModelAnswerError, ModelError, ModelUnreachableErr
 from memory_core.events import DeliveryDone
 from memory_core.models.protocols import ExtractedFact, Extraction, FoundRelation, RelationsFound
 from memory_core.systems import ConsolidatingMemory, UserMemories
-from memory_inspector.checks.invariants import check_session
+from memory_inspector.checks.simulation import check_session
 
 
 class Extractor(NoteExtractor):

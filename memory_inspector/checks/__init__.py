@@ -4,7 +4,6 @@ from memory_inspector.checks.adapter_promises import check_adapter
 from memory_inspector.checks.block_promises import check_block
 from memory_inspector.checks.conformance import Conformance
 from memory_inspector.checks.index_promises import check_vector_index
-from memory_inspector.checks.invariants import check_session
 from memory_inspector.checks.prompt_assertions import (
     assert_block_tokens,
     assert_evidence_in_prompt,
@@ -13,7 +12,7 @@ from memory_inspector.checks.prompt_assertions import (
     assert_not_in_prompt,
 )
 from memory_inspector.checks.reader_promises import StoreItem, check_store_reader
-from memory_inspector.checks.simulation import SimulatedCrash, Simulation, simulate
+from memory_inspector.checks.simulation import SimulatedCrash, Simulation, check_session, simulate
 
 __all__ = [
     "Conformance",

@@ -1,7 +1,9 @@
 """Entities and relations as a figure. Pure; no Streamlit.
 
 Drawn as SVG, with a bounded number of marks. Each meaning is shown in two ways: ended relations are grey and dotted, a
-path is thick with numbered relations, the focus is larger with a ring; entity types differ in shape.
+path is thick with numbered relations, the focus is larger with a ring; entity types differ in shape. The focus is in
+the centre, the others on rings around it, and the same entities always get the same positions. On each side of the
+focus entities have rows of equal height, so that names beside them never overlap. Coordinates range from -1 to 1.
 """
 
 import math
@@ -13,10 +15,20 @@ import plotly.graph_objects as go
 
 from memory_core.planning.graph_rules import Graph, Relation
 from memory_inspector.figures.chart_style import blank, shown
-from memory_inspector.figures.graph_layout import ListPosition, places
 from memory_inspector.palette import PALETTES, Mode, Palette
 from memory_inspector.reading.graph_neighbourhood import MOST, TYPES, Seen, mentions, relation_words, state_line
 from memory_inspector.wording.formatting import count
+
+Point = tuple[float, float]
+
+INNER = 0.56
+"""Radius of the first ring if there is a second. Entities without children are on the outer ring in any case."""
+
+ROWS = 22
+"""Maximum number of names on one side of the figure that do not touch."""
+
+ZIGZAG = 0.16
+"""Distance of a path's entities above and below the path's axis."""
 
 HEIGHT = 440
 """Height in pixels of a figure with entities all around the focus; a figure with entities in a line is lower."""
@@ -65,9 +77,9 @@ class Edge:
     """The line of one relation."""
 
     relation: Relation
-    line: tuple[ListPosition, ...]
+    line: tuple[Point, ...]
     """Points from the subject to the object."""
-    middle: ListPosition
+    middle: Point
     """Position of the relation's label."""
 
 
@@ -102,7 +114,7 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
 # -- lines ---------------------------------------------------------------------------------------
 
 
-def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
+def _edges(seen: Seen, where: Mapping[int, Point]) -> list[Edge]:
     """Lines of the drawn relations; several between the same two entities are bent apart."""
     between: dict[frozenset[int], list[Relation]] = {}
     # Direction is ignored here, because relations in opposite directions would cover each other as well.
@@ -130,7 +142,7 @@ def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
     return shapes
 
 
-def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosition, ...]:
+def _curve(start: Point, end: Point, bow: float) -> tuple[Point, ...]:
     """Points of a line: straight if `bow` is 0, otherwise bent to the side by this fraction of its length."""
     if not bow:
         return start, end
@@ -150,7 +162,7 @@ def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosi
     return tuple(line)
 
 
-def _at(line: Sequence[ListPosition], share: float) -> ListPosition:
+def _at(line: Sequence[Point], share: float) -> Point:
     """Point at a fraction of a line's length, 0 to 1."""
     place = share * (len(line) - 1)
     first = min(int(place), len(line) - 2)
@@ -241,7 +253,7 @@ def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
     )
 
 
-def _over(one: ListPosition, other: ListPosition) -> bool:
+def _over(one: Point, other: Point) -> bool:
     """Tell whether labels at these positions would overlap."""
     # The space of one label, 60 by 13 pixels, in coordinates of the figure.
     wide, high = 60 / ((PIXELS - 2 * BESIDE) / (2 * ACROSS)), 13 / (HEIGHT / (2 * HALF))
@@ -253,7 +265,7 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
     # The relations of a path come first, in the order of the path, so their index is the number of the step.
     numbers = {relation.id: number for number, relation in enumerate(seen.relations[: len(seen.lit)], 1)}
     crowded = len(seen.distances) > CROWDED
-    taken: list[ListPosition] = []
+    taken: list[Point] = []
     for edge in edges:
         relation = edge.relation
         highlighted = relation.id == picked or relation.id in numbers
@@ -279,7 +291,7 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
 
 
 def _nodes(
-    graph: Graph, seen: Seen, where: Mapping[int, ListPosition], mentioned: Mapping[int, int], palette: Palette
+    graph: Graph, seen: Seen, where: Mapping[int, Point], mentioned: Mapping[int, int], palette: Palette
 ) -> Iterable[go.Scatter]:
     # Or 1: in a graph without mentions, sizes would be divided by 0.
     most = max((mentioned.get(entity, 0) for entity in seen.distances), default=1) or 1
@@ -339,7 +351,7 @@ def _hover(graph: Graph, entity: int, mentioned: Mapping[int, int]) -> str:
     return f"<b>{shown(node.name, 80)}</b>  {kind}, mentioned {count(mentioned.get(entity, 0), 'time')}{also}"
 
 
-def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette: Palette) -> Iterable[dict[str, Any]]:
+def _names(graph: Graph, seen: Seen, where: Mapping[int, Point], palette: Palette) -> Iterable[dict[str, Any]]:
     """Names of entities: beside those on the outer ring, below inner ones, above or below those on a path."""
     rings = max(seen.distances.values(), default=0)
     for entity in seen.distances:
@@ -366,7 +378,7 @@ def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette:
         yield note
 
 
-def _note(place: ListPosition, words: str, size: int, ink: str, palette: Palette) -> dict[str, Any]:
+def _note(place: Point, words: str, size: int, ink: str, palette: Palette) -> dict[str, Any]:
     return {
         "x": place[0],
         "y": place[1],
@@ -392,3 +404,151 @@ def legend(graph: Graph, seen: Seen, mode: Mode) -> str:
     # Wrapping may separate entries, but not a mark from its words.
     parts = [part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts]
     return "\N{EM SPACE}".join(parts)
+
+
+# -- positions of entities -------------------------------------------------------------------------
+
+
+def places(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, Point]:
+    """Position of every drawn entity. `mentioned`: number of mentions by entity."""
+    if len(seen.path) > 1:
+        return _along(seen, mentioned)
+    return {seen.focus: (0.0, 0.0)} | _rings(seen, mentioned)
+
+
+# -- rings ---------------------------------------------------------------------------------------
+
+
+def _rings(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, Point]:
+    """Positions in a tree around the focus: half of its branches to the right, half to the left."""
+    # The graph may have cycles, but rows need a tree: every entity gets one parent.
+    children = _tree(seen, mentioned)
+    leaves = {entity: _leaves(entity, children) for entity in seen.distances}
+    right, on_left = _halves(_neighbourly(children.get(seen.focus, ()), seen), leaves)
+    rings = max(seen.distances.values(), default=0)
+    positions: dict[int, Point] = {}
+    for side, branch in ((1, right), (-1, on_left)):
+        rows = sum(leaves[entity] for entity in branch)
+        taken = 0
+        for entity in branch:
+            _stand(entity, taken, rows, side, 1, rings, children, leaves, positions)
+            taken += leaves[entity]
+    return positions
+
+
+def _tree(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, list[int]]:
+    """Children by entity; the parent is the most mentioned neighbour that is one step nearer to the focus."""
+    nearer: dict[int, set[int]] = {}
+    for relation in seen.drawn():
+        for one, other in ((relation.subject, relation.object), (relation.object, relation.subject)):
+            if seen.distances[one] == seen.distances[other] - 1:
+                nearer.setdefault(other, set()).add(one)
+    children: dict[int, list[int]] = {}
+    # The most mentioned first, so that siblings stand in this order too.
+    for entity in sorted(seen.distances, key=lambda id: (-mentioned.get(id, 0), id)):
+        above = nearer.get(entity)
+        if entity != seen.focus:
+            parent = min(above, key=lambda id: (-mentioned.get(id, 0), id)) if above else seen.focus
+            children.setdefault(parent, []).append(entity)
+    return children
+
+
+def _leaves(entity: int, children: Mapping[int, Sequence[int]]) -> int:
+    """Number of rows an entity needs with its children."""
+    return sum(_leaves(child, children) for child in children.get(entity, ())) or 1
+
+
+def _neighbourly(first: Iterable[int], seen: Seen) -> list[int]:
+    """Neighbours of the focus, ordered so that related ones are side by side."""
+    waiting, linked = list(first), _links(seen.drawn(), seen.focus)
+    ordered: list[int] = []
+    while waiting:
+        group = [waiting.pop(0)]
+        for entity in group:  # grows while it is walked
+            near = [other for other in waiting if other in linked.get(entity, ())]
+            group += near
+            waiting = [other for other in waiting if other not in near]
+        ordered += group
+    return ordered
+
+
+def _links(drawn: Iterable[Relation], focus: int) -> dict[int, set[int]]:
+    linked: dict[int, set[int]] = {}
+    for relation in drawn:
+        # Every neighbour of the focus is linked to it, so these relations do not show which belong together.
+        if focus not in (relation.subject, relation.object):
+            linked.setdefault(relation.subject, set()).add(relation.object)
+            linked.setdefault(relation.object, set()).add(relation.subject)
+    return linked
+
+
+def _halves(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """Split branches into right and left side, each listed from the top, so that the order runs clockwise."""
+    whole, taken, right = sum(leaves[entity] for entity in first), 0, []
+    for entity in first:
+        # The branch that crosses the middle stays on the right.
+        if 2 * taken >= whole:
+            break
+        right.append(entity)
+        taken += leaves[entity]
+    on_left = list(first[len(right) :])
+    if taken > ROWS:  # then even sides matter more than which entities are side by side
+        right, on_left = _even(first, leaves)
+    return right, on_left[::-1]
+
+
+def _even(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """Split branches evenly: the largest first, each to the side with fewer rows."""
+    heights, on_right = [0, 0], set()
+    for entity in sorted(first, key=lambda child: -leaves[child]):
+        side = heights[0] > heights[1]
+        heights[side] += leaves[entity]
+        if not side:
+            on_right.add(entity)
+    return [child for child in first if child in on_right], [child for child in first if child not in on_right]
+
+
+def _stand(
+    entity: int,
+    row: int,
+    rows: int,
+    side: int,
+    ring: int,
+    rings: int,
+    children: Mapping[int, Sequence[int]],
+    leaves: Mapping[int, int],
+    positions: dict[int, Point],
+) -> None:
+    """Place an entity in the middle of its rows, and its children recursively."""
+    # Rows of equal height, from 1 at the top to -1 at the bottom.
+    height = 1 - 2 * (row + leaves[entity] / 2) / rows
+    below = children.get(entity, ())
+    # An entity with children implies a second ring, so the divisor is not 0.
+    radius = INNER + (1 - INNER) * (ring - 1) / (rings - 1) if below else 1.0
+    positions[entity] = side * radius * math.sqrt(1 - height**2), height * radius
+    for child in below:
+        _stand(child, row, rows, side, ring + 1, rings, children, leaves, positions)
+        row += leaves[child]
+
+
+# -- a path --------------------------------------------------------------------------------------
+
+
+def _along(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, Point]:
+    """Positions with a path across the middle, and all other entities in rows above and below it."""
+    last = len(seen.path) - 1
+    # Turning points of a longer path alternate in height, so that neighbouring names do not meet.
+    positions = {
+        entity: (2 * number / last - 1, (ZIGZAG if number % 2 else -ZIGZAG) if last > 1 else 0.0)
+        for number, entity in enumerate(seen.path)
+    }
+    others = sorted(
+        (other for other in seen.distances if other not in positions),
+        key=lambda other: (-mentioned.get(other, 0), other),
+    )
+    # Alternately above and below the path, the most mentioned first; each side uses two heights for the same reason.
+    for side, part in ((1, others[::2]), (-1, others[1::2])):
+        for number, entity in enumerate(part):
+            across = 2 * (number + 0.5) / len(part) - 1
+            positions[entity] = across, side * (0.6, 0.95)[number % 2]
+    return positions

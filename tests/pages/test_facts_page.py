@@ -866,15 +866,15 @@ def table():
     """Edit as table on the demo."""
 
     def script():
-        from ui.facts import fact_tab, grid
+        from ui.facts import fact_dialogs, fact_tab
         from ui.facts.fact_snapshot import FactSnapshot
         from ui.tab.services import engine
 
         desk = FactSnapshot(memory=engine().open("demo"), block="Facts", rows=())
         if fact_tab.remembered(desk.place, "table") is None:
-            grid.open_table(desk)
+            fact_dialogs.open_table(desk)
         else:
-            grid.table_dialog(desk)
+            fact_dialogs.table_dialog(desk)
 
     return AppTest.from_function(script, default_timeout=60).run()
 

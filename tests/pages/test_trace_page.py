@@ -11,7 +11,7 @@ from memory_core.tracing.watched import MAX_WATCHED
 from memory_inspector.reading.event_rows import MAX_FOLLOWED, followable, label
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui.context.pointing import followed
+from ui.context.parts import followed
 from ui.retrieval.search_state import SearchPageState
 from ui.tab import services
 

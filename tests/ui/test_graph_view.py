@@ -11,7 +11,6 @@ from memory_core.history.usage import BlockUse
 from memory_core.planning.graph_rules import Entity, Graph, Path, PathStep, Relation
 from memory_core.store.block_rows import Holding
 from memory_inspector.figures import graph_figure as figures
-from memory_inspector.figures import graph_layout
 from memory_inspector.files.graph_files import file_of, read_graph_file, write_graph
 from memory_inspector.palette import PALETTES
 from memory_inspector.reading import graph_neighbourhood as neighbourhood
@@ -280,11 +279,11 @@ def test_everything_drawn_has_a_place_of_its_own_in_the_box(drawn, steps, pick):
     path = neighbourhood.shortest(drawn, focus, end) if end != focus else None
     shown = neighbourhood.around(drawn, focus, steps=steps, path=path)
     said_often = neighbourhood.mentions(drawn)
-    places = graph_layout.places(shown, said_often)
+    places = figures.places(shown, said_often)
     assert set(places) == set(shown.distances)
     assert len({(round(x, 6), round(y, 6)) for x, y in places.values()}) == len(places)
     assert all(-1 <= x <= 1 and -1 <= y <= 1 for x, y in places.values())
-    assert places == graph_layout.places(shown, said_often)
+    assert places == figures.places(shown, said_often)
     assert len(shown.distances) <= neighbourhood.MOST + 1 + neighbourhood.FARTHEST
 
 
@@ -306,7 +305,7 @@ def test_a_path_is_a_chain_of_what_holds_and_no_longer_than_any_other(drawn, pic
 
 def test_names_beside_the_outer_ring_stand_in_rows_of_their_own():
     hub = star(40)
-    places = graph_layout.places(neighbourhood.around(hub, 0), neighbourhood.mentions(hub))
+    places = figures.places(neighbourhood.around(hub, 0), neighbourhood.mentions(hub))
     for side in (1, -1):
         rows = sorted(y for entity, (x, y) in places.items() if entity and x * side > 0)
         assert min(b - a for a, b in itertools.pairwise(rows)) > 0.09  # 17 pixels
@@ -318,15 +317,15 @@ def test_what_lies_beyond_a_hub_leaves_room_for_every_name():
     assert shown.around == 1 + neighbourhood.ON_A_BRANCH
     assert how_many(shown) == "Showing the 21 nearest and most mentioned of 212."
     rows = sorted(
-        y for entity, (x, y) in graph_layout.places(shown, neighbourhood.mentions(hub)).items() if entity not in (0, 7)
+        y for entity, (x, y) in figures.places(shown, neighbourhood.mentions(hub)).items() if entity not in (0, 7)
     )
     assert min(b - a for a, b in itertools.pairwise(rows)) > 0.09
 
 
 def test_more_relations_elsewhere_move_nothing():
-    before = graph_layout.places(neighbourhood.around(FAMILY, ANA), neighbourhood.mentions(FAMILY))
+    before = figures.places(neighbourhood.around(FAMILY, ANA), neighbourhood.mentions(FAMILY))
     more = graph([*FAMILY.entities.values()], [*FAMILY.relations.values(), relation(30, BEA, "likes", CARLOS)])
-    assert graph_layout.places(neighbourhood.around(more, ANA), neighbourhood.mentions(more)) == before
+    assert figures.places(neighbourhood.around(more, ANA), neighbourhood.mentions(more)) == before
 
 
 # -- the figure ----------------------------------------------------------------------------------
@@ -402,7 +401,7 @@ def test_relations_between_the_same_two_bow_apart():
         [relation(1, 1, "knows", 2), relation(2, 2, "likes", 1), relation(3, 1, "trusts", 2)],
     )
     shown = neighbourhood.around(both, 1)
-    edges = figures._edges(shown, graph_layout.places(shown, neighbourhood.mentions(both)))
+    edges = figures._edges(shown, figures.places(shown, neighbourhood.mentions(both)))
     assert len({(round(edge.middle[0], 3), round(edge.middle[1], 3)) for edge in edges}) == 3
 
 

@@ -7,21 +7,25 @@ from hypothesis import strategies as st
 from memory_core.retrieval.explain import FoundBy, Search, SearchSettings
 from memory_core.retrieval.ranked import Ranked, RankedTurn
 from memory_inspector.reading.search_rows import (
+    boosts_shown,
     change_label,
     changed_sentence,
     degraded,
     headline,
     holding,
     missed,
+    nothing_from,
     outcome,
     place,
     question_rows,
     rows,
+    score_words,
+    split,
     stages,
+    sum_rows,
     why,
     within,
 )
-from memory_inspector.reading.search_scores import boosts_shown, nothing_from, score_words, split, sum_rows
 
 ZERO = {
     "granted": 0,

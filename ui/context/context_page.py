@@ -17,8 +17,8 @@ from memory_inspector.figures.prompt_figure import describe, waterfall
 from memory_inspector.wording import prompt_text
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.terms import HELP
-from ui.context import ablation, pointing
-from ui.context.parts import draw_changes, draw_parts
+from ui.context import ablation
+from ui.context.parts import HINT, draw_changes, draw_parts, listen
 from ui.parts.components import chart, empty, heading, numbers_table, unseen_heading
 from ui.parts.watching import draw_watched
 from ui.settings_drawer import settings_dialog
@@ -222,14 +222,14 @@ def _draw_detail(view: View, sent: Prompt) -> None:
     elif shown == BILL:
         _draw_bill(view, sent)
     else:
-        st.markdown(f":small[:gray[{pointing.HINT}]]")
+        st.markdown(f":small[:gray[{HINT}]]")
         with st.container(gap="xsmall"):
             position, trace = sent.record.position, view.memory.trace
             effects = trace.effects(turn=sent.turn, upto=position)
             words = partial(trace.words, upto=position)
             read_only = view.read_only is not None
             draw_parts(view.memory.session_id, sent, mode(), effects, words, read_only=read_only)
-        pointing.listen()
+        listen()
     if before is not None and shown != PROMPT:
         st.markdown(f":small[{_same_start(view, before, sent)}]")
     ablation.draw(view, sent)

@@ -1,4 +1,8 @@
-"""The parts of a prompt, each in an expander whose contents are drawn only while it is open."""
+"""The parts of a prompt, each in an expander whose contents are drawn only while it is open.
+
+A click on a word, or a key, follows its sentence to where it came from: the sentence of one entry, as a copy of it in
+another part of the prompt is a different carrier.
+"""
 
 import json
 from collections.abc import Sequence
@@ -6,8 +10,10 @@ from functools import partial
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from memory_core.blocks import WITH_TEXT
+from memory_core.events import Ref, is_target
 from memory_core.history.prompt import PART_NAMES, PINNED, RESERVED, Entry, Prompt, PromptPart
 from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
@@ -18,7 +24,6 @@ from memory_inspector.wording import prompt_text
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.prompt_text import asked, cut_note, entry_note, entry_words, part_label, part_name, square
-from ui.context import pointing
 from ui.parts import probing
 from ui.parts.components import more_line
 from ui.parts.struck import WordsOf, draw_without, reason
@@ -135,7 +140,7 @@ def _draw_entry(part: PromptPart, entry: Entry) -> None:
             st.markdown(f":small[:gray[{entry_note(entry)}]]", width="content")
         nav.follow_link(entry.ref)
     # Words are clickable, to be traced.
-    with pointing.words_of(_short_hash(part), entry.ref):
+    with words_of(_short_hash(part), entry.ref):
         _draw_words(part, entry)
 
 
@@ -165,7 +170,7 @@ def _draw_opened(part: PromptPart, entry: Entry, effects: Effects, *, read_only:
             with st.container(gap=None, width="content"):
                 _draw_struck(part, entry)
         else:
-            with pointing.words_of(_short_hash(part), entry.ref, width="content"):
+            with words_of(_short_hash(part), entry.ref, width="content"):
                 st.markdown(plain(entry_words(entry)))
             if entry.tokens is not None:
                 st.markdown(f":small[:gray[{count(entry.tokens, 'token')}]]", width="content")
@@ -184,7 +189,7 @@ def _draw_struck(part: PromptPart, entry: Entry) -> None:
     struck = "  \n".join(f":red[~~{plain(line)}~~]" for line in lines)
     rest = f" :small[:red[… and {count(more, 'character')} more]]" if more > 0 else ""
     st.markdown(f":small[:red[:material/content_cut: {cut_note(entry)}]]")
-    with pointing.words_of(_short_hash(part), entry.ref):
+    with words_of(_short_hash(part), entry.ref):
         st.markdown(f"{struck}{rest}")
 
 
@@ -268,3 +273,42 @@ def indented(text: str) -> str | None:
         return None
     # A number or a string is valid JSON too, and gains nothing from indenting.
     return json.dumps(decoded, ensure_ascii=False, indent=2) if isinstance(decoded, dict | list) else None
+
+
+# -- words that can be clicked ---------------------------------------------------------------------
+
+
+HINT = "Click a word to trace it (F)"
+
+_SELF_CONTAINED = ("fact", "relation")
+"""Kinds of entries that are followed as a whole, not sentence by sentence."""
+
+_watch = st.components.v2.component("prompt-words", js=(nav.STATIC / "prompt.js").read_text(encoding="utf-8"))
+
+
+def words_of(part: str, ref: Ref, **options: Any) -> DeltaGenerator:
+    """Return the container of an entry's words; `part`: hex digits that tell apart parts with the same entry."""
+    return st.container(key=f"context__said_{part}_{ref}", gap=None, **options)
+
+
+def listen() -> None:
+    """Open the trace of a word that was clicked, or chosen with the keyboard."""
+    with st.container(key="context__pointing"):
+        heard = _watch(key="context-prompt-words", on_follow_change=lambda: None)
+    if heard.follow:
+        query = followed(heard.follow)
+        if query:
+            nav.go("trace", **query)
+
+
+def followed(asked: Any) -> dict[str, Any]:
+    """Return URL parameters for the trace that the browser requests; empty if its reference is invalid."""
+    ref, words, word = (str(asked.get(name) or "").strip() for name in ("ref", "words", "word"))
+    # A browser may send anything, so only the form of a ref is trusted.
+    if not is_target(ref):
+        return {}
+    query: dict[str, Any] = nav.followed(Ref(ref))
+    # A fact or a relation is followed as a whole; of a longer text, only the sentence.
+    if words and Ref(ref).kind not in _SELF_CONTAINED:
+        query[nav.WORDS] = words[: nav.MAX_WORDS]
+    return query | ({nav.WORD: word[:40]} if word else {})

@@ -24,7 +24,7 @@ from memory_inspector.reading.fact_rows import (
     view_labels,
 )
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab, grid
+from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab
 from ui.facts.decision_list import draw_decisions
 from ui.facts.fact_list import draw_list, draw_search
 from ui.facts.fact_panel import draw_panel, draw_selection
@@ -215,7 +215,7 @@ def _more(desk: FactSnapshot, offered: Sequence[str]) -> None:
     elif chosen == "Try extraction":
         extraction_trial.try_dialog(desk)
     elif chosen == "Edit as table":
-        grid.open_table(desk)
+        fact_dialogs.open_table(desk)
     elif chosen == "Import":
         fact_files.import_dialog(desk)
     elif chosen == "Export":

@@ -1,31 +1,41 @@
 """The view Tests of the Lab: watched phrases turn by turn, tests, and problems of a configuration."""
 
-import streamlit as st
+from functools import partial
+from typing import Any
 
+import streamlit as st
+from pydantic import ValidationError
+
+from memory_core import MemoryInspectorError
 from memory_core.events import MessageAdded, Ref
 from memory_core.text import listed
+from memory_inspector.figures.lab_figures import MAX_PATTERNS, pattern_figure
 from memory_inspector.files.configuration import StoredBlock
+from memory_inspector.lab.failure_patterns import Patterns
 from memory_inspector.lab.linting import Finding
-from memory_inspector.lab.probes import Probe
+from memory_inspector.lab.probes import (
+    BlockTokens,
+    EvidenceInPrompt,
+    FactCites,
+    InPrompt,
+    NeverInPrompt,
+    Probe,
+    Verdict,
+    keep_probes,
+    kept_probes,
+    write_probes,
+)
 from memory_inspector.lab.variants import Variant
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.lab import knobs, playing, progress, tried_variants
 from ui.lab.playing import Result
-from ui.lab.probes import draw_probes
 from ui.lab.tried_variants import OWN, Tried
 from ui.parts import watching
-from ui.parts.components import conclusion, heading, open_view
-from ui.tab import nav
+from ui.parts.components import chart, conclusion, error_noticed, heading, open_view
+from ui.tab import nav, state
+from ui.tab.appearance import mode
 from ui.tab.people import allowed
-from ui.tab.view import View
-
-_SEVERITIES = {
-    "error": "red[:material/error:]",
-    "warning": "orange[:material/warning:]",
-    "note": "gray[:material/info:]",
-}
-
-EXAMPLE_CHARACTERS = 60
+from ui.tab.view import View, memory_of
 
 
 def draw(
@@ -173,3 +183,196 @@ def _try_label(finding: Finding) -> str:
         for (setting, value), places in blocks.items()
     ]
     return f"Try {plain(listed(tried))}"
+
+
+# -- tests (probes): a grid, why each fails, and a form to add one ---------------------------------
+
+_KINDS = {
+    "in_prompt": "A phrase is in every prompt",
+    "never_in_prompt": "A phrase is in no prompt",
+    "block_tokens": "A block has at least a number of tokens",
+    "evidence_in_prompt": "What a message says is in one turn's prompt",
+    "fact_cites": "A fact was learned from a message",
+}
+
+
+def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...], example: str) -> None:
+    """Draw the grid, the failures with reasons, and the buttons; `example`: phrase of a first probe, empty if none."""
+    heading("Tests: what every prompt must contain")
+    if probes:
+        rows = [_row(probe, results) for probe in probes]
+        st.dataframe(
+            rows,
+            hide_index=True,
+            key="lab__probes",
+            column_config={"Test": st.column_config.TextColumn(width=420)}
+            | {name: st.column_config.TextColumn(width=130) for name in results},
+            alt="Which test holds under which configuration, or the first turn in which it fails",
+        )
+        for probe in probes:
+            _draw_failures(probe, results)
+        for name, result in results.items():
+            if result.patterns is not None:
+                draw_patterns(result.patterns, f"tests of {name}", f"lab__patterns_{name}")
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        if example and not probes:
+            # From the first prompt that has it, so that the example holds for a start.
+            prompts = (at.turn for at in view.memory.trace.presence(example).turns if at.state == "prompt")
+            probe = InPrompt(phrase=example, from_turn=next(prompts, 1))
+            st.button(
+                f"Add “{plain(example)}”",
+                key="lab__probe_example",
+                icon=":material/add:",
+                on_click=_keep,
+                args=(view.memory.session_id, (probe,)),
+                **allowed(help=plain(str(probe))),
+            )
+        with st.popover("Add a test", icon=":material/add:", key="lab__probe", **allowed()):
+            _draw_form(view)
+        if probes:
+            with st.popover("Remove", icon=":material/delete:", key="lab__probe_remove", **allowed()):
+                for number, probe in enumerate(probes):
+                    st.button(
+                        plain(str(probe)), key=f"lab__probe_remove_{number}", icon=":material/close:", type="tertiary",
+                        on_click=_keep, args=(view.memory.session_id, probes[:number] + probes[number + 1 :]),
+                        **allowed(),
+                    )  # fmt: skip
+            st.download_button(
+                "Download",
+                lambda: write_probes(probes),
+                file_name="probes.json",
+                mime="application/json",
+                icon=":material/download:",
+                on_click="ignore",
+                key="lab__probes_file",
+                help="For `memory-inspector check` in a terminal or in CI",
+            )
+
+
+def _row(probe: Probe, results: dict[str, Result]) -> dict[str, str]:
+    return {"Test": str(probe), **{name: _mark(result.verdicts[probe]) for name, result in results.items()}}
+
+
+def _mark(verdict: Verdict) -> str:
+    if verdict.held:
+        return "✓ holds"
+    return f"✗ first fails in turn {verdict.turn}" if verdict.turn is not None else "✗ fails"
+
+
+def _draw_failures(probe: Probe, results: dict[str, Result]) -> None:
+    failed = {name: result.verdicts[probe] for name, result in results.items() if not result.verdicts[probe].held}
+    if failed:
+        st.markdown(f":small[{plain(str(probe))}]")
+    for name, verdict in failed.items():
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f":small[**{plain(name)}** {plain(verdict.why)}]", width="stretch")
+            # Only the session itself can be followed: the others were played in memory.
+            if name == OWN and isinstance(probe, InPrompt | NeverInPrompt):
+                nav.link(
+                    "trace", ":small[Follow]", icon=":material/route:", turn=verdict.turn, **nav.followed(probe.phrase)
+                )
+
+
+def _draw_form(view: View) -> None:
+    expect = st.selectbox("What", list(_KINDS), format_func=lambda kind: _KINDS[kind], key=f"{_FORM}expect")
+    fields = _FIELDS[str(expect)][1]
+    if "phrase" in fields:
+        st.text_input("Phrase", key=f"{_FORM}phrase", max_chars=300)
+    if "block" in fields:
+        st.selectbox("Block", [block.name for block in view.memory.blocks], key=f"{_FORM}block")
+    if "at_least" in fields:
+        st.number_input("Tokens", min_value=1, value=100, key=f"{_FORM}at_least")
+    # The form takes one message, also where a probe may name several.
+    if "message" in fields or "messages" in fields:
+        name = "message" if "message" in fields else "messages"
+        st.number_input("Message", min_value=1, max_value=max(1, view.last_seq), key=f"{_FORM}{name}")
+    if "turn" in fields:
+        st.number_input("Turn", min_value=1, value=max(1, view.latest_turn), key=f"{_FORM}turn")
+    if "from_turn" in fields:
+        st.number_input("From turn", min_value=1, value=max(1, view.shown_turn), key=f"{_FORM}from_turn")
+    st.button("Add", key=f"{_FORM}add", type="primary", on_click=_add, args=(view.memory.session_id,), **allowed())
+
+
+_FORM = "lab__probe_"
+
+_FIELDS: dict[str, tuple[type[Probe], tuple[str, ...]]] = {
+    "in_prompt": (InPrompt, ("phrase", "from_turn")),
+    "never_in_prompt": (NeverInPrompt, ("phrase", "from_turn")),
+    "block_tokens": (BlockTokens, ("block", "at_least", "from_turn")),
+    "evidence_in_prompt": (EvidenceInPrompt, ("messages", "turn")),
+    "fact_cites": (FactCites, ("message",)),
+}
+
+
+def _add(session_id: str) -> None:
+    """Store the probe in the form, read at the click: the last keystrokes may not have been drawn yet."""
+    kind, fields = _FIELDS[st.session_state[f"{_FORM}expect"]]
+    values = {name: st.session_state[f"{_FORM}{name}"] for name in fields}
+    if "messages" in values:
+        values["messages"] = (values["messages"],)
+    try:
+        probe = kind(**values)
+        memory = memory_of(session_id)
+        stored = kept_probes(memory)
+        if probe not in stored:
+            keep_probes(memory, (*stored, probe))
+    # Number fields keep to their bounds, so that it is the phrase that is missing.
+    except ValidationError:
+        state.say("error", "Enter a phrase for the test.")
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+@error_noticed
+def _keep(session_id: str, probes: tuple[Probe, ...]) -> None:
+    keep_probes(memory_of(session_id), probes)
+
+
+# -- the section *Why do these fail?* of the Lab --------------------------------------------------
+
+
+def draw_patterns(patterns: Patterns, what: str, key: str) -> None:
+    """Draw what distinguishes failures from the rest; nothing if all fail or none. `what`: plural noun of the cases."""
+    if not 0 < patterns.failed < patterns.cases or not patterns.patterns:
+        return
+    share = f"{tokens(patterns.failed)} of {tokens(patterns.cases)} {what} fail"
+    heading("Why do these fail?", f" :small[:gray[{share}. Dot: cases with the property; ring: all others.]]")
+    chart(
+        pattern_figure(patterns.patterns, mode()),
+        f"{key}_figure",
+        "Failure rate of the cases with each property, and of all other cases",
+    )
+    rate: Any = partial(st.column_config.TextColumn, width=90)
+    st.dataframe(
+        [
+            {
+                "Property": pattern.name,
+                "Value": pattern.value,
+                "Fail": f"{pattern.failed} of {pattern.cases}",
+                "Others": f"{pattern.others_failed} of {pattern.others}",
+                "p": pattern.p,
+            }
+            for pattern in patterns.patterns[:MAX_PATTERNS]
+        ],
+        hide_index=True,
+        key=f"{key}_table",
+        column_config={
+            "Fail": rate(),
+            "Others": rate(),
+            "p": st.column_config.NumberColumn(
+                format="%.3f", width=70, help="Fisher's exact test, corrected for the number of properties compared"
+            ),
+        },
+        alt="One row for each property: failures among its cases, failures among all others, p",
+    )
+    if patterns.rules:
+        st.markdown(f":small[:gray[{plain(patterns.lost_by)}]]")
+
+
+_SEVERITIES = {
+    "error": "red[:material/error:]",
+    "warning": "orange[:material/warning:]",
+    "note": "gray[:material/info:]",
+}
+
+EXAMPLE_CHARACTERS = 60

@@ -17,8 +17,8 @@ from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain
 from ui.lab import playing, progress
+from ui.lab.checks import draw_patterns
 from ui.lab.playing import StoppedError
-from ui.lab.probes import draw_patterns
 from ui.lab.sweeping import draw_questions
 from ui.parts.components import conclusion, heading
 from ui.tab.services import engine

@@ -16,11 +16,13 @@ from memory_inspector.reading.search_rows import (
     in_prompt,
     limit_to_keep,
     matches,
+    nothing_from,
     place,
     question_rows,
+    score_words,
+    sum_rows,
     why,
 )
-from memory_inspector.reading.search_scores import nothing_from, score_words, sum_rows
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
 from memory_inspector.wording.unit_names import beginning, from_turn, stored, stored_plural

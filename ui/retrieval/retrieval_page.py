@@ -11,7 +11,9 @@ from memory_core.retrieval.explain import Elsewhere, Search
 from memory_core.retrieval.ranked import Ranked
 from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.reading.search_rows import (
+    ADDED,
     ROWS,
+    boosts_shown,
     degraded,
     headline,
     holding,
@@ -21,7 +23,6 @@ from memory_inspector.reading.search_rows import (
     within,
     without_effect,
 )
-from memory_inspector.reading.search_scores import ADDED, boosts_shown
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, plural, session_name, short, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of

@@ -10,8 +10,7 @@ from memory_core import ConflictError, MemoryInspectorError, VectorMemoryBlock
 from memory_core.engine.session import SessionBlock
 from memory_core.events import BlockEdited
 from memory_core.retrieval.explain import Search
-from memory_inspector.reading.search_rows import changed_sentence
-from memory_inspector.reading.search_scores import SEARCHES, SIGNALS
+from memory_inspector.reading.search_rows import SEARCHES, SIGNALS, changed_sentence
 from memory_inspector.wording.formatting import short
 from memory_inspector.wording.settings import SETTINGS
 from memory_inspector.wording.unit_names import stored_plural
