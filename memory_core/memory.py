@@ -593,6 +593,6 @@ class Memory:
 
 
 def _forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> None:
-    from memory_core.retrieval import recall  # here: not needed by a put or a prompt
+    from memory_core.retrieval import retrieval  # here: not needed by a put or a prompt
 
-    recall.forget_copies(session, emptied)
+    retrieval.forget_copies(session, emptied)

@@ -17,7 +17,7 @@ CAPABILITIES = {
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
     "Face of the engine, configuration, services": (
-        2_820,
+        2_840,
         "memory_core/memory.py memory_core/config.py memory_core/services.py memory_core/sessions/handle.py "
         "memory_core/sessions/__init__.py memory_core/engine/__init__.py memory_core/engine/session.py "
         "memory_core/engine/reconcile.py memory_core/sessions/overview.py memory_core/curation/__init__.py "
@@ -63,7 +63,7 @@ CAPABILITIES = {
         "memory_core/planning/impact.py memory_core/planning/phrase_matching.py",
     ),
     "Quarantine and former values": (
-        1_080,
+        1_040,
         "memory_core/planning/quarantine.py memory_core/store/quarantine_rows.py memory_core/sessions/quarantining.py "
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
@@ -74,7 +74,7 @@ CAPABILITIES = {
         "ui/sessions/health.py",
     ),
     "People: roles, tenants, sign-in, tokens": (
-        840,
+        830,
         "memory_core/access.py memory_core/store/tenants.py memory_core/sessions/agent_tokens.py "
         "memory_core/sessions/agents.py memory_inspector/server/people.py "
         "memory_inspector/reading/write_access.py "

@@ -14,7 +14,7 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.bundles.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.engine.context import reading_of
 from memory_core.events import VectorsReplaced
-from memory_core.retrieval import reembed as module
+from memory_core.retrieval import retrieval as module
 from memory_core.store import vector_rows
 from memory_core.store.vector_rows import DatabaseVectors, collection_name, replace_vectors
 from memory_core.vectors.chroma import ChromaIndex

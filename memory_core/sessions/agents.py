@@ -1,8 +1,7 @@
-"""Find the agent process that works in a session, and record that a person takes over from it."""
+"""Find the agent process that works in a session, and whether a person took the session over from it."""
 
 import time
 
-from memory_core.engine.session import Session
 from memory_core.events import SessionBranched, SessionHandedBack, SessionTakenOver
 from memory_core.store import leases
 from memory_core.store.database import Database
@@ -36,13 +35,3 @@ def taken_over(database: Database, session_id: str) -> bool:
         # The newest of these events decides; none of them means that nobody took over.
         last = read_events(connection, session_id, kinds=_HANDS, limit=1, newest_first=True)
     return any(record.kind == SessionTakenOver.kind for record in last)
-
-
-def take_over(session: Session) -> None:
-    with session.writing() as w:
-        w.record(SessionTakenOver(), actor="user")
-
-
-def hand_back(session: Session) -> None:
-    with session.writing() as w:
-        w.record(SessionHandedBack(), actor="user")

@@ -15,7 +15,7 @@ from memory_core.planning.fact_merging import relevance
 from memory_core.planning.graph_rules import Entity
 from memory_core.planning.impact import TELLING, Affected, Impact, Target
 from memory_core.planning.running_summary import sentences
-from memory_core.retrieval import recall
+from memory_core.retrieval.retrieval import forget_copies
 from memory_core.sessions.overview import origin_of
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, read_impact
@@ -167,7 +167,7 @@ def forget(session: Session, impact: Impact) -> None:
     if any(
         row.kind == "message" for row in impact.erased
     ):  # at its next search, an index copies the remaining rows again
-        recall.forget_copies(session, copies)
+        forget_copies(session, copies)
 
 
 def _locked(w: Writing, impact: Impact) -> Writing | None:

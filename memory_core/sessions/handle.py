@@ -3,20 +3,23 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
+from memory_core.blocks.vector import VectorMemoryBlock
+from memory_core.blocks.vector_parts.storing import vectors_that_follow
 from memory_core.config import MAX_TOKENS, MemoryConfig
 from memory_core.engine import delivery
 from memory_core.engine.context import last_measured
 from memory_core.engine.delivery import Served
 from memory_core.engine.session import Session
-from memory_core.events import Actor, SessionImported, SessionRenamed
+from memory_core.errors import NotFoundError
+from memory_core.events import Actor, SessionHandedBack, SessionImported, SessionRenamed, SessionTakenOver
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.planning.impact import Affected, Impact
 from memory_core.planning.quarantine import Quarantine, QuarantinedSet
-from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
-from memory_core.sessions import agents, erase_phrase, quarantining, switch_recipe
+from memory_core.sessions import erase_phrase, quarantining, switch_recipe
 from memory_core.sessions.erase_phrase import Forgettable
 from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recorded_conversation import Recording, encode, recording_of
@@ -25,6 +28,7 @@ from memory_core.store.database import Database
 from memory_core.store.delivery_rows import Delivery, in_transit, read_deliveries
 from memory_core.store.log_rows import last_position
 from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.quarantine_rows import add_set, end_set, read_sets
 from memory_core.store.writing import read_existing
 from memory_core.tokens import Tokenizer
 
@@ -34,7 +38,11 @@ def deliver(session: Session, *, timeout: float | None = None, force: bool = Tru
     served = delivery.serve(session, timeout=timeout, force=force)
     # Vectors that follow a delivery are waited for only by a caller who asked for everything now.
     if force:
-        settled(session, timeout)
+        until = None if timeout is None else monotonic() + timeout
+        for attached in session.blocks:
+            if isinstance(attached.block, VectorMemoryBlock):
+                following = vectors_that_follow(session.database, session.services, session.id, attached.name)
+                following.wait(None if until is None else max(0.0, until - monotonic()))
     return served
 
 
@@ -168,11 +176,13 @@ class SessionHandle:
 
         The agent continues: its next prompt includes the changes.
         """
-        agents.take_over(self._session)
+        with self._session.writing() as w:
+            w.record(SessionTakenOver(), actor="user")
 
     def hand_back(self) -> None:
         """Record that the session is left to its agent again."""
-        agents.hand_back(self._session)
+        with self._session.writing() as w:
+            w.record(SessionHandedBack(), actor="user")
 
     def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
         """Learn from deliveries that wait for an unavailable model, with this process's rules or model.
@@ -247,7 +257,10 @@ class SessionHandle:
         """
         impact = quarantining.impact_on_prompts(self._session, what, keep)
         if not preview:
-            quarantining.quarantine(self._session, impact, actor)
+            with self._session.writing() as w:
+                planned = quarantining.planned_set(self._session, w.connection, impact)
+                if planned is not None:
+                    add_set(w, planned, actor=actor)
         return impact
 
     def withheld(self) -> Quarantine:
@@ -257,7 +270,8 @@ class SessionHandle:
 
     def quarantined(self) -> list[QuarantinedSet]:
         """Return the sets of items in quarantine, oldest first."""
-        return quarantining.sets_of(self._session)
+        with self._session.database.read() as connection:
+            return read_sets(connection, self._session.id)
 
     def quarantined_rows(self, withheld: QuarantinedSet) -> list[Affected]:
         """Return the items of a set with their texts; items that were erased since are missing."""
@@ -265,7 +279,8 @@ class SessionHandle:
 
     def quarantine_again(self, released: QuarantinedSet, *, actor: Actor = "user") -> QuarantinedSet:
         """Put the items of a released set into quarantine again, and return the new set."""
-        return quarantining.quarantine_again(self._session, released, actor)
+        with self._session.writing() as w:
+            return add_set(w, released, actor=actor)
 
     def release(self, number: int, *, actor: Actor = "user") -> QuarantinedSet:
         """Let prompts hold the items of a set again, by its number, and return the set.
@@ -273,7 +288,12 @@ class SessionHandle:
         Raises:
             NotFoundError: no set of this number is in quarantine.
         """
-        return quarantining.release(self._session, number, actor)
+        with self._session.writing() as w:
+            sets = {one.number: one for one in read_sets(w.connection, self._session.id)}
+            if number not in sets:
+                raise NotFoundError(f"No set {number} is in quarantine in this session.")
+            end_set(w, number, actor=actor)
+            return sets[number]
 
     def recording(self, *, upto: int | None = None) -> Recording | None:
         """Return the recorded conversation and how far it has been played; None when there is none.

@@ -9,8 +9,6 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.static import texts_in_content
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
-from memory_core.errors import NotFoundError
-from memory_core.events import Actor
 from memory_core.messages import content_hash, message_text
 from memory_core.planning.impact import Affected, Impact, Kind, texts_in
 from memory_core.planning.quarantine import PROMPT_KINDS, Quarantine, QuarantinedSet, quarantine_of
@@ -21,7 +19,7 @@ from memory_core.store.block_rows import read_blocks
 from memory_core.store.fact_rows import read_facts
 from memory_core.store.graph_rows import read_graph
 from memory_core.store.message_rows import read_messages
-from memory_core.store.quarantine_rows import add_set, end_set, read_all_sets, read_sets, read_targets
+from memory_core.store.quarantine_rows import read_all_sets, read_targets
 from memory_core.store.writing import read_texts, session_scope
 
 
@@ -41,17 +39,10 @@ def impact_on_prompts(session: Session, what: Forgettable, keep: Collection[Affe
     return replace(impact, rows=tuple(shown)).sparing(keep)
 
 
-def quarantine(session: Session, impact: Impact, actor: Actor = "user") -> QuarantinedSet | None:
-    """Keep the rows of an impact out of all prompts; return the new set, None if no prompt could hold any."""
-    with session.writing() as w:
-        planned = _planned(session, w.connection, impact)
-        return add_set(w, planned, actor=actor) if planned is not None else None
-
-
 def session_with(session: Session, impact: Impact) -> Session:
     """Return a copy of the session with the rows of an impact in quarantine. Read-only."""
     with session.database.read() as connection:
-        planned = _planned(session, connection, impact)
+        planned = planned_set(session, connection, impact)
         sets = session.quarantine(connection).sets
     return session.with_quarantine(quarantine_of([*sets, *([planned] if planned is not None else [])]))
 
@@ -61,32 +52,6 @@ def session_without(session: Session, number: int) -> Session:
     with session.database.read() as connection:
         sets = read_all_sets(connection, session.id, session.user_id)
     return session.with_quarantine(quarantine_of([one for one in sets if one.key != (session.id, number)]))
-
-
-def quarantine_again(session: Session, released: QuarantinedSet, actor: Actor = "user") -> QuarantinedSet:
-    """Put the items of a released set into quarantine again, as another set."""
-    with session.writing() as w:
-        return add_set(w, released, actor=actor)
-
-
-def release(session: Session, number: int, actor: Actor = "user") -> QuarantinedSet:
-    """Let prompts hold the items of a set again, and return the set.
-
-    Raises:
-        NotFoundError: no set of this number is in quarantine.
-    """
-    with session.writing() as w:
-        sets = {one.number: one for one in read_sets(w.connection, session.id)}
-        if number not in sets:
-            raise NotFoundError(f"No set {number} is in quarantine in this session.")
-        end_set(w, number, actor=actor)
-        return sets[number]
-
-
-def sets_of(session: Session) -> list[QuarantinedSet]:
-    """Return the sets of this session that are in quarantine, oldest first."""
-    with session.database.read() as connection:
-        return read_sets(connection, session.id)
 
 
 def rows_of(session: Session, withheld: QuarantinedSet) -> list[Affected]:
@@ -118,7 +83,7 @@ def rows_of(session: Session, withheld: QuarantinedSet) -> list[Affected]:
     return rows
 
 
-def _planned(session: Session, connection: Connection, impact: Impact) -> QuarantinedSet | None:
+def planned_set(session: Session, connection: Connection, impact: Impact) -> QuarantinedSet | None:
     """Return the set of an impact's rows, not stored yet; None if no prompt could hold any."""
     target, ids = impact.target, impact.ids
     # The words of a chosen message or fact are stored with it. A phrase is stored nowhere else.
