@@ -69,9 +69,8 @@ CAPABILITIES = {
     ),
     "Retention, health, metrics, upkeep": (
         1_670,
-        "memory_core/sessions/retention.py memory_core/sessions/damage.py memory_core/sessions/health.py "
-        "memory_core/sessions/upkeep.py memory_inspector/server/metrics.py "
-        "ui/sessions/health.py",
+        "memory_core/sessions/retention.py memory_inspector/upkeep/*.py memory_inspector/upkeep/maintenance.py "
+        "memory_inspector/server/metrics.py ui/sessions/health.py",
     ),
     "People: roles, tenants, sign-in, tokens": (
         830,

@@ -19,10 +19,10 @@ from memory_core import ConflictError, Database, FormatError, Memory, Services, 
 from memory_core.bundles import backup
 from memory_core.bundles.backup import restore_backup, write_backup
 from memory_core.planning import curation
-from memory_core.sessions.damage import find_damage
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
+from memory_inspector.upkeep.damage import find_damage
 
 
 def dump(database):

@@ -13,10 +13,10 @@ from memory_core import Database, EmbedderError, Memory, Services, StoreError, V
 from memory_core.models.embedding import OpenAIEmbedder
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.openai_client import OpenAIChat
-from memory_core.sessions.health import can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_core.store.totals import read_collections
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
+from memory_inspector.upkeep.health import can_be_rebuilt, check_health, rebuild_index, size_of
 
 KEY = "sk-very-secret"
 
@@ -321,7 +321,7 @@ def test_an_address_where_nothing_answers_fails(database):
 
 
 def test_an_address_that_does_not_answer_in_time_fails(database, monkeypatch):
-    monkeypatch.setattr("memory_core.sessions.health.REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr("memory_inspector.upkeep.health.REQUEST_SECONDS", 0.2)
     go_on = threading.Event()
     with model_list(body=models("m"), hold=go_on) as (url, _):
         state, name, text = checked(database, services(), OpenAIChat("m", base_url=url))["chat"]

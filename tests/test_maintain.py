@@ -32,12 +32,12 @@ from memory_core import (
 from memory_core.bundles import bundle as session_archive
 from memory_core.bundles.bundle import archive_session, import_bundle, read_bundle
 from memory_core.planning import curation
-from memory_core.sessions import upkeep
-from memory_core.sessions.damage import find_damage, repair_damage
 from memory_core.sessions.retention import delete_old_sessions, plan_retention
 from memory_core.store.erasing.session_erasing import ERASING
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
+from memory_inspector.upkeep import maintenance
+from memory_inspector.upkeep.damage import find_damage, repair_damage
 
 DAY = 86_400.0
 NOW = 1_000 * DAY
@@ -416,7 +416,7 @@ def test_a_clock_that_is_set_back_while_an_archive_is_written_loses_nothing(tmp_
 def test_one_program_at_a_time_maintains_a_database(tmp_path, capsys):
     database = learning(on_file(tmp_path), "old", age=200, now=time.time()).session.database
     delete = ["maintain", "--database", str(tmp_path / "memory.db"), "--older-than", "180d"]
-    with upkeep.maintaining(database):
+    with maintenance.maintaining(database):
         assert main([*delete, "--yes"]) == 2
         assert "Another program maintains this database" in capsys.readouterr().err
         assert main(delete) == 0  # a list of what would leave disturbs nobody
@@ -552,7 +552,7 @@ def test_a_turn_whose_vector_was_damaged_waits_for_a_new_one(tmp_path):
     plant(memory.session.database, "vectors that cannot be used")
     repair_damage(memory.session.database, ExactIndex())
     assert len(memory.retrieval.stored_turns("turns")) == turns
-    assert upkeep.sessions_with_vectors_to_follow(memory.session.database) == ["s"]
+    assert maintenance.sessions_with_vectors_to_follow(memory.session.database) == ["s"]
     assert kinds(memory.session.database) == []
 
 

@@ -14,9 +14,9 @@ from test_maintain import MENDED, check_mended, ids, learning, left_after, plann
 from memory_core import Database, FormatError, Memory, Services
 from memory_core.bundles.backup import restore_backup, write_backup
 from memory_core.errors import ConflictError
-from memory_core.sessions.damage import find_damage
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
+from memory_inspector.upkeep.damage import find_damage
 
 pytestmark = pytest.mark.postgres
 

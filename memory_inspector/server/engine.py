@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
 from memory_core.access import bind_person
 from memory_core.history.log import last_position
-from memory_core.sessions import upkeep
 from memory_core.sessions.agents import running_agent
 from memory_inspector.reading.write_access import left_to_agent
 from memory_inspector.server.jobs import Job, Jobs
 from memory_inspector.server.unsaved_texts import UnsavedDrafts
+from memory_inspector.upkeep import maintenance
 
 if TYPE_CHECKING:
     from memory_inspector.files.in_place import StoreFollower
@@ -202,7 +202,7 @@ class Engine:
             try:
                 if not self.database.in_place:
                     continue
-                if self._stores is None and upkeep.sessions_that_show_stores(self.database):
+                if self._stores is None and maintenance.sessions_that_show_stores(self.database):
                     from memory_inspector.files.in_place import StoreFollower  # takes a while, and few need it
 
                     self._stores = StoreFollower(self.database, self.services)
@@ -216,20 +216,20 @@ class Engine:
         # Vectors that an earlier process left missing are computed once per process, as soon as the database answers.
         begun, heard = False, None
         while not self._closing.is_set():
-            heard = upkeep.wait_for_deliveries(self.database, RETRY_EVERY_SECONDS, heard, self._closing.is_set)
+            heard = maintenance.wait_for_deliveries(self.database, RETRY_EVERY_SECONDS, heard, self._closing.is_set)
             if self._closing.wait(RETRY_AFTER_SECONDS):
                 return
             try:
                 if not self.database.in_place:
                     continue
                 if not begun:
-                    for session_id in upkeep.sessions_with_vectors_to_follow(self.database):
+                    for session_id in maintenance.sessions_with_vectors_to_follow(self.database):
                         self.open(session_id).retrieval.resume_vectors()
                     begun = True
-                for session_id in set(upkeep.sessions_with_due_deliveries(self.database)) - self._browser_models:
+                for session_id in set(maintenance.sessions_with_due_deliveries(self.database)) - self._browser_models:
                     # Deliveries of a session that a running agent owns are made by that agent, with its model.
                     if left_to_agent(self.database, session_id) is None:
                         self.open(session_id).deliver(force=False)
-                upkeep.erase_remains_of_crashed_work(self.database)
+                maintenance.erase_remains_of_crashed_work(self.database)
             except MemoryInspectorError as error:  # the next attempt may succeed
                 _log.warning("waiting deliveries could not be checked: %s", error)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from memory_core import Database
-    from memory_core.sessions.health import Load, LoadMeter
+    from memory_inspector.upkeep.health import Load, LoadMeter
 
 PATH = "/metrics"
 
@@ -101,7 +101,7 @@ class Metrics:
         from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
         from memory_core.engine.durations import observe
-        from memory_core.sessions.health import LoadMeter
+        from memory_inspector.upkeep.health import LoadMeter
 
         loads: dict[str, Load] = {}
         # One request at a time, as each continues where the last one ended.

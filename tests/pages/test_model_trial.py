@@ -11,8 +11,8 @@ from pages_driver import opened, press
 from memory_core import AccessError
 from memory_core.access import Person, look_up_people
 from memory_core.models.openai_client import OpenAIChat
-from memory_core.sessions.health import Check, Health
 from memory_inspector.server.jobs import Job
+from memory_inspector.upkeep.health import Check, Health
 from ui.frame import model_test
 from ui.sessions import health
 from ui.tab import people, services

@@ -24,7 +24,6 @@ from memory_core.engine.session import Session
 from memory_core.events import ModelCalled
 from memory_core.planning import curation as plans
 from memory_core.sessions.forget_user import data_of_user
-from memory_core.sessions.health import size_of
 from memory_core.sessions.overview import overview
 from memory_core.store import split_writes
 from memory_inspector.files.files import export_chat_store, export_configuration
@@ -34,6 +33,7 @@ from memory_inspector.recorder.wire import Exchange
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
+from memory_inspector.upkeep.health import size_of
 from ui.parts import forgetting
 from ui.sessions import health
 from ui.sessions.exporting import exports

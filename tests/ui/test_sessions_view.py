@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from memory_core.sessions.health import Check, Health
 from memory_core.sessions.overview import Losses, Origin, Overview, RunningTotals, Status
 from memory_inspector.files.openai_format import Conversation, Skipped
 from memory_inspector.reading.event_rows import session_cost
+from memory_inspector.upkeep.health import Check, Health
 from memory_inspector.wording.formatting import file_stem, milliseconds, size
 from ui.sessions.health import Watch
 from ui.sessions.importing import Sized, conversation_sentence, skipped_sentences

@@ -16,9 +16,9 @@ from memory_core import ConfigError, Database, MemoryInspectorError, StoreError
 from memory_core.access import acting_person
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.process import keep_loaded
-from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_core.sessions.overview import list_sessions
 from memory_inspector.server.jobs import Job
+from memory_inspector.upkeep.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_inspector.wording.formatting import ago, count, milliseconds, plain, short, size, tokens
 from ui.parts import toasts
 from ui.parts.components import heading

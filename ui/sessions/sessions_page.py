@@ -11,11 +11,11 @@ from memory_core import StoreError, delete_session, list_sessions
 from memory_core.access import acting_person
 from memory_core.events import SessionBranched, SessionImported, SessionRenamed, SessionReset
 from memory_core.sessions.forget_user import outliving_users
-from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.reading.write_access import left_to_agent
 from memory_inspector.recorder.refused_spans import refused_spans
 from memory_inspector.server.shipped_demo import DEMO_SESSION
+from memory_inspector.upkeep.health import Health
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import filled_rows, heading, unseen_heading
 from ui.parts.forgetting import draw_user_button

@@ -17,7 +17,6 @@ from functools import partial
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, literal, not_, or_, select
 
 from memory_core.errors import StoreError, VectorIndexError
-from memory_core.sessions.health import can_be_rebuilt, finds_newest
 from memory_core.store.copying.references import hashes_in
 from memory_core.store.database import Database, chunks
 from memory_core.store.erasing.session_erasing import (
@@ -58,6 +57,7 @@ from memory_core.store.vector_rows import (
 from memory_core.store.writing import SessionState, Writing, read_session, read_sessions, session_scope, writing
 from memory_core.vectors.pgvector import PgvectorIndex
 from memory_core.vectors.vector_index import VectorIndex
+from memory_inspector.upkeep.health import can_be_rebuilt, finds_newest
 
 RESTORE = "restore a backup"
 """Advice for damage that cannot be mended from what is left."""
