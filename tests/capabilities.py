@@ -52,7 +52,7 @@ CAPABILITIES = {
         "memory_core/store/migrations/versions/*.py",
     ),
     "Bundles, branches, archives, backups": (
-        2_940,
+        2_880,
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
@@ -68,15 +68,15 @@ CAPABILITIES = {
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
     "Retention, health, metrics, upkeep": (
-        1_670,
-        "memory_core/sessions/retention.py memory_inspector/upkeep/*.py memory_inspector/upkeep/maintenance.py "
+        1_740,
+        "memory_inspector/upkeep/__init__.py memory_inspector/upkeep/damage.py memory_inspector/upkeep/health.py "
+        "memory_inspector/upkeep/maintenance.py memory_inspector/upkeep/retention.py "
         "memory_inspector/server/metrics.py ui/sessions/health.py",
     ),
     "People: roles, tenants, sign-in, tokens": (
         830,
-        "memory_core/access.py memory_core/store/tenants.py memory_core/sessions/agent_tokens.py "
-        "memory_core/sessions/agents.py memory_inspector/server/people.py "
-        "memory_inspector/reading/write_access.py "
+        "memory_core/access.py memory_core/store/tenants.py memory_inspector/upkeep/agent_tokens.py "
+        "memory_core/sessions/agents.py memory_inspector/server/people.py memory_inspector/reading/write_access.py "
         "ui/tab/people.py",
     ),
     "Blocks: base, fixed text, plug-ins": (

@@ -29,7 +29,6 @@ from memory_core.engine.session import Session
 from memory_core.memory import Memory
 from memory_core.models.protocols import ExtractedFact, Extraction, FoundRelation, ModelCall, RelationsFound
 from memory_core.services import Services
-from memory_core.sessions.agent_tokens import new_token, tenant_of
 from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session, list_sessions, overview
 from memory_core.store.database import Database
@@ -43,6 +42,7 @@ from memory_inspector.recorder.receiving import Receiver
 from memory_inspector.recorder.recording_proxy import UPSTREAM
 from memory_inspector.recorder.span_receiver import SpanReceiver
 from memory_inspector.server.metrics import PATH, Metrics
+from memory_inspector.upkeep.agent_tokens import new_token, tenant_of
 from memory_inspector.wording.prompt_text import as_text
 
 WORDS = {"acme": "heron", "globex": "otter", "initech": "badger"}

@@ -29,15 +29,14 @@ from memory_core import (
     delete_session,
     list_sessions,
 )
-from memory_core.bundles import bundle as session_archive
-from memory_core.bundles.bundle import archive_session, import_bundle, read_bundle
+from memory_core.bundles.bundle import import_bundle, read_bundle
 from memory_core.planning import curation
-from memory_core.sessions.retention import delete_old_sessions, plan_retention
 from memory_core.store.erasing.session_erasing import ERASING
 from memory_core.vectors.exact import ExactIndex
 from memory_inspector.__main__ import main
-from memory_inspector.upkeep import maintenance
+from memory_inspector.upkeep import maintenance, retention
 from memory_inspector.upkeep.damage import find_damage, repair_damage
+from memory_inspector.upkeep.retention import archive_session, delete_old_sessions, plan_retention
 
 DAY = 86_400.0
 NOW = 1_000 * DAY
@@ -280,7 +279,7 @@ def test_a_session_whose_archive_cannot_be_read_back_stays(tmp_path, monkeypatch
     def broken(data, name):
         raise FormatError(f"{name} is damaged.")
 
-    monkeypatch.setattr(session_archive, "read_bundle", broken)
+    monkeypatch.setattr(retention, "read_bundle", broken)
     plan = planned(database, older_than=180)
     refused = delete_old_sessions(
         database, ExactIndex(), plan, archive=lambda id: archive_session(database, id, tmp_path / "archive")
@@ -382,7 +381,7 @@ def test_a_full_disk_leaves_nothing_in_the_archive(tmp_path, monkeypatch):
 
 KILLED_BEFORE_IT_DELETES = """
 import os, sys
-from memory_core.sessions import retention
+from memory_inspector.upkeep import retention
 from memory_inspector.__main__ import main
 retention.delete_session = lambda *_, **__: os._exit(9)
 main(["maintain", "--database", sys.argv[1], "--older-than", "180d", "--archive", sys.argv[2], "--yes"])

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
 from memory_core import Database, Memory, MessageError, Services
-from memory_core.sessions.agent_tokens import new_token, tenant_of
 from memory_inspector.server.metrics import PATH, STREAMLITS_PATH, Metrics
+from memory_inspector.upkeep.agent_tokens import new_token, tenant_of
 
 
 class FailingExtractor(NoteExtractor):

@@ -1,1 +1,1 @@
-"""Operations on whole sessions: list, branch, switch, record, check."""
+"""Operations on whole sessions: list, branch, switch, record, forget."""

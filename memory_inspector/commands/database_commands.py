@@ -17,18 +17,23 @@ from sqlalchemy import URL
 
 from memory_core import Database, Services, Settings
 from memory_core.bundles.backup import restore_backup, write_backup
-from memory_core.bundles.bundle import archive_session
 from memory_core.errors import ConfigError
-from memory_core.sessions.agent_tokens import new_token, revoke, seconds_of, tokens_of
 from memory_core.sessions.overview import delete_tenant
-from memory_core.sessions.retention import RetentionPlan, SessionSize, delete_old_sessions, plan_retention
 from memory_core.store.database import parse_url
 from memory_core.text import printable
 from memory_core.vectors.vector_index import VectorIndex
 from memory_inspector.commands.command_line import DATABASE
+from memory_inspector.upkeep.agent_tokens import new_token, revoke, seconds_of, tokens_of
 from memory_inspector.upkeep.damage import find_damage, repair_damage
 from memory_inspector.upkeep.health import size_of
 from memory_inspector.upkeep.maintenance import maintaining, schema_of
+from memory_inspector.upkeep.retention import (
+    RetentionPlan,
+    SessionSize,
+    archive_session,
+    delete_old_sessions,
+    plan_retention,
+)
 from memory_inspector.wording.formatting import count, session_name, size
 
 

@@ -1,1 +1,1 @@
-"""Look after a database: its damage and repair, the health of what it needs, maintenance, and the tokens of agents."""
+"""Look after a database: tokens of agents, retention, damage and its repair, health, and maintenance beside others."""

@@ -13,7 +13,6 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.blocks.vector_parts.storing import vectors_of, vectors_of_user
 from memory_core.errors import AccessError, StoreError, VectorIndexError
 from memory_core.sessions import forget_user as forgetting
-from memory_core.sessions.agent_tokens import new_token, tenant_of
 from memory_core.sessions.forget_user import forget_user
 from memory_core.sessions.overview import delete_session, delete_tenant
 from memory_core.store.database import Database
@@ -22,6 +21,7 @@ from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.pgvector import PgvectorIndex
 from memory_inspector.__main__ import main
+from memory_inspector.upkeep.agent_tokens import new_token, tenant_of
 from memory_inspector.upkeep.damage import find_damage, repair_damage
 
 NOTES = 30
