@@ -582,7 +582,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         # A fact with a key is never condensed: a program reads it by that key.
         loose = [fact for fact in learned.active_before_condensing if fact.key is None]
         known_facts = _to_known_facts(loose, (), learned.place.protected)
-        if len(known_facts) <= self.max_facts or _refused_lately(refused, len(known_facts), self.max_facts):
+        if len(known_facts) <= self.max_facts:
+            return
+        # After a refusal it is retried only once the list has grown by a tenth.
+        last: Any = refused[0].event if refused else None
+        if last is not None and len(known_facts) < last.facts + max(1, self.max_facts // 10):
             return
         fixed = [index for index, fact in enumerate(known_facts) if fact.protected]
         if LimitEffect(len(known_facts), len(fixed), self.max_facts).filled:
@@ -801,8 +805,3 @@ def confirmed_on(at: float) -> str:
     """
     day = datetime.fromtimestamp(at if isfinite(at) else time.time(), UTC)
     return f"confirmed {day.day} {day:%B %Y}"
-
-
-def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:
-    """Return whether to skip condensing: after a refusal it is retried only once the list has grown by a tenth."""
-    return bool(refused) and total < refused[0].event.facts + max(1, max_facts // 10)

@@ -345,7 +345,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             node.number
             for node in known_nodes
             # Sequence numbers count within a session: the queue's say nothing about units of another one.
-            if reading.queue_seqs and self._of(node, reading) and node.covers(reading.queue_seqs)
+            if reading.queue_seqs and node.session_id in ("", reading.session_id) and node.covers(reading.queue_seqs)
         }
 
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
@@ -390,10 +390,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         """Return whether a message of a unit is in quarantine: the unit is then left out as a whole."""
         session, withheld = node.session_id or reading.session_id, reading.quarantine.messages
         return bool(withheld) and any((session, seq) in withheld for seq in expand(node.seqs))
-
-    def _of(self, node: Node, reading: ReadContext) -> bool:
-        """Return whether a unit was stored by the session of `reading`."""
-        return node.session_id in ("", reading.session_id)
 
     def read_ahead(self, reading: ReadContext) -> None:
         """Load all stored units and vectors into this process, so that the first question need not wait."""
@@ -470,7 +466,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 # The best by keyword get their cosine too: a signal that was not computed would lower their match.
                 saved = [number for number in best if number not in unsaved]
                 vector, degraded = self._by_meaning(reading, index, query, also=saved)
-                vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
+                if unsaved:
+                    pending = self._not_stored(reading.services, reading.database, reading.session_id)
+                    vectors = pending.of([one.words for one in unsaved.values()], embedder)
+                    vector |= {number: float(one @ query) for number, one in zip(unsaved, vectors, strict=True)}
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {user_message(error)}"
                 if self.keyword_weight > 0:
@@ -510,14 +509,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             # Other indexes cannot score chosen vectors, so these are read from the database.
             scores.update((vector.number, float(vector.vector @ query)) for vector in source.some(sorted(missing)))
         return scores, degraded
-
-    def _unsaved_by_meaning(
-        self, reading: ReadContext, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_NotStored"]
-    ) -> dict[int, float]:
-        """Cosine of the unsaved units, by id."""
-        pending = self._not_stored(reading.services, reading.database, reading.session_id)
-        vectors = pending.of([one.words for one in unsaved.values()], embedder)
-        return {number: float(vector @ query) for number, vector in zip(unsaved, vectors, strict=True)}
 
     def evict(self, services: Services, database: Database, session_id: str) -> None:
         """Drop this process's cache of a session's units."""

@@ -332,7 +332,11 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
             unwanted = read_unwanted(connection, self.scope, self.block)
         conflicts = open_contradictions(records, facts, log.changes(), texts.get)
-        messages, reviewed = self._source_texts(facts), log.looked_at()
+        messages = {
+            (session, m.seq): SupportingText(str(m.message.role), message_text(m.message))
+            for session, m in self._messages(facts)
+        }
+        reviewed = log.looked_at()
         flags = find_flags(facts, conflicts=conflicts, messages=messages, looked_at=reviewed, unwanted=unwanted)
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
@@ -370,12 +374,6 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         block = self._session.block(self.block).block
         assert isinstance(block, FactExtractionMemoryBlock)
         return block
-
-    def _source_texts(self, facts: Sequence[Fact]) -> dict[tuple[str, int], SupportingText]:
-        return {
-            (session, m.seq): SupportingText(str(m.message.role), message_text(m.message))
-            for session, m in self._messages(facts)
-        }
 
     def _messages(self, facts: Sequence[Fact]) -> list[tuple[str, StoredMessage]]:
         """Return session id and message of each source of the facts, also in the user's other sessions."""

@@ -159,7 +159,9 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         # Version 0 stands for "not there": an undo removes what the change set added, and its redo what the undo did.
         staying = [(thing, old, new) for thing, old, new in event.rows if (new if again else old)]
         was = {thing: self.past.values(thing, old, new, again=again) for thing, old, new in staying}
-        words = read_texts(self.w.connection, self.scope, _hashes(was.values()))
+        hashes = {values[name] for values in was.values() for name in WORDS if name in values}
+        hashes.update(alias for values in was.values() for alias in values.get("aliases", ()))
+        words = read_texts(self.w.connection, self.scope, hashes)
         going = {thing for thing, *_ in event.rows} - was.keys()
         entities = [(held.entities[id], values) for (kind, id), values in was.items() if kind == "entity"]
         relations = [(held.relations[id], values) for (kind, id), values in was.items() if kind == "relation"]
@@ -185,11 +187,3 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
             of_session = {(here, seq) for seq in expand(was["sources"]) if still_there(self.w.connection, here, [seq])}
             values["sources"] = tuple(sorted(others | of_session))
         return replace(now, **values)
-
-
-def _hashes(values: Iterable[Values]) -> set[str]:
-    result: set[str] = set()
-    for value in values:
-        result |= {value[name] for name in WORDS if name in value}
-        result.update(value.get("aliases", ()))
-    return result

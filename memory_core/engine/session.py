@@ -21,12 +21,12 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import QueueRecounted
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.graph_rules import Graph
-from memory_core.planning.quarantine import Quarantine
+from memory_core.planning.quarantine import Quarantine, quarantine_of
 from memory_core.services import Services
 from memory_core.store.block_rows import BlockRecord, read_blocks
 from memory_core.store.database import Database
 from memory_core.store.message_rows import QueueRow, StoredMessage, read_queue, recount
-from memory_core.store.quarantine_rows import read_quarantine
+from memory_core.store.quarantine_rows import read_all_sets
 from memory_core.store.writing import (
     LEARNERS,
     Clock,
@@ -282,7 +282,7 @@ class Session:
         """Return the items in quarantine, which the session's prompts may not hold."""
         if self._other_quarantine is not None:
             return self._other_quarantine
-        return read_quarantine(connection, self.id, self.user_id)
+        return quarantine_of(read_all_sets(connection, self.id, self.user_id))
 
     def sibling(self, session_id: str) -> "Session":
         """Open another session with the services, tokenizer and copies of the block objects of this one.

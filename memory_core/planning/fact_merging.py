@@ -197,7 +197,8 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[ExtractedFact]) -
         alike = [(similarity(fact.text, new.text), fact) for fact in known]
         # Only the nearest decides: a rejected fact must not hold back what an active one says better.
         score, nearest = max(alike, key=lambda pair: pair[0], default=(0.0, None))
-        if nearest is not None and score >= _duplicate_from(nearest, new):
+        of_one_slot = nearest is not None and excludes(nearest.slot, new.slot)
+        if nearest is not None and score >= (DUPLICATE_IN_SLOT if of_one_slot else DUPLICATE):
             (held_back if nearest.rejected else confirm).append(Confirmation(index, nearest.id, score))
             continue
         twin = next((other for other in add if similarity(found[other.index].text, new.text) >= DUPLICATE), None)
@@ -249,10 +250,6 @@ def protected_fill(protected: int) -> str:
         f"{protected:,} of them were written or confirmed by people and fill it: raise the limit to "
         f"{limit_for(protected):,}, or merge facts by hand"
     )
-
-
-def _duplicate_from(known: KnownFact, new: ExtractedFact) -> float:
-    return DUPLICATE_IN_SLOT if excludes(known.slot, new.slot) else DUPLICATE
 
 
 def condense_target(max_facts: int) -> int:

@@ -220,7 +220,8 @@ def _oldest_steps(messages: Iterator[SizedMessage], target: _Target, *, upto: in
     for read, message in enumerate(messages, start=1):
         if step and message.role is not MessageRole.TOOL:
             # Later steps stay as well: the queue is cut at one place.
-            if _open_calls(step):
+            called = {call for message in step for call in message.calls}
+            if not called <= {message.answers for message in step}:
                 return leave
             leave += step
             target.add(sum(m.tokens for m in step))
@@ -231,11 +232,6 @@ def _oldest_steps(messages: Iterator[SizedMessage], target: _Target, *, upto: in
         if read == upto:
             break
     return leave
-
-
-def _open_calls(step: list[SizedMessage]) -> bool:
-    called = {call for message in step for call in message.calls}
-    return not called <= {message.answers for message in step}
 
 
 def _plan(queue: Queue, leave: list[SizedMessage], rules: tuple[Rule, ...], history_budget: float) -> FlushPlan:

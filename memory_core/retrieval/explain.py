@@ -11,7 +11,6 @@ from math import floor
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import ReadContext, origin_of, stored_item
@@ -23,12 +22,10 @@ from memory_core.engine.context import Context, build_context, reading_of
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import ConfigError, ContextOverflowError, NotFoundError
 from memory_core.events import (
-    Actor,
     ContextBuilt,
     EventRecord,
     Ref,
     Retrieved,
-    VectorsRemoved,
     VectorsStored,
     numbers,
     spread,
@@ -42,7 +39,7 @@ from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, S
 from memory_core.services import Services
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import messages_that_hold
-from memory_core.store.vector_rows import Node, read_nodes_of, remove_nodes
+from memory_core.store.vector_rows import Node, read_nodes_of
 from memory_core.store.writing import read_texts, session_scope
 
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
@@ -183,7 +180,8 @@ def search(
     if recall is None:
         stored = found_in.stored(reading)
         numbers = stored.order[stored.of(session.id)]
-        listed = _ranked(reading, stored, (), _unasked(numbers))
+        nothing = np.full(len(numbers), np.nan)  # from both searches; the score is 0
+        listed = _ranked(reading, stored, (), Scores(numbers, nothing, nothing, np.zeros(len(numbers))))
         counts = _counts(listed)
         return Search(
             name,
@@ -261,12 +259,6 @@ def _outcomes(cut: Iterable[str], granted: Iterable[str]) -> dict[int, Candidate
 
 def _counts(ranked: Ranked) -> dict[CandidateOutcome, int]:
     return {**dict.fromkeys(get_args(CandidateOutcome), 0), **ranked.counts}
-
-
-def _unasked(numbers: NDArray[np.int64]) -> Scores:
-    """Return scores for turns that were not searched: NaN for both searches, 0 as the score."""
-    unknown = np.full(len(numbers), np.nan)
-    return Scores(numbers, unknown, unknown, np.zeros(len(numbers)))
 
 
 def _rank_turns(
@@ -388,14 +380,9 @@ def _texts(
         return texts_of(connection, reading.session_id, reading.services, nodes, marks_of)
 
 
-def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
-    """Return a block, with a read context for an empty query."""
-    return vector_block(session, name), reading_of(session, "")
-
-
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
     """See `Memory.retrieval.neighbours`."""
-    block, reading = _looking(session, name)
+    block, reading = vector_block(session, name), reading_of(session, "")
     nodes = block.stored(reading).nodes
     own = ("", session.id)
     if number not in nodes or nodes[number].session_id not in own:
@@ -526,18 +513,6 @@ def _recorded_elsewhere(
         session_id, turn = origin or ("", 0)
         results.append(Elsewhere(session_id, turn, words, score, outcome))
     return tuple(results)
-
-
-# -- forgetting ----------------------------------------------------------------------------------------
-
-
-def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
-    """See `Memory.retrieval.forget`."""
-    unit = vector_block(session, name).unit
-    with session.writing() as w:
-        if not remove_nodes(w, block=name, numbers=[number]):
-            raise NotFoundError(f'This stored {unit} is not in "{name}" any more. Nothing was deleted.')
-        w.record(VectorsRemoved(block=name, numbers=(number,)), actor=actor)
 
 
 def compared(before: Search, after: Search) -> tuple[tuple[RankedTurn, RankedTurn], ...]:

@@ -17,8 +17,8 @@ from memory_core.blocks.vector_parts.storing import unusable_vectors, vectors_of
 from memory_core.blocks.vector_parts.units import messages_of, node_words, searchable
 from memory_core.engine.context import reading_of
 from memory_core.engine.session import Session
-from memory_core.errors import VectorIndexError
-from memory_core.events import Actor, VectorsReplaced, expand
+from memory_core.errors import NotFoundError, VectorIndexError
+from memory_core.events import Actor, VectorsRemoved, VectorsReplaced, expand
 from memory_core.history.log import history_of_session
 from memory_core.models.protocols import embedded
 from memory_core.retrieval import explain
@@ -33,6 +33,7 @@ from memory_core.store.vector_rows import (
     read_nodes,
     read_nodes_of,
     read_nodes_of_others,
+    remove_nodes,
     replace_vectors,
 )
 
@@ -167,7 +168,11 @@ class SessionRetrieval:
         Raises:
             NotFoundError: there is no such block, or no such stored turn any more.
         """
-        explain.forget_turn(self._session, block, number, actor)
+        unit = vector_block(self._session, block).unit
+        with self._session.writing() as w:
+            if not remove_nodes(w, block=block, numbers=[number]):
+                raise NotFoundError(f'This stored {unit} is not in "{block}" any more. Nothing was deleted.')
+            w.record(VectorsRemoved(block=block, numbers=(number,)), actor=actor)
 
     def under_other_embedders(self, block: str | None = None) -> int:
         """Count the stored turns of a vector block (None: the first) without a vector of the present embedding model.

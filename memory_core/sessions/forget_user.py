@@ -111,7 +111,9 @@ def forget_user(
             erase_unneeded(sessions[0], scope)
             _erase_leases(connection, scope)
             for w in sessions:
-                copies.update(_erase_session(w))
+                joined = bury(w)
+                w.save()  # pending rows first, so that they are erased with the rest
+                copies.update(erase_remains(OnePiece(database, connection), w.session.id, joined=joined))
         else:
             _erase_outliving(connection, user_id)
     database.forget_log()
@@ -156,14 +158,6 @@ def _erase_leases(connection: Connection, scope: str) -> None:
     # The keys of leases contain the user's id.
     of_user = lease_table.c.key.startswith(f"[{json.dumps(scope)},", autoescape=True)
     connection.execute(delete(lease_table).where(of_user))
-
-
-def _erase_session(w: Writing) -> list[str]:
-    """Erase a session with its texts, in an open transaction, and return the collections that it was in."""
-    joined = bury(w)
-    # Pending rows first, so that they are erased with the rest.
-    w.save()
-    return erase_remains(OnePiece(w.database, w.connection), w.session.id, joined=joined)
 
 
 def _fact_ids(connection: Connection, user_id: str) -> list[int]:

@@ -5,7 +5,7 @@ carry ids made from the recording and their index in it, so no step can be playe
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -68,12 +68,8 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
         ids = select(m.id).where(m.session_id == state.id, m.id.like(f"{recorded_ids(state.recording)}%"))
         if upto is not None:
             ids = ids.where(m.seq <= upto)
-        return Recording(state.recording, _decoded(text), _played(connection.execute(ids).scalars()))
-
-
-def _played(ids: Iterable[str]) -> int:
-    """Return how many messages of a recording were put, from the ids of the messages that were put from it."""
-    return max((int(id.rpartition("-")[2]) + 1 for id in ids), default=0)
+        played = max((int(id.rpartition("-")[2]) + 1 for id in connection.execute(ids).scalars()), default=0)
+        return Recording(state.recording, _decoded(text), played)
 
 
 @lru_cache(maxsize=4)

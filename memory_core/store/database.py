@@ -182,7 +182,7 @@ class Database:
         if engine is not None:
             url = engine.url.render_as_string(hide_password=False)
         if url is None or _in_memory(url):
-            return cls(_in_memory_engine(), shared_connection=True)
+            return cls(_sharing(open_sqlite("sqlite://", poolclass=StaticPool)), shared_connection=True)
         parsed = parse_url(url)
         if parsed.drivername.startswith("sqlite"):
             schema = None
@@ -719,10 +719,6 @@ def open_sqlite(url: str | URL, **options: Any) -> Engine:
     # The pool lends a connection to one thread at a time, which is all that SQLite needs.
     arguments = {"check_same_thread": False, "factory": SQLiteConnection, **options.pop("connect_args", {})}
     return create_engine(url, connect_args=arguments, **options)
-
-
-def _in_memory_engine() -> Engine:
-    return _sharing(open_sqlite("sqlite://", poolclass=StaticPool))
 
 
 def _sharing(engine: Engine) -> Engine:

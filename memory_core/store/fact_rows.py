@@ -453,7 +453,10 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
     for row in rows:
         hashes.setdefault(row.scope, set()).update(key for key in (row.content, row.key, row.metadata) if key)
     words = {scope: read_texts(connection, scope, keys) for scope, keys in hashes.items()}
-    sources = _sources(connection, [row.id for row in rows])
+    sources: dict[int, list[tuple[str, int]]] = {}
+    for chunk in chunks([row.id for row in rows]):
+        for fact_id, session_id, seq in connection.execute(_SOURCES, {"facts": chunk}):
+            sources.setdefault(fact_id, []).append((session_id, seq))
     return [
         Fact(
             **{name: value for name, value in row._mapping.items() if name not in _STORED_OTHERWISE},
@@ -465,11 +468,3 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
         )
         for row in rows
     ]
-
-
-def _sources(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
-    result: dict[int, list[tuple[str, int]]] = {}
-    for chunk in chunks(ids):
-        for fact_id, session_id, seq in connection.execute(_SOURCES, {"facts": chunk}):
-            result.setdefault(fact_id, []).append((session_id, seq))
-    return result

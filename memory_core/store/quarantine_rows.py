@@ -37,11 +37,6 @@ def read_all_sets(connection: Connection, session_id: str, user_id: str | None) 
     return sets_in_force(_changes(connection, session_id, user_id))
 
 
-def read_quarantine(connection: Connection, session_id: str, user_id: str | None) -> Quarantine:
-    """Return the items that a session's prompts must not contain: its own, and those of its user's other sessions."""
-    return quarantine_of(read_all_sets(connection, session_id, user_id))
-
-
 def read_states(connection: Connection, session_id: str) -> list[Quarantine]:
     """Return the session's quarantine after each change, oldest first."""
     changes = [[record] for record in _changes(connection, session_id)]

@@ -476,7 +476,8 @@ class DatabaseVectors:
         return None
 
     def _stored(self, number: int, embedding: bytes) -> StoredVector:
-        vector = _decode(embedding)
+        # Cut to whole numbers: a damaged row is refused by its length, and must not raise here.
+        vector = np.frombuffer(embedding[: len(embedding) // 4 * 4], dtype="<f4").astype(np.float32)
         dimensions = len(vector) if self._dimensions is None else self._dimensions
         with np.errstate(over="ignore"):
             usable = len(vector) == dimensions and np.isfinite(vector @ vector)
@@ -488,11 +489,6 @@ class DatabaseVectors:
 
 def _encode(vector: Vector) -> bytes:
     return np.asarray(vector, dtype="<f4").tobytes()
-
-
-def _decode(embedding: bytes) -> Vector:
-    # Cut to whole numbers: a damaged row is refused later, by its length, and must not raise here.
-    return np.frombuffer(embedding[: len(embedding) // 4 * 4], dtype="<f4").astype(np.float32)
 
 
 # -- vectors of facts' texts ----------------------------------------------------------------------

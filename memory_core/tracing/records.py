@@ -4,11 +4,11 @@ The agent's spans report what happened to a record; its presence in the prompt i
 to the agent only.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from memory_core.events import EventRecord, MemorySearched
+from memory_core.events import EventRecord
 from memory_core.history.by_turn import History
 from memory_core.history.context_pieces import Words
 from memory_core.history.stores import Store, StoreRecord, is_store_search, store_name, stores_of
@@ -35,18 +35,18 @@ class Records:
     def tracks(self, phrase: Phrase) -> Iterator[Track]:
         """Yield a track per record that was written or retrieved with the phrase."""
         then = self.history.upto(self.moment.position)
-        stores, searches = stores_of(then), self._searches(then)
+        stores = stores_of(then)
+        prompts, prompt = SentPrompts(then), self.moment.record
+        searches = [  # those whose next prompt is the traced one
+            record
+            for record in then
+            if prompt is not None and is_store_search(record.event) and prompts.after(record.event) is prompt
+        ]
         for store in stores_of(self.history.records).values():
             for ever in store.records:
                 if any(self._says(phrase, key) for key in _words_of(ever)):
                     record = _same(stores.get(store.name), ever)
                     yield self._track(phrase, record, ever, searches)
-
-    def _searches(self, then: Sequence[EventRecord]) -> list[EventRecord]:
-        """Return the searches whose next prompt was the traced one."""
-        prompts, prompt = SentPrompts(then), self.moment.record
-        searches = (record for record in then if is_store_search(record.event) and prompt is not None)
-        return [record for record in searches if prompts.after(cast(MemorySearched, record.event)) is prompt]
 
     def _track(
         self, phrase: Phrase, record: StoreRecord | None, ever: StoreRecord, searches: list[EventRecord]

@@ -158,7 +158,7 @@ def delivery(
     seq, name = message.seq, block.name
     due = [
         events
-        for events in (_until(events, moment.position) for events in items.deliveries[seq])
+        for events in ([one for one in events if one.position <= moment.position] for events in items.deliveries[seq])
         if events and events[0].event.about == name
     ]
     if not due:
@@ -216,10 +216,6 @@ def _not_due(
                      rule="session_open")  # fmt: skip
     text = f"Never given to {name}: not due to the block when the message left the queue {in_turn(removal)}."
     return stage("delivery", "lost", text, removal, rule="not_due")
-
-
-def _until(events: Sequence[EventRecord], position: int) -> list[EventRecord]:
-    return [record for record in events if record.position <= position]
 
 
 def _clause(error: str) -> str:

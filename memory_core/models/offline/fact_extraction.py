@@ -247,17 +247,15 @@ def facts_in(text: str, antecedents: Antecedents | None = None) -> Iterator[Stat
     antecedents = antecedents or Antecedents()
     for sentence in sentences(text):
         person = antecedents.person
-        facts = [fact for clause in clauses(sentence) for fact in _read_clause(clause, antecedents)]
+        facts: list[StatedFact] = []
+        for clause in clauses(sentence):
+            facts += relatives(clause)
+            facts += _facts_of_clause(strip_lead_in(clause), antecedents.read(clause))
         # Names hold words such as "and", so a description of somebody else is read as a whole sentence.
         whole = described(sentence)
         if whole is not None and (not facts or (whole.slot and not any(fact.slot for fact in facts))):
             facts = [whole]
         yield from with_specifics(sentence, facts, person)
-
-
-def _read_clause(clause: str, antecedents: Antecedents) -> Iterator[StatedFact]:
-    yield from relatives(clause)
-    yield from _facts_of_clause(strip_lead_in(clause), antecedents.read(clause))
 
 
 def _facts_of_clause(clause: str, statement: ParsedClause | None) -> Iterator[StatedFact]:

@@ -132,8 +132,9 @@ def clauses(text: str) -> Iterator[str]:
         if _SUPPOSED_SENTENCE.search(sentence):
             continue
         stated = sentence
-        if _asks(sentence):
-            stated = _before_the_question(sentence)
+        if _asks(sentence):  # a statement may come before the question that ends it
+            asked = next(_ASKED.finditer(sentence), None)
+            stated = sentence[: asked.start()] if asked else ""
         fronted = False
         for clause in _parts(stated):
             # Words of habit or doubt inside a quotation say nothing about the clause.
@@ -168,12 +169,6 @@ def only_asks(text: str) -> bool:
 
 def _asks(sentence: str) -> bool:
     return sentence.rstrip("\"”')").endswith("?")
-
-
-def _before_the_question(sentence: str) -> str:
-    """Return the statement before the question that ends a sentence; empty when it is all question."""
-    asked = list(_ASKED.finditer(sentence))
-    return sentence[: asked[0].start()] if asked else ""
 
 
 def _parts(sentence: str) -> Iterator[str]:

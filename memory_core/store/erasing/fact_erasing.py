@@ -1,6 +1,7 @@
 """Erase facts with their texts, and with the texts of events about them."""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import delete, select, update
@@ -38,12 +39,14 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         hashes[fact.scope] |= {content_hash(fact.key)} if fact.key else set()
     texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
     # 2. Other texts that repeat them: found facts that were held back or decided, and remarks of models.
-    for (scope, block), group in _by_block(facts).items():
+    by_block: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for fact in facts:
+        by_block[fact.scope, fact.block].add(fact.id)
+    for (scope, block), here in by_block.items():
         held = _held_back(w, scope, block)
         if undone:  # as if never added: texts held back earlier stay
             hashes[scope] -= held.keys()
             continue
-        here = {fact.id for fact in group}
         hashes[scope] |= {content for content, near in held.items() if near & here}
         hashes[scope] |= _decided_words(w, scope, block, here)
         for owner, remarks in _remarks(w, scope, block).items():
@@ -57,13 +60,6 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         erase_unneeded(w, scope, gone)
     # 4. Tombstones, so that readers of the log know that the texts were erased and are not missing by a fault.
     w.record(*(FactErased(fact=fact.id, block=fact.block, undone=undone) for fact in facts), actor=actor)
-
-
-def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
-    result: dict[tuple[str, str], list[Fact]] = {}
-    for fact in facts:
-        result.setdefault((fact.scope, fact.block), []).append(fact)
-    return result
 
 
 def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:

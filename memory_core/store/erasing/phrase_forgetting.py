@@ -117,7 +117,8 @@ def counted(connection: Connection, session_id: str, impact: Impact) -> Impact:
     needed = _needed(connection, entities, relations)
     impact = replace(impact, rows=tuple(row for row in impact.rows if row.kind != "entity" or row.id not in needed))
     seqs = set(impact.ids("message"))
-    units = _units(connection, session_id, seqs)
+    stored = connection.execute(select(vector_table.c.seqs).where(vector_table.c.session_id == session_id)).scalars()
+    units = sum(not seqs.isdisjoint(expand(json.loads(spans))) for spans in stored)
     return replace(impact, stored_units=units, prompts=_prompts(connection, session_id, seqs, impact.ids("fact")))
 
 
@@ -283,11 +284,6 @@ def _elsewhere(place: _Place) -> Iterator[Affected]:
         yield Affected("session", id, f"{title or id}: {many}", "in another session")
 
 
-def _units(connection: Connection, session_id: str, seqs: set[int]) -> int:
-    held = connection.execute(select(vector_table.c.seqs).where(vector_table.c.session_id == session_id))
-    return sum(not seqs.isdisjoint(expand(json.loads(spans))) for spans in held.scalars())
-
-
 def _prompts(connection: Connection, session_id: str, seqs: set[int], facts: Sequence[int]) -> int:
     """Return the number of recorded prompts with one of the messages in the queue, or one of the facts in a block."""
     wanted = {f"f{id}" for id in facts}
@@ -451,16 +447,13 @@ def _clear_events(w: Writing, target: Target) -> None:
         # The engine's reasons are codes.
         values = {name: data[name] for name in kinds[kind] if data.get(name) and (name, actor) != ("reason", "engine")}
         new = data | {
-            name: _shorter_settings(value, target) if isinstance(value, dict) else _cleared(value, target)
+            name: _shorter_settings(value, target) if isinstance(value, dict) else ERASED
             for name, value in values.items()
+            if isinstance(value, dict) or target.said_in(value)
         }
         if new != data:
             blank = json.dumps(new, ensure_ascii=False, separators=(",", ":"))
             w.connection.execute(update(event_table).where(event.id == position).values(data=blank))
-
-
-def _cleared(text: str, target: Target) -> str:
-    return ERASED if target.said_in(text) else text
 
 
 def _shortened(text: str, target: Target) -> str:

@@ -8,7 +8,6 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, delete, exists, fu
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
-from memory_core.planning.fact_merging import Fact
 from memory_core.planning.impact import ERASED
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.database import Database, chunks
@@ -94,7 +93,9 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
         if fact.origin != "written" and (with_user_memory or fact.scope == w.session.scope)
     ]
     if status is None:  # a condensed fact may name no message, and still comes from them
-        lonely += [fact for fact in _own_facts(w) if fact.origin != "written" and not fact.sources]
+        ids = w.connection.execute(select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)).scalars()
+        of_session = read_by_ids(w.connection, list(ids))
+        lonely += [fact for fact in of_session if fact.origin != "written" and not fact.sources]
     # A fact may be in both lists.
     lonely = list({fact.id: fact for fact in lonely}.values())
     erase_facts(w, lonely)
@@ -250,12 +251,6 @@ def clear_failed_texts(w: Writing) -> None:
             w.connection.execute(update(event_table).where(event_table.c.id == position).values(data=blank))
     where = (delivery_table.c.session_id == w.session.id) & delivery_table.c.error.is_not(None)
     w.connection.execute(update(delivery_table).where(where).values(error=ERASED))
-
-
-def _own_facts(w: Writing) -> list[Fact]:
-    """Return all facts of the session, those of removed blocks included."""
-    query = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
-    return read_by_ids(w.connection, list(w.connection.execute(query).scalars()))
 
 
 def remove_empty_deliveries(w: Writing) -> None:
