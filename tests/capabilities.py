@@ -24,7 +24,7 @@ CAPABILITIES = {
         "memory_core/curation/settings.py memory_core/curation/block_desks.py",
     ),
     "Queue, flush, deliveries": (
-        2_160,
+        2_150,
         "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
         "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speakers.py "
         "memory_core/store/message_rows.py memory_core/store/delivery_rows.py memory_core/store/split_writes.py "
@@ -37,14 +37,14 @@ CAPABILITIES = {
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        4_130,
+        4_230,
         "memory_core/events.py memory_core/history/slices/*.py memory_core/history/__init__.py "
         "memory_core/history/by_turn.py memory_core/history/log.py memory_core/history/rebuild.py "
         "memory_core/history/rows_at.py memory_core/history/change_log.py memory_core/history/usage.py "
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_180,
+        3_170,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
@@ -52,18 +52,18 @@ CAPABILITIES = {
         "memory_core/store/migrations/versions/*.py",
     ),
     "Bundles, branches, archives, backups": (
-        2_880,
+        2_910,
         "memory_core/bundles/*.py memory_core/store/copying/*.py memory_core/sessions/branch.py",
     ),
     "Forgetting with a receipt, erasing": (
-        3_290,
+        3_270,
         "memory_core/store/erasing/*.py memory_core/store/text_erasing.py memory_inspector/verification/*.py "
         "memory_core/sessions/erase_phrase.py memory_core/sessions/forget_user.py ui/parts/forgetting.py "
         "memory_inspector/server/forget_receipt.py memory_inspector/wording/impact_text.py "
         "memory_core/planning/impact.py memory_core/planning/phrase_matching.py",
     ),
     "Quarantine and former values": (
-        1_040,
+        1_100,
         "memory_core/planning/quarantine.py memory_core/store/quarantine_rows.py memory_core/sessions/quarantining.py "
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
@@ -86,7 +86,7 @@ CAPABILITIES = {
         "memory_core/blocks/static.py memory_core/planning/learning_outcomes.py",
     ),
     "Facts: learning, comparing, searching": (
-        3_340,
+        3_350,
         "memory_core/blocks/facts.py memory_core/blocks/fact_search.py memory_core/blocks/learned_facts.py "
         "memory_core/planning/consolidation.py memory_core/planning/fact_age.py memory_core/planning/fact_merging.py "
         "memory_core/planning/slots.py memory_core/planning/statement_relation.py memory_core/store/fact_rows.py",
@@ -103,7 +103,7 @@ CAPABILITIES = {
         "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
-        5_480,
+        5_470,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/store/derived_files.py "
@@ -116,17 +116,17 @@ CAPABILITIES = {
         "memory_inspector/wording/summary_text.py ui/blocks/rewriting.py",
     ),
     "Graph: block, relations, desk": (
-        2_700,
+        2_690,
         "memory_core/blocks/graph.py memory_core/planning/graph_*.py memory_core/store/graph_rows.py "
         "memory_core/curation/graph_*.py memory_core/models/relating.py",
     ),
     "Page Graph": (
-        2_270,
+        2_260,
         "ui/graph/*.py memory_inspector/figures/graph_*.py "
         "memory_inspector/reading/graph_neighbourhood.py memory_inspector/files/graph_files.py",
     ),
     "Models: clients and what they are asked": (1_930, "memory_core/models/*.py"),
-    "Offline rules": (3_790, "memory_core/models/offline/*.py"),
+    "Offline rules": (3_780, "memory_core/models/offline/*.py"),
     "Recipes, memory systems, self-editing agent": (
         3_440,
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
@@ -134,7 +134,7 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_640, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_230,
+        5_240,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
@@ -143,7 +143,7 @@ CAPABILITIES = {
         "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (
-        2_880,
+        2_800,
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/wording/unit_names.py",
     ),
@@ -170,7 +170,7 @@ CAPABILITIES = {
         "ui/lab/planned.py ui/lab/playing.py ui/lab/progress.py ui/lab/sweeping.py ui/lab/tried_variants.py",
     ),
     "Probes, value, failure patterns, CI": (
-        3_600,
+        3_590,
         "memory_inspector/lab/*.py ui/lab/*.py memory_inspector/commands/probe_commands.py "
         "memory_inspector/pytest_plugin.py "
         "memory_inspector/wording/check_report.py ui/context/ablation.py",
@@ -184,7 +184,7 @@ CAPABILITIES = {
         "memory_inspector/wording/tool_call_text.py",
     ),
     "Page Context": (
-        1_920,
+        1_910,
         "ui/context/*.py memory_inspector/figures/prompt_figure.py memory_inspector/wording/prompt_text.py "
         "memory_inspector/figures/budget_lanes.py ui/parts/budget_card.py ui/parts/effect.py",
     ),

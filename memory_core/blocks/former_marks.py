@@ -84,20 +84,20 @@ class Marks:
         new = [source for source in asked if source not in marks]
         if new:
             now = (value.now for source in new for value in of_message[source])
-            said = _Said(self._read({*new, *(source for one in now if one is not None for source in one.sources)}))
+            dated = _Dated(self._read({*new, *(source for one in now if one is not None for source in one.sources)}))
             for source in new:
                 # A fact's sources include all that confirmed it, so the words of each decide.
-                words = said.words.get(source)
+                words = dated.words.get(source)
                 last = None if words is None else mark_for(of_message[source], words)
-                marks[source] = None if last is None else said.mark(last, source)
+                marks[source] = None if last is None else dated.mark(last, source)
         return {source: mark for source in asked if (mark := marks[source]) is not None}
 
     def of_statements(self, refs: Iterable[Ref]) -> dict[Ref, FormerMark]:
         """Return the marks of those of these active facts and relations that a later statement contradicts, or that
         say what another one of their slot no longer does."""
         values = {ref: value for ref in refs if (value := self._indexed.stated.get(ref)) is not None}
-        said = self._said(values.values())
-        marks = {ref: said.mark(value) for ref, value in values.items()}
+        dated = self._dated(values.values())
+        marks = {ref: dated.mark(value) for ref, value in values.items()}
         # Beside a fact that a later one contradicts: its list shows both.
         return {
             ref: mark if values[ref].stated_still else replace(mark, now=None, words="") for ref, mark in marks.items()
@@ -108,15 +108,15 @@ class Marks:
         has, values = stem_set(sentence), self._indexed.values
         places = (place for stem in has for place in self._indexed.by_stem.get(stem, ()))
         last = max((place for place in places if values[place].repeated_in(has)), default=None)
-        return None if last is None else self._said([values[last]]).mark(values[last])
+        return None if last is None else self._dated([values[last]]).mark(values[last])
 
-    def _said(self, values: Iterable[FormerValue]) -> "_Said":
+    def _dated(self, values: Iterable[FormerValue]) -> "_Dated":
         """Return the messages that values, and what holds now in place of each, were learned from."""
         both = (one for value in values for one in (value.of, value.now) if one is not None)
-        return _Said(self._read({source for one in both for source in one.sources}))
+        return _Dated(self._read({source for one in both for source in one.sources}))
 
 
-class _Said:
+class _Dated:
     """Messages that former and present values were learned from."""
 
     def __init__(self, messages: Mapping[Source, DatedMessage]) -> None:
