@@ -66,7 +66,6 @@ FORMER_MODULES = {
     "store.log": "store.log_rows",
     "store.messages": "store.message_rows",
     "store.pieces": "store.split_writes",
-    "store.spans": "store.span_rows",
     "store.summaries": "store.summary_rows",
     "store.vectors": "store.vector_rows",
     "store.words": "store.text_erasing",
@@ -169,9 +168,10 @@ def _present_module(former: str) -> str | None:
         return FORMER_ROOMS[former]
     if former in FORMER_MODULES:
         return f"memory_core.{FORMER_MODULES[former]}"
-    package = Path(__file__).parents[1]
-    moved = sorted(package.rglob(f"{former.rpartition('.')[2]}.py")) if former else []
-    return ".".join(moved[0].relative_to(package.parent).with_suffix("").parts) if moved else None
+    parent, name = Path(__file__).parents[2], former.rpartition(".")[2]
+    packages = [parent / "memory_core", parent / "memory_inspector"] if former else []
+    moved = [file for package in packages for file in sorted(package.rglob(f"{name}.py"))]
+    return ".".join(moved[0].relative_to(parent).with_suffix("").parts) if moved else None
 
 
 def _problem(loaded: object) -> str | None:
