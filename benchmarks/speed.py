@@ -30,7 +30,6 @@ from engines import NEVER_FLUSHES, Ours, Reference, sentences
 
 from memory_core.config import MemoryConfig
 from memory_core.store.message_rows import sizes_between
-from memory_inspector.lab.replay import replay_flushes
 
 WARM_UP = 3
 """Puts before those that are timed: the other side has just run."""
@@ -205,6 +204,8 @@ class Bench:
 
     def what_if(self) -> Iterator[Row]:
         """Plan a session's flushes again under other limits, from its sizes alone."""
+        from memory_inspector.lab.replay import replay_flushes  # not where a former build puts
+
         a = self.ours("what if")
         for start in range(0, 10_000, 1_000):
             a.fill(sentences(1_000, seed=start))
