@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -136,7 +136,8 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         *(EntityErased(n, entity.block) for n, entity in _gone(past.graph.entities, entities)),
     ]
     session = past.session_row(rows.session)
-    until = streamed(rows.events).only(lambda events: islice(events, count))
+    # Read to their end: a cursor of the server that is left before it stays open.
+    until = streamed(rows.events).only(lambda events: (row for place, row in enumerate(events) if place < count))
     events = until.followed_by(event_copy(event, session.turns, log[-1].at, "engine") for event in erased)
     copied = replace(
         rows,
