@@ -277,8 +277,8 @@ class EventRecord:
         return self.event.kind
 
 
-_REPEATED = 24
-"""Length of a text from which it is a hash or somebody's words; shorter ones repeat in many events: roles, blocks."""
+_SHARED_BELOW = 24
+"""Length below which a text is kept once for all events, as roles and names of blocks are; hashes are longer."""
 
 
 def decode(kind: str, data: str) -> Event:
@@ -296,7 +296,7 @@ def _event(kind: str, values: dict[str, Any]) -> Event:
     for name, value in values.items():
         of = type(value)
         if of is str:
-            if len(value) < _REPEATED:
+            if len(value) < _SHARED_BELOW:
                 values[name] = intern(value)
         elif of is list:
             values[name] = _tuples(value)

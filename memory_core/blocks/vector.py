@@ -352,8 +352,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             return boosts(matches, stored.traits, stored.places, meant, weights)
 
         leaving_out = known_nodes if self.former_values == "leave_out" else ()
-        laid_out.marks(node.number for node in leaving_out)  # read together
-        replaced = {node.number for node in leaving_out if laid_out.marks((node.number,))}
+        replaced = laid_out.marked([node.number for node in leaving_out])
         quarantined = {node.number for node in known_nodes if self._in_quarantine(node, reading)}
         shown = {node.number for node in known_nodes} - replaced - quarantined
         queued = queued_texts(reading.queue, self.unit) if self.scope == "user" else ()

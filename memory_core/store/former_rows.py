@@ -77,7 +77,7 @@ def _changed(connection: Connection, scope: str, *, preview: bool) -> dict[int, 
     worded_anew = _v.content != _f.content
     put_away = (_f.state == "superseded") & (func.lower(_v.reason).in_(_FALSE) | _v.actor.in_(USERS))
     former = exists().where(_v.fact_id == _f.id, worded_anew | put_away)
-    # A preview may put any of them away, and is of few facts.
+    # In a preview any of them may be put away.
     changed = (_f.version > 1) & (true() if preview else (_f.state == "retired") | former)
     return _rows(connection, scope, _STATED & changed)
 
@@ -104,7 +104,8 @@ def _facts(
     if not rows:
         return []
     # 2. Its versions have its former wordings, the reason why it ended, and who changed it.
-    versions: dict[int, list[Any]] = {row.id: [] for row in sorted(rows.values(), key=_order)}
+    rows = {row.id: row for row in sorted(rows.values(), key=_order)}
+    versions: dict[int, list[Any]] = {id: [] for id in rows}
     for some in chunks(sorted(rows)):
         query = _VERSIONS.where(_v.fact_id.in_(some)).order_by(_v.fact_id, _v.version)
         for version in connection.execute(query).all():
@@ -131,8 +132,7 @@ def _facts(
             contradicts=tuple(Ref.of("fact", other) for other in contradicted.get(id, ())),
             slot=single_slot(row.slot),
         )
-        for id in versions
-        for row in (rows[id],)
+        for id, row in rows.items()
         if (wordings := tuple(words[version.content] for version in versions[id] if version.content in words))
         and (row.state != "retired" or says_false(versions[id][-1].reason) or id in also)
     ]

@@ -22,7 +22,7 @@ from memory_core.history.slices.block_slice import edits_text
 from memory_core.history.slices.delivery_slice import queues_delivery
 from memory_core.history.slices.fact_slice import condenses
 from memory_core.history.slices.message_slice import adds_message
-from memory_core.history.slices.states import Spanned
+from memory_core.history.slices.states import RangeIndex
 
 Records = list[EventRecord]
 
@@ -40,7 +40,7 @@ class ItemEvents:
         """First event that names a revision of a block's text, by block and revision."""
         self.texts: defaultdict[str, Records] = defaultdict(list)
         """Events that wrote or read a block's text, by name."""
-        self.deliveries = Spanned[Records]()
+        self.deliveries = RangeIndex[Records]()
         """Events of each delivery containing a message, by message."""
         self.by_delivery: dict[int, Records] = {}
         """Events of each delivery, by number."""
@@ -51,23 +51,23 @@ class ItemEvents:
         self.unsupported: defaultdict[int, dict[int, EventRecord]] = defaultdict(dict)
         """`FactsCurated` that removes a message as source, by message and fact."""
         self.condensed: Records = []
-        self.suppressed = Spanned[EventRecord]()
+        self.suppressed = RangeIndex[EventRecord]()
         """`FactHeldBack` by message."""
-        self.nothing = Spanned[EventRecord]()
+        self.nothing = RangeIndex[EventRecord]()
         """`NothingLearned` by message."""
         self.related: defaultdict[int, dict[int, EventRecord]] = defaultdict(dict)
         """`RelationAdded`, `RelationConfirmed` or `RelationChanged` by message and relation."""
         self.relations: defaultdict[int, Records] = defaultdict(list)
         """Events of every relation in the log, by id."""
-        self.storing = Spanned[EventRecord]()
+        self.storing = RangeIndex[EventRecord]()
         """`VectorsStored` by message."""
-        self.stored = Spanned[EventRecord]()
+        self.stored = RangeIndex[EventRecord]()
         """`VectorsStored` by unit number."""
-        self.replaced = Spanned[EventRecord]()
+        self.replaced = RangeIndex[EventRecord]()
         """`VectorsReplaced` by unit number."""
         self.removed: dict[int, EventRecord] = {}
         """`VectorsRemoved` by unit number."""
-        self.summarised = Spanned[EventRecord]()
+        self.summarised = RangeIndex[EventRecord]()
         """`SummaryRewritten` events for which a message was read, by the message's sequence number."""
         self.blocks: defaultdict[str, Records] = defaultdict(list)
         """Additions and removals of blocks, by name."""

@@ -11,7 +11,7 @@ from memory_core.events import VectorsStored, decode, decode_all
 from memory_core.history.by_turn import Folding, StaleLogError, history_of
 from memory_core.history.slices.message_slice import Messages
 from memory_core.history.slices.projection import Projection, project
-from memory_core.history.slices.states import Spanned
+from memory_core.history.slices.states import RangeIndex
 from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.history.usage import usage_of
 from memory_core.store import log_rows
@@ -45,7 +45,7 @@ def test_a_log_read_in_pieces_with_its_projection_is_the_log_read_at_once(steps,
 
 @given(added=st.lists(NUMBERS, max_size=20), asked=NUMBERS)
 def test_values_by_ranges_are_those_by_single_numbers(added, asked):
-    spanned, single = Spanned[int](), {}
+    spanned, single = RangeIndex[int](), {}
     for place, numbers in enumerate(added):
         spanned.add(numbers, place)
         for number in set(numbers):

@@ -40,6 +40,7 @@ class PackedUnits:
     def __init__(self, reading: ReadContext, stored: StoredUnits, layout: Layout, marks: Marks) -> None:
         self._reading, self._stored, self._layout = reading, stored, layout
         self.former = marks
+        """Marks of former values, of any unit."""
         self._borrowed_texts: dict[int, str] = {}
         self._read: dict[int, list[StoredMessage] | None] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
@@ -150,7 +151,7 @@ class PackedUnits:
         """Return the units as items; those without messages are missing."""
         rendered: dict[int, Item] = {}
         missing: list[int] = []
-        self.marks(numbers)  # read together for the keys
+        self.marks(numbers)  # read together, and kept: each is part of a key
         for number in numbers:
             stored_item = self._stored.rendered.get(self._key(number))
             if stored_item is None:
@@ -194,6 +195,11 @@ class PackedUnits:
         sources = [(node.session_id or session, seq) for node in nodes for seq in expand(node.seqs)]
         marks = self.former.of_messages(sources)
         return [(source[1], marks[source]) for source in sources if source in marks]
+
+    def marked(self, numbers: Sequence[int]) -> set[int]:
+        """Return the units that have a marked message."""
+        self.marks(numbers)  # all are read together, and kept
+        return {number for number in numbers if self.marks((number,))}
 
     def _of_other(self, unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark]) -> tuple[Item, str]:
         """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by

@@ -16,10 +16,10 @@ def state_at(states: Sequence[tuple[int, State]], position: int) -> State | None
     return states[place - 1][1] if place else None
 
 
-class Spanned(Generic[Value]):
+class RangeIndex(Generic[Value]):
     """Values by numbers, in the order added: kept once per range and page of numbers, as one event names many.
 
-    >>> events = Spanned[str]()
+    >>> events = RangeIndex[str]()
     >>> events.add([*range(1, 900), 905], "delivered")
     >>> events[2], events[901], events[905]
     (['delivered'], [], ['delivered'])

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TypeGuard
 
 from memory_core.events import Event, EventRecord, Ranges, VectorsRemoved, VectorsStored, expand
-from memory_core.history.slices.states import Spanned
+from memory_core.history.slices.states import RangeIndex
 
 HANDLED = frozenset({VectorsStored, VectorsRemoved})
 
@@ -37,7 +37,7 @@ class Vectors:
         """Numbers of the units currently stored."""
         self.counts: Counter[str] = Counter()
         """Number of units currently stored, by block."""
-        self._stored = Spanned[tuple[str, Sequence[Node]]]()
+        self._stored = RangeIndex[tuple[str, Sequence[Node]]]()
         self._all: list[tuple[str, Sequence[Node]]] = []
         """Block and units of each event that stored some, by unit and in the order of the log."""
 

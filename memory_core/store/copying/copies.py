@@ -302,6 +302,7 @@ class Stream(Generic[T]):
         return Stream(lambda: some(self._read()), self._copy, self._more)
 
     def followed_by(self, more: Iterable[T]) -> "Stream[T]":
+        """Return these values and then some more."""
         return Stream(self._read, self._copy, (*self._more, *more))
 
     def held(self) -> "Stream[T]":
@@ -311,6 +312,7 @@ class Stream(Generic[T]):
 
 
 def streamed(rows: Iterable[T]) -> Stream[T]:
+    """Return rows as a stream, which they may be already."""
     return rows if isinstance(rows, Stream) else Stream(lambda: rows)
 
 
