@@ -103,7 +103,7 @@ CAPABILITIES = {
         "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
-        5_470,
+        5_480,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/store/derived_files.py "
