@@ -29,8 +29,8 @@ from memory_core.vectors.vector_index import (
     worth_keeping,
 )
 
-MAX_COLLECTIONS = 64
-"""Maximum collections kept in memory; the least recently used is dropped first."""
+MAX_COLLECTIONS = 16
+"""Maximum collections kept in memory, the least recently used dropped first; hardly more sessions keep their units."""
 
 MAX_BYTES = 512 * 1024 * 1024
 """Maximum bytes of vectors kept in memory, over all collections; the collection just used always stays."""
