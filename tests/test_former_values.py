@@ -165,9 +165,7 @@ def test_messages_are_read_for_the_marks_that_are_asked_for_and_once():
 
     def messages(sources):
         read.append(set(sources))
-        return {
-            source: DatedMessage(source[1], source[1], 0.0, ChatMessage(content=said[source])) for source in read[-1]
-        }
+        return {source: DatedMessage(*source, source[1], 0.0, ChatMessage(content=said[source])) for source in read[-1]}
 
     values = former_values([statement(1, PORTO, LISBON, sources=(("s", 1), ("s", 2), ("s", 3)))])
     marks = Marks(IndexedValues(values), messages)

@@ -82,7 +82,7 @@ def cached_units(memory):
     """Everything that this process keeps of the stored turns, and what a keyword search of them finds."""
     block, reading = memory._session.block("turns").block, reading_of(memory._session, "")
     kept = block.stored(reading)
-    texts = [kept.text_number(number) for number in kept.places]
+    texts = kept.text_numbers(list(kept.places))
     found = kept.keywords.search("boats once more", limit=99)
     return dict(kept.nodes), tuple(kept.order.tolist()), dict(kept.traits), texts, found
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.blocks.vector_parts.background_embedding import PATIENCE_SECONDS
 from memory_core.blocks.vector_parts.storing import unusable_vectors, vectors_of, vectors_that_follow
-from memory_core.blocks.vector_parts.units import messages_of, node_words, searchable
+from memory_core.blocks.vector_parts.units import node_words, searchable, stored_messages_of
 from memory_core.engine.context import reading_of
 from memory_core.engine.session import Session
 from memory_core.errors import NotFoundError, VectorIndexError
@@ -112,7 +112,7 @@ class SessionRetrieval:
         candidates = {candidate.number: candidate for candidate in recall.plan.candidates}
         granted = [recall.nodes[number] for number in recall.plan.granted]
         with session.database.read() as connection:
-            messages = messages_of(connection, session.id, session.services.messages, granted)
+            messages = stored_messages_of(connection, session.id, session.services.messages, granted)
         turns = [
             RecalledTurn(tuple(messages.get(number, ())), candidates[number].score, candidates[number].vector)
             for number in recall.plan.granted

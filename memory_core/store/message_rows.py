@@ -66,12 +66,17 @@ class StoredMessage:
 
 
 class DatedMessage(NamedTuple):
-    """A message with its number, turn and time."""
+    """A message with its session, number, turn and time."""
 
+    session_id: str
     seq: int
     turn: int
     at: float
     message: ChatMessage
+
+
+HeardMessage = StoredMessage | DatedMessage
+"""A message as searches and prompts need it: with session, number, turn and time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +347,7 @@ def read_dated(
     """Return these messages of a session; deleted ones are missing. A fifth of the work of `read_messages`."""
     rows = _in_chunks(connection, _DATED, session_id, seqs)
     words = cache.load(connection, session_id, [key for *_, key in rows])
-    return [DatedMessage(seq, turn, at, words[key]) for seq, turn, at, key in rows if key in words]
+    return [DatedMessage(session_id, seq, turn, at, words[key]) for seq, turn, at, key in rows if key in words]
 
 
 def _in_chunks(connection: Connection, query: Any, session_id: str, seqs: Collection[int]) -> list[Any]:

@@ -22,7 +22,7 @@ from memory_core.planning.former_values import FormerMark, Source
 from memory_core.planning.retrieval_plan import Head, Repeats, RetrievalPlan, fill
 from memory_core.planning.speakers import parse_message
 from memory_core.process import collector_paused
-from memory_core.store.message_rows import StoredMessage
+from memory_core.store.message_rows import DatedMessage, HeardMessage
 
 MIN_UNIT = 8
 """Minimum token budget worth filling; hardly any unit fits below it."""
@@ -42,7 +42,7 @@ class PackedUnits:
         self.former = marks
         """Marks of former values, of any unit."""
         self._borrowed_texts: dict[int, str] = {}
-        self._read: dict[int, list[StoredMessage] | None] = {}
+        self._read: dict[int, list[DatedMessage] | None] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
         self._of_session = ("", reading.session_id)
         self._alone = len(stored.of(reading.session_id)) == len(stored.order)
@@ -151,9 +151,10 @@ class PackedUnits:
         """Return the units as items; those without messages are missing."""
         rendered: dict[int, Item] = {}
         missing: list[int] = []
-        self.marks(numbers)  # read together, and kept: each is part of a key
+        marks_of_unit = self._marks_by_unit(numbers)
+        keys = {number: self._key(number, marks_of_unit.get(number, ())) for number in numbers}
         for number in numbers:
-            stored_item = self._stored.rendered.get(self._key(number))
+            stored_item = self._stored.rendered.get(keys[number])
             if stored_item is None:
                 missing.append(number)
                 continue
@@ -166,7 +167,7 @@ class PackedUnits:
             if self.elsewhere(number):
                 rendered[number], text = self._of_other(unit, marks_of)
                 self._borrowed_texts[number] = text
-                self._stored.rendered.keep(self._key(number), rendered[number], text)
+                self._stored.rendered.keep(keys[number], rendered[number], text)
                 continue
             parts_of = line_parts if self._layout == "lines" else turn_parts
             messages, marks = [message.message for message in unit], mark_texts(unit, marks_of)
@@ -177,31 +178,34 @@ class PackedUnits:
             words = unit_words(messages, marks)
             item = Item(Ref.of("unit", number), words, parts, tokens=tokens, span=(first, last))
             rendered[number] = self._counted(item)
-            self._stored.rendered.keep(self._key(number), rendered[number])
+            self._stored.rendered.keep(keys[number], rendered[number])
         return rendered
 
-    def _key(self, number: int) -> tuple[Hashable, ...]:
+    def _key(self, number: int, marks: Iterable[tuple[int, FormerMark]]) -> tuple[Hashable, ...]:
         """Return the cache key of a rendered unit, which looks different in the session that stored it."""
-        if self._alone and not self.former:
-            return (number, False, *self._how)
-        return (number, self.elsewhere(number), *self.marks((number,)), *self._how)
+        return (number, self.elsewhere(number), *marks, *self._how)
 
     def marks(self, numbers: Iterable[int]) -> list[tuple[int, FormerMark]]:
         """Return the sequence numbers of the marked messages of units, with their marks."""
-        if not self.former:
-            return []
-        nodes = [self._stored.nodes[number] for number in sorted(numbers)]
-        session = self._reading.session_id
-        sources = [(node.session_id or session, seq) for node in nodes for seq in expand(node.seqs)]
-        marks = self.former.of_messages(sources)
-        return [(source[1], marks[source]) for source in sources if source in marks]
+        return [mark for _, marks in sorted(self._marks_by_unit(numbers).items()) for mark in marks]
 
-    def marked(self, numbers: Sequence[int]) -> set[int]:
+    def marked(self, numbers: Iterable[int]) -> set[int]:
         """Return the units that have a marked message."""
-        self.marks(numbers)  # all are read together, and kept
-        return {number for number in numbers if self.marks((number,))}
+        return set(self._marks_by_unit(numbers))
 
-    def _of_other(self, unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark]) -> tuple[Item, str]:
+    def _marks_by_unit(self, numbers: Iterable[int]) -> dict[int, list[tuple[int, FormerMark]]]:
+        """Return the marks of each unit with any, read together, by the sequence number of the message."""
+        if not self.former:
+            return {}
+        session, nodes = self._reading.session_id, self._stored.nodes
+        sources = [(n, (nodes[n].session_id or session, seq)) for n in numbers for seq in expand(nodes[n].seqs)]
+        marks, result = self.former.of_messages(source for _, source in sources), defaultdict(list)
+        for number, source in sources:
+            if source in marks:
+                result[number].append((source[1], marks[source]))
+        return result
+
+    def _of_other(self, unit: Sequence[HeardMessage], marks: Mapping[Source, FormerMark]) -> tuple[Item, str]:
         """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
         its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
@@ -216,7 +220,7 @@ class PackedUnits:
         return self._counted(item), stored
 
     @collector_paused()
-    def messages(self, numbers: Sequence[int]) -> dict[int, list[StoredMessage]]:
+    def messages(self, numbers: Sequence[int]) -> dict[int, list[DatedMessage]]:
         """Return the messages of units; those whose messages are gone are missing. Each unit is read once."""
         reading, new = self._reading, [number for number in numbers if number not in self._read]
         if new:
@@ -251,12 +255,14 @@ class RepeatedTexts:
     reading: ReadContext
     stored: StoredUnits
     laid_out: PackedUnits
-    unsaved: Mapping[int, Sequence[StoredMessage]]
+    unsaved: Mapping[int, Sequence[HeardMessage]]
 
     def answers(self, candidates: Iterable[int]) -> dict[int, int | None]:
         """Return the units that repeat the question, each with the last unit of its turn; None if it has no answer."""
         texts = self._texts([self.reading.question])
-        copies = self._saying(texts, [n for n in candidates if self.stored.text_number(n) in texts])
+        numbers = list(candidates)
+        alike = [n for n, key in zip(numbers, self.stored.text_numbers(numbers), strict=True) if key in texts]
+        copies = self._saying(texts, alike)
         after = {number: self.stored.following(number, STEPS) for number in copies}
         units = self._messages({*copies, *(other for several in after.values() for other in several)})
         return {number: _answer(number, after[number], units) for number in copies}
@@ -267,15 +273,17 @@ class RepeatedTexts:
         An answer takes the place of its question. `queued`: texts of the queue, which are no news from another session.
         """
         groups: defaultdict[int, list[int]] = defaultdict(list)
-        for number in candidates:
-            groups[self.stored.text_number(number)].append(number)
+        numbers = list(candidates)
+        for number, key in zip(numbers, self.stored.text_numbers(numbers), strict=True):
+            groups[key].append(number)
         # 1. Texts with equal stems may be equal: only these are read.
         queue_texts = self._texts(queued)
         similar = {n for key, group in groups.items() if len(group) > 1 or key in queue_texts for n in group}
-        units = self._messages({*similar, *(after for n in similar for after in self.stored.following(n, 1))})
+        answered_by = self.stored.answered_by(list(similar))
+        units = self._messages({*similar, *answered_by.values()})
         # The question of a search that is for no prompt stands nowhere, so one copy of it is a result.
         present = set(answers) if self.reading.for_prompt else set()
-        alike = [n for n in similar if self.stored.text_number(n) in queue_texts]
+        alike = [n for key in queue_texts for n in groups.get(key, ())]
         present |= {n for n in self._saying(queue_texts, alike) if self.laid_out.elsewhere(n)}
         # 2. Of equal texts of one speaker, the one in the queue is shown, else one with an answer, else the newest.
         by_text: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -286,7 +294,8 @@ class RepeatedTexts:
         def worth(number: int) -> tuple[bool, bool, bool, int]:
             of_session = not self.laid_out.elsewhere(number)
             in_queue = of_session and self.stored.nodes[number].covers(self.reading.queue_seqs)
-            answered = _answer(number, self.stored.following(number, 1), units) is not None
+            after = answered_by.get(number)
+            answered = after is not None and _answer(number, (after,), units) is not None
             return in_queue, of_session, answered, self.stored.places[number]
 
         best = ((max(group, key=worth), group) for group in by_text.values())
@@ -307,13 +316,13 @@ class RepeatedTexts:
         units, words = self._messages(numbers), set(texts.values())
         return [number for number, unit in units.items() if same_words(search_words(unit)) in words]
 
-    def _messages(self, numbers: Iterable[int]) -> dict[int, Sequence[StoredMessage]]:
+    def _messages(self, numbers: Iterable[int]) -> dict[int, Sequence[HeardMessage]]:
         saved = sorted(set(numbers) - self.unsaved.keys())
         previewed = {number: unit for number in numbers if (unit := self.unsaved.get(number)) is not None}
         return {**(self.laid_out.messages(saved) if saved else {}), **previewed}
 
 
-def _answer(number: int, after: Sequence[int], units: Mapping[int, Sequence[StoredMessage]]) -> int | None:
+def _answer(number: int, after: Sequence[int], units: Mapping[int, Sequence[HeardMessage]]) -> int | None:
     """Return the last of the units after one that belongs to its turn, if that is no user's message; else None."""
     turns = {n: units[n][-1].turn for n in (number, *after) if n in units}
     answer = next((n for n in reversed(after) if n in turns and turns[n] == turns.get(number)), None)

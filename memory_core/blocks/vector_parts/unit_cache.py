@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from memory_core.blocks.base import Item
 from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
 from memory_core.events import expand
-from memory_core.messages import content_hash
+from memory_core.messages import MessageRole, content_hash
 from memory_core.models.protocols import Embedder, embedded
 from memory_core.planning.boosts import UNWRITTEN, Traits, begins_anew
 from memory_core.process import collector_paused
@@ -40,6 +40,9 @@ MAX_MADE = 20_000
 
 MAX_RENDERED = 4_096
 """Maximum number of rendered units kept: a few megabytes."""
+
+_USERS = frozenset({str(MessageRole.USER)}), frozenset[str](), True
+"""Label of units whose speakers are users without a name."""
 
 NOTHING_HEARD = UnitMetadata("", 0.0, frozenset(), frozenset(), False, None, None, 0.0, "")
 
@@ -292,9 +295,22 @@ class StoredUnits:
         after = slice(place + 1, place + 1 + steps)
         return tuple(self.order[after][sessions[after] == sessions[place]].tolist())
 
-    def text_number(self, number: int) -> int:
-        """Return the number of a unit's text; see the function of this name."""
-        return int(self.columns.texts[self.places[number]])
+    def answered_by(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Return the unit after each in its session that is not of users alone; units without one are missing."""
+        columns, places = self.columns, self._places_of(numbers)
+        by_users = np.array([speakers == _USERS for speakers in self._labels.speakers.values], dtype=bool)
+        places = places[places + 1 < len(self.order)]
+        after = places + 1
+        may = (columns.sessions[after] == columns.sessions[places]) & ~by_users[columns.speakers[after]]
+        return dict(zip(self.order[places[may]].tolist(), self.order[after[may]].tolist(), strict=True))
+
+    def text_numbers(self, numbers: Sequence[int]) -> list[int]:
+        """Return the number of each unit's text; see `text_number`."""
+        result: list[int] = self.columns.texts[self._places_of(numbers)].tolist()
+        return result
+
+    def _places_of(self, numbers: Sequence[int]) -> NDArray[np.intp]:
+        return np.fromiter(map(self.places.__getitem__, numbers), np.intp, len(numbers))
 
     def day(self, number: int) -> tuple[int, str] | None:
         """Return the date line above a unit, after the id of the unit that it is of; None if there is none.

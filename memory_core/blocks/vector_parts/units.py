@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
@@ -15,9 +15,18 @@ from memory_core.messages import MessageRole, recites_memory
 from memory_core.planning.boosts import informativeness
 from memory_core.planning.former_values import FormerMark, Source
 from memory_core.planning.speakers import date_line, parse_message, speaker_of
-from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
+from memory_core.store.message_rows import (
+    DatedMessage,
+    HeardMessage,
+    MessageCache,
+    StoredMessage,
+    read_dated,
+    read_messages,
+)
 from memory_core.store.vector_rows import Node
 from memory_core.text import stems
+
+Heard = TypeVar("Heard", StoredMessage, DatedMessage)
 
 Unit = Literal["message", "turn", "batch"]
 """A single message; a user message with the replies to it; everything flushed together."""
@@ -99,35 +108,48 @@ def searchable(messages: Sequence[StoredMessage], unit: Unit) -> list[list[Store
 
 def messages_of(
     connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
-) -> dict[int, list[StoredMessage]]:
+) -> dict[int, list[DatedMessage]]:
     """Return the messages of stored units by unit id, read together; units whose messages are gone are missing.
 
     `session_id` is the session of units that name none.
     """
+    return _by_unit(session_id, nodes, lambda session, seqs: read_dated(connection, session, cache, seqs))
+
+
+def stored_messages_of(
+    connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
+) -> dict[int, list[StoredMessage]]:
+    """Return the messages of stored units like `messages_of`, with all that is stored of them."""
+    return _by_unit(session_id, nodes, lambda session, seqs: read_messages(connection, session, cache, seqs=seqs))
+
+
+def _by_unit(
+    session_id: str, nodes: Iterable[Node], read: Callable[[str, Sequence[int]], list[Heard]]
+) -> dict[int, list[Heard]]:
     of: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)
     for node in nodes:
         of[node.session_id or session_id][node.number] = expand(node.seqs)
-    turns: dict[int, list[StoredMessage]] = {}
+    turns: dict[int, list[Heard]] = {}
     for session, spans in of.items():
         # One query for each session, however many units.
         seqs = sorted({seq for several in spans.values() for seq in several})
-        by_seq = {message.seq: message for message in read_messages(connection, session, cache, seqs=seqs)}
+        by_seq = {message.seq: message for message in read(session, seqs)}
         turns |= {number: [by_seq[seq] for seq in several if seq in by_seq] for number, several in spans.items()}
     return {number: unit for number, unit in turns.items() if unit}
 
 
-def mark_texts(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark]) -> list[str]:
+def mark_texts(unit: Sequence[HeardMessage], marks: Mapping[Source, FormerMark]) -> list[str]:
     """Return the mark beside each message of a unit as text; empty for most."""
     sources = [(message.session_id, message.seq) for message in unit]
     return [marks[source].text() if source in marks else "" for source in sources]
 
 
-def words_of(unit: Sequence[StoredMessage], marks: Mapping[Source, FormerMark] = MappingProxyType({})) -> str:
+def words_of(unit: Sequence[HeardMessage], marks: Mapping[Source, FormerMark] = MappingProxyType({})) -> str:
     """Return the text of a unit for display and counting, with its marks of former values."""
     return unit_words([message.message for message in unit], mark_texts(unit, marks))
 
 
-def search_words(unit: Sequence[StoredMessage]) -> str:
+def search_words(unit: Sequence[HeardMessage]) -> str:
     """Return the text of a unit for embedding and search, without a speaker and time that precede the words."""
     return "\n".join(words for message in unit if (words := parse_message(message.message).words))
 
@@ -138,7 +160,7 @@ def node_words(connection: Connection, session_id: str, cache: MessageCache, nod
     return [search_words(units.get(node.number, ())) for node in nodes]
 
 
-def parse_unit(unit: Sequence[StoredMessage]) -> UnitMetadata:
+def parse_unit(unit: Sequence[HeardMessage]) -> UnitMetadata:
     """Parse the metadata of a unit of at least one message."""
     parsed = [(parse_message(message.message), message.message.role) for message in unit]
     dated = next((one for one, _ in parsed if one.when), None)
