@@ -24,6 +24,7 @@ Messages are for people: what is wrong, where, and what to do. They never contai
 """
 
 import re
+from pathlib import PureWindowsPath
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 """NUL, which PostgreSQL refuses, and unpaired surrogates, which are not text in any encoding."""
@@ -129,3 +130,28 @@ class ModelRequestError(ModelError):
 
 class ModelAnswerError(ModelError):
     """The answer is empty, cut off, or not in the requested form."""
+
+
+# -- the sentence on a file that cannot be read ---------------------------------------------------
+
+
+Place = int | str
+"""A line of a file, or a path within a single JSON value: `messages[3]`."""
+
+
+def place_words(place: Place) -> str:
+    """Format a place for the middle of a sentence."""
+    return f"line {place}" if isinstance(place, int) else place
+
+
+def problem(filename: str, what: str, *, place: Place | None = None, column: int | None = None) -> FormatError:
+    """Build the error for a file: its name, the place, the reason, and that nothing was imported.
+
+    >>> str(problem("a/b.json", "this is a number, not a message.", place=3))
+    'b.json, line 3: this is a number, not a message. Nothing was imported.'
+    """
+    name = PureWindowsPath(filename).name or "The file"
+    if place is None:
+        return FormatError(f"{name} {what} Nothing was imported.")
+    where = place_words(place) if column is None else f"{place_words(place)}, column {column}"
+    return FormatError(f"{name}, {where}: {what} Nothing was imported.")

@@ -12,7 +12,7 @@ from tests.house import PRODUCT, files, uncommented
 
 CAPABILITIES = {
     "Values of messages, tokens, errors and limits": (
-        1_610,
+        1_640,
         "memory_core/__init__.py memory_core/messages.py memory_core/tokens.py memory_core/errors.py "
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
@@ -132,7 +132,7 @@ CAPABILITIES = {
         "memory_core/recipes.py memory_core/systems/*.py memory_core/agent/*.py memory_core/sessions/switch_recipe.py "
         "ui/recipes/*.py memory_inspector/reading/recipe_rows.py memory_inspector/demo/recipe_examples.py",
     ),
-    "Formats of messages": (1_640, "memory_core/formats/*.py"),
+    "Formats of messages": (1_390, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
         5_240,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
@@ -149,7 +149,7 @@ CAPABILITIES = {
     ),
     "Recorder: proxy and spans": (4_760, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
-        5_550,
+        5_780,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "
         "ui/sessions/exporting.py ui/blocks/agent_stores.py",
     ),

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import IO
 
-from memory_core.errors import FormatError
-from memory_core.formats.located_json import problem
+from memory_core.errors import FormatError, problem
 from memory_core.limits import MAX_FILE_BYTES, Budget, check_size
 from memory_core.text import listed
 

@@ -23,8 +23,7 @@ from pydantic import BaseModel, Field, ValidationError
 from sqlalchemy import Connection, LargeBinary, Table, func, insert, select, text, update
 
 from memory_core.bundles.archive import MAX_LINE_BYTES, Packing
-from memory_core.errors import ConflictError, FormatError, MemoryInspectorError, StoreError
-from memory_core.formats.located_json import problem
+from memory_core.errors import ConflictError, FormatError, MemoryInspectorError, StoreError, problem
 from memory_core.store.database import Database
 from memory_core.store.split_writes import PIECE
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, lease_table, schema_table, tenant_table

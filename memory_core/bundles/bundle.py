@@ -28,9 +28,8 @@ from memory_core.blocks.vector_parts.units import parse_unit
 from memory_core.bundles.archive import MAX_LINES, Packing, check_complete, unpacking
 from memory_core.bundles.bundle_checks import RowChecks, WrongRowError, WrongRowsError, first_problem
 from memory_core.config import MemoryConfig
-from memory_core.errors import ConfigError, FormatError, StoreError
+from memory_core.errors import ConfigError, FormatError, StoreError, problem
 from memory_core.events import SessionImported, expand
-from memory_core.formats.located_json import problem
 from memory_core.limits import MAX_VALUES, Budget, check_size
 from memory_core.process import collector_paused
 from memory_core.sessions.branch import read_session_rows, rows_at

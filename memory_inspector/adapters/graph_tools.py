@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.errors import MessageError, NotFoundError
-from memory_core.formats.located_json import problem, read_text
+from memory_core.errors import MessageError, NotFoundError, problem
 from memory_core.systems.knowledge_graph import KnowledgeGraph
+from memory_inspector.files.located_json import read_text
 from memory_inspector.files.stores.reference_memory import read_reference_memory
 
 RESOURCE = "memory://knowledge-graph"

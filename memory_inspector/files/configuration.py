@@ -14,12 +14,12 @@ from memory_core.blocks.plugins import offered
 from memory_core.blocks.static import decode, encode
 from memory_core.bundles.bundle_checks import first_problem
 from memory_core.config import MemoryConfig
-from memory_core.errors import ConfigError, user_message
+from memory_core.errors import ConfigError, problem, user_message
 from memory_core.events import current_settings
-from memory_core.formats.located_json import problem, read_text
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.store.block_rows import BlockRecord
+from memory_inspector.files.located_json import read_text
 
 FORMAT = "memory-inspector-configuration"
 VERSION = 1

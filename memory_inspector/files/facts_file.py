@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.errors import FormatError, MessageError
-from memory_core.formats.located_json import Located, Place, place_words, problem, read_text, read_values
+from memory_core.errors import FormatError, MessageError, Place, place_words, problem
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, FactDraft, each_topic
 from memory_core.planning.fact_merging import STATES, Fact, metadata_text, same_words
 from memory_core.text import shortened
+from memory_inspector.files.located_json import Located, read_text, read_values
 from memory_inspector.files.stores.memory_stores import facts_of
 from memory_inspector.files.stores.reference_memory import read_reference_memory
 from memory_inspector.files.stores.sqlite_file import SQLITE_MAGIC

@@ -9,7 +9,7 @@ from typing import Literal
 
 from memory_core.bundles.archive import members_named
 from memory_core.bundles.bundle import Bundle, read_bundle
-from memory_core.formats.located_json import problem, read_text, read_values
+from memory_core.errors import problem
 from memory_core.formats.openai_message import message_to_openai
 from memory_core.limits import MAX_FILE_BYTES, check_size
 from memory_core.memory import Memory
@@ -23,6 +23,7 @@ from memory_inspector.files.configuration import (
 )
 from memory_inspector.files.large_exports import LargeExport, Step, read_large, read_large_archive
 from memory_inspector.files.llamaindex_python import write_llamaindex_python
+from memory_inspector.files.located_json import read_text, read_values
 from memory_inspector.files.notes import is_notes_archive, read_archive, read_folder
 from memory_inspector.files.openai_format import Conversation, Listed, list_conversations, read_conversation
 from memory_inspector.files.stored import StoredConversation, read_stored

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from memory_core.curation.graph_desk import GraphDesk
-from memory_core.errors import ConfigError
+from memory_core.errors import ConfigError, Place, problem
 from memory_core.events import Actor
-from memory_core.formats.located_json import GRAPH, Located, Place, problem, read_text, read_values
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.limits import check_size
 from memory_core.messages import storable
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_rules import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.text import shortened
+from memory_inspector.files.located_json import GRAPH, Located, read_text, read_values
 from memory_inspector.files.stores.reference_memory import ReferenceMemory, read_reference_memory
 
 Form = Literal["json", "cypher"]

@@ -19,9 +19,8 @@ from pathlib import Path
 from memory_core.config import MAX_TOKENS
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
-from memory_core.errors import FormatError, MemoryInspectorError, StoreError
+from memory_core.errors import FormatError, MemoryInspectorError, StoreError, problem
 from memory_core.events import AgentAttached
-from memory_core.formats.located_json import problem, read_text
 from memory_core.limits import MAX_FILE_BYTES
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.services import Services
@@ -29,6 +28,7 @@ from memory_core.store.database import Database
 from memory_core.store.writing import read_opened, read_session
 from memory_inspector.files.files import Preview, check_files, read_path
 from memory_inspector.files.graph_files import graph_of, named_relations
+from memory_inspector.files.located_json import read_text
 from memory_inspector.files.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
 from memory_inspector.files.mirroring import mirror
 from memory_inspector.files.notes import folder_fingerprint

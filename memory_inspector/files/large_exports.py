@@ -17,9 +17,9 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from memory_core.bundles.archive import UNREADABLE, check_entries, members_of
-from memory_core.errors import FormatError
-from memory_core.formats.located_json import DECODER, Located, problem
+from memory_core.errors import FormatError, problem
 from memory_core.limits import MAX_FILE_BYTES, MAX_VALUES, Budget, check_size
+from memory_inspector.files.located_json import DECODER, Located
 from memory_inspector.files.openai_format import (
     Conversation,
     Listed,

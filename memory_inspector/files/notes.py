@@ -20,8 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from memory_core.bundles.archive import MAX_FILES, check_entries
 from memory_core.config import DEFAULT_TOKEN_LIMIT
-from memory_core.errors import FormatError
-from memory_core.formats.located_json import problem
+from memory_core.errors import FormatError, problem
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.process import scratch_folder

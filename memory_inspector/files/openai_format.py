@@ -11,13 +11,13 @@ from itertools import islice
 from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.errors import FormatError, MessageError
+from memory_core.errors import FormatError, MessageError, problem
 from memory_core.formats.any_message import langchain_fields, read_messages, unread_notes
 from memory_core.formats.framework_messages import without_repeated_instructions
-from memory_core.formats.located_json import Located, problem, read_text, read_values
 from memory_core.formats.openai_message import other_kinds
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
 from memory_core.text import listed, shortened
+from memory_inspector.files.located_json import Located, read_text, read_values
 from memory_inspector.files.mirroring import MirroredBlock
 
 _MESSAGE_LISTS = ("messages", "traj", "chat_messages", "conversations", "conversation", "items", "contents")

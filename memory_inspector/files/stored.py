@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.blocks.base import RESERVED_NAMES
-from memory_core.errors import MessageError
+from memory_core.errors import MessageError, problem
 from memory_core.formats.llamaindex_message import message_from_llamaindex, says_nothing
-from memory_core.formats.located_json import problem
 from memory_core.formats.message_times import timed
 from memory_core.messages import ChatMessage, storable
 from memory_inspector.files.mirroring import MirroredBlock

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.formats.located_json import place_words
+from memory_core.errors import place_words
 from memory_core.planning.curation import FactDraft
 from memory_core.text import listed
 from memory_inspector.files.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file

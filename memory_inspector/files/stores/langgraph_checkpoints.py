@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from memory_core.errors import LimitError, MessageError
+from memory_core.errors import LimitError, MessageError, problem
 from memory_core.formats.any_message import read_messages
-from memory_core.formats.located_json import problem
 from memory_core.formats.message_times import seconds_of
 from memory_core.limits import Budget
 from memory_core.messages import MAX_DEPTH, ChatMessage

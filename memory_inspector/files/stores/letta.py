@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_core.config import MAX_TOKENS
-from memory_core.errors import MessageError
-from memory_core.formats.located_json import problem
+from memory_core.errors import MessageError, problem
 from memory_core.formats.message_times import seconds_of
 from memory_core.formats.openai_message import message_from_openai
 from memory_core.messages import ChatMessage, storable

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from memory_core.errors import problem
 from memory_core.formats.llamaindex_message import message_to_llamaindex
-from memory_core.formats.located_json import problem
 from memory_core.formats.message_times import seconds_of
 from memory_core.messages import ChatMessage
 from memory_inspector.files.openai_format import one_line

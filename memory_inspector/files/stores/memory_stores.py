@@ -10,12 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memory_core.errors import MessageError
-from memory_core.formats.located_json import Place, left_out, problem
+from memory_core.errors import MessageError, Place, problem
 from memory_core.formats.message_times import seconds_of
 from memory_core.planning.curation import each_topic
 from memory_core.planning.fact_merging import metadata_text
 from memory_core.text import listed
+from memory_inspector.files.located_json import left_out
 from memory_inspector.files.mirrored_facts import MirroredFact
 from memory_inspector.files.stores.sqlite_file import decoded, opened, quoted, tables_with
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.formats.located_json import Place, left_out
+from memory_core.errors import Place
 from memory_core.limits import Budget
 from memory_core.messages import storable
+from memory_inspector.files.located_json import left_out
 
 _FIRST = 20
 """Lines examined to detect the format."""

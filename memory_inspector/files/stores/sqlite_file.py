@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_core.formats.located_json import problem
+from memory_core.errors import problem
 from memory_core.limits import BYTES_PER_VALUE, MAX_FILE_BYTES, Budget, check_size, values_in
 from memory_core.process import scratch_folder
 

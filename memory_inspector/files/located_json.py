@@ -1,7 +1,6 @@
 """Parse JSON and JSONL into values with their location.
 
-Also decodes bytes and formats one-sentence errors with their place. Semantics are up to the callers, such as
-`openai_format.py`. Lines and columns count from 1.
+Also decodes bytes. Semantics are up to the callers, such as `openai_format.py`. Lines and columns count from 1.
 """
 
 import codecs
@@ -11,10 +10,9 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import PureWindowsPath
 from typing import Any
 
-from memory_core.errors import FormatError
+from memory_core.errors import FormatError, Place, problem
 from memory_core.limits import Budget, check_size
 
 _MAX_DIGITS = sys.int_info.str_digits_check_threshold
@@ -36,14 +34,6 @@ _MARKED_ENCODINGS = {  # UTF-32 first: its little-endian mark starts with UTF-16
 }
 _SPACE = re.compile(r"[ \t\n\r]*")
 
-Place = int | str
-"""A line of a file, or a path within a single JSON value: `messages[3]`."""
-
-
-def place_words(place: Place) -> str:
-    """Format a place for the middle of a sentence."""
-    return f"line {place}" if isinstance(place, int) else place
-
 
 def left_out(places: Sequence[Place], noun: str, what: str) -> str:
     """Build the sentence on places of a file that could not be read, each a line or row; empty if there are none.
@@ -54,19 +44,6 @@ def left_out(places: Sequence[Place], noun: str, what: str) -> str:
     first = ", ".join(map(str, places[:5])) + (f" and {len(places) - 5:,} more" if len(places) > 5 else "")
     were = " was" if len(places) == 1 else "s were"
     return f"{len(places):,} {noun}{were} left out, as no {what} can be read there: {first}." if places else ""
-
-
-def problem(filename: str, what: str, *, place: Place | None = None, column: int | None = None) -> FormatError:
-    """Build the error for a file: its name, the place, the reason, and that nothing was imported.
-
-    >>> str(problem("a/b.json", "this is a number, not a message.", place=3))
-    'b.json, line 3: this is a number, not a message. Nothing was imported.'
-    """
-    name = PureWindowsPath(filename).name or "The file"
-    if place is None:
-        return FormatError(f"{name} {what} Nothing was imported.")
-    where = place_words(place) if column is None else f"{place_words(place)}, column {column}"
-    return FormatError(f"{name}, {where}: {what} Nothing was imported.")
 
 
 CONVERSATION = "a conversation: {}. Choose a JSON or JSONL file"
