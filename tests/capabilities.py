@@ -44,7 +44,7 @@ CAPABILITIES = {
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_170,
+        3_110,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
@@ -68,7 +68,7 @@ CAPABILITIES = {
         "memory_core/planning/former_values.py memory_core/store/former_rows.py memory_core/blocks/former_marks.py",
     ),
     "Retention, health, metrics, upkeep": (
-        1_740,
+        1_750,
         "memory_inspector/upkeep/__init__.py memory_inspector/upkeep/damage.py memory_inspector/upkeep/health.py "
         "memory_inspector/upkeep/maintenance.py memory_inspector/upkeep/retention.py "
         "memory_inspector/server/metrics.py ui/sessions/health.py",

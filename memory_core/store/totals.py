@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, text
+from sqlalchemy import Connection, bindparam, func, select
 
 from memory_core.store.database import chunks
 from memory_core.store.tables import (
@@ -147,70 +147,8 @@ def read_collections(connection: Connection) -> list[StoredCollection]:
     return [StoredCollection(*row) for row in rows]
 
 
-def newest_collection(connection: Connection) -> tuple[str, int] | None:
-    """Return the most recently written collection and the id of its newest vector; None without vectors."""
-    row = connection.execute(select(_v.collection, _v.id).order_by(_v.id.desc()).limit(1)).one_or_none()
-    return (row[0], int(row[1])) if row else None
-
-
 def emptied_collections(connection: Connection) -> list[str]:
     """Return the names of collections whose vectors were all deleted."""
     filled = select(_v.collection)
     query = select(collection_table.c.name).where(collection_table.c.name.not_in(filled))
     return list(connection.execute(query).scalars())
-
-
-def database_bytes(connection: Connection) -> int:
-    """Return the size of the database in bytes, without its write-ahead log."""
-    if connection.dialect.name == "sqlite":
-        pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("page_count", "page_size"))
-        return int(pages) * int(size)
-    return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
-
-
-def free_bytes(connection: Connection) -> int:
-    """Return the unused bytes that erased data left in a SQLite file; 0 on PostgreSQL, which frees them by itself."""
-    if connection.dialect.name != "sqlite":
-        return 0
-    pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("freelist_count", "page_size"))
-    return int(pages) * int(size)
-
-
-def count_sessions(connection: Connection) -> int:
-    """Return the number of sessions that were not deleted."""
-    query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))
-    return int(connection.execute(query).scalar_one())
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """Deliveries that wait in a database."""
-
-    waiting: int
-    parked: int
-    oldest: float | None
-    """Time since which the oldest waiting delivery is due, in seconds since 1970."""
-    learned_after: tuple[float, ...]
-    """Seconds from due to done of recent deliveries, ascending."""
-
-
-def read_backlog(connection: Connection, *, done_since: float) -> Backlog:
-    """Return the number of deliveries that wait, and how long those done since a time took."""
-    d = delivery_table.c
-    states = select(d.state, func.count(), func.min(d.created_at)).where(d.state.in_(["pending", "parked"]))
-    by_state = {state: (count, oldest) for state, count, oldest in connection.execute(states.group_by(d.state))}
-    waiting, oldest = by_state.get("pending", (0, None))
-    recent = select(d.done_at - d.created_at).where(d.state == "done", d.done_at >= done_since)
-    took = sorted(max(0.0, seconds) for seconds in connection.execute(recent).scalars())
-    return Backlog(waiting, by_state.get("parked", (0, None))[0], oldest, tuple(took))
-
-
-def newest_position(connection: Connection) -> int:
-    """Return the position of the newest event of all sessions; 0 without any."""
-    return connection.execute(select(func.max(_e.id))).scalar() or 0
-
-
-def count_new_events(connection: Connection, after: int, upto: int) -> dict[str, int]:
-    """Return the number of events by kind with a position above `after` and up to `upto`, over all sessions."""
-    query = select(_e.kind, func.count()).where(_e.id > after, _e.id <= upto).group_by(_e.kind)
-    return {row[0]: row[1] for row in connection.execute(query)}

@@ -17,23 +17,16 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
+from sqlalchemy import Connection, func, select, text
+
 from memory_core.access import needs
 from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, user_message
 from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.models.protocols import ChatModel, Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.totals import (
-    count_new_events,
-    count_sessions,
-    database_bytes,
-    emptied_collections,
-    free_bytes,
-    newest_collection,
-    newest_position,
-    read_backlog,
-    read_collections,
-)
+from memory_core.store.tables import delivery_table, event_table, session_table, vector_table
+from memory_core.store.totals import emptied_collections, read_collections
 from memory_core.store.vector_rows import DatabaseVectors
 from memory_core.vectors.chroma_client import was_reached
 from memory_core.vectors.vector_index import VectorIndex
@@ -158,11 +151,18 @@ def can_be_rebuilt(index: VectorIndex) -> bool:
 def size_of(database: Database) -> tuple[int, int]:
     """Return the size of the stored database in bytes, and how many of them `Database.compact` would free.
 
+    SQLite's write-ahead log does not count; PostgreSQL frees by itself what erased data left.
+
     Raises:
         StoreError: it cannot be reached.
     """
     with database.read() as connection:
-        return database_bytes(connection), free_bytes(connection)
+        if not database.is_sqlite:
+            size = text("SELECT pg_database_size(current_database())")
+            return int(connection.execute(size).scalar_one()), 0
+        pragmas = (text(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size"))
+        pages, unused, page_bytes = (int(connection.execute(pragma).scalar_one()) for pragma in pragmas)
+        return pages * page_bytes, unused * page_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +238,19 @@ def _database(database: Database) -> _Answer:
 
     def read() -> None:
         with database.read() as connection:
-            count_sessions(connection)
+            _count_sessions(connection)
 
     try:
         read()  # the first read may open a connection
         return _Answer(database.url, _seconds(read))
     except StoreError as error:
         raise _Failed(database.url, f"{error} {_WHAT_TO_DO['database']}") from error
+
+
+def _count_sessions(connection: Connection) -> int:
+    """Return the number of sessions that were not deleted."""
+    query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))
+    return int(connection.execute(query).scalar_one())
 
 
 def _vectors(database: Database, services: Services) -> _Answer:
@@ -263,11 +269,13 @@ def _vectors(database: Database, services: Services) -> _Answer:
 
 def _newest(database: Database) -> tuple[str, int] | None:
     """Return collection and id of the newest stored turn; None if there is none, or if the database does not answer."""
+    newest = select(vector_table.c.collection, vector_table.c.id).order_by(vector_table.c.id.desc()).limit(1)
     try:
         with database.read() as connection:
-            return newest_collection(connection)
+            row = connection.execute(newest).one_or_none()
     except StoreError:
         return None
+    return (row[0], int(row[1])) if row else None
 
 
 def finds_newest(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
@@ -378,13 +386,23 @@ class LoadMeter:
         Raises:
             StoreError: the database cannot be read.
         """
-        now = time.time()
+        now, e, d = time.time(), event_table.c, delivery_table.c
         with database.read() as connection:
-            newest = newest_position(connection)
+            # 1. Events that were stored since the last measurement, by kind.
+            newest = connection.execute(select(func.max(e.id))).scalar() or 0
             if self._position is not None:
-                self._events.update(count_new_events(connection, self._position, newest))
-            backlog = read_backlog(connection, done_since=now - RECENT_SECONDS)
-            sessions = count_sessions(connection)
+                counts = select(e.kind, func.count()).where(e.id > self._position, e.id <= newest).group_by(e.kind)
+                for kind, number in connection.execute(counts):
+                    self._events[kind] += number
+            # 2. Deliveries that wait, and those done of late.
+            states = select(d.state, func.count(), func.min(d.created_at)).where(d.state.in_(["pending", "parked"]))
+            rows = connection.execute(states.group_by(d.state))
+            by_state = {state: (number, since) for state, number, since in rows}
+            recent = select(d.done_at - d.created_at).where(d.state == "done", d.done_at >= now - RECENT_SECONDS)
+            took = sorted(max(0.0, seconds) for seconds in connection.execute(recent).scalars())
+            sessions = _count_sessions(connection)
         self._position = newest
-        oldest = max(0.0, now - backlog.oldest) if backlog.oldest is not None else 0.0
-        return Load(sessions, backlog.waiting, backlog.parked, oldest, backlog.learned_after, dict(self._events))
+        waiting, oldest = by_state.get("pending", (0, None))
+        parked, _ = by_state.get("parked", (0, None))
+        waited = max(0.0, now - oldest) if oldest is not None else 0.0
+        return Load(sessions, waiting, parked, waited, tuple(took), dict(self._events))
