@@ -19,7 +19,12 @@ GateOutcome = Literal[
     "granted", "quarantined", "below_threshold", "in_queue", "replaced", "repeated", "beyond_top_k", "postprocessed",
     "no_room",
 ]  # fmt: skip
-"""Outcome of a candidate: `granted`, or the gate that stopped it; gates are in the order in which they apply."""
+"""Outcome of a candidate: `granted`, or the gate that stopped it; gates are in the order in which they apply.
+
+`quarantined`: a person keeps one of its messages out of all prompts; `replaced`: it says a former value, and the block
+leaves these out; `repeated`: the question or another candidate has its text; `no_room`: it does not fit beside better
+ones.
+"""
 
 NO_PLACE: frozenset[GateOutcome] = frozenset({"quarantined", "in_queue", "replaced", "repeated"})
 """Outcomes that do not count against `top_k`, whatever the score."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import floor
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
@@ -35,7 +35,7 @@ from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
 from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.retrieval_plan import NO_PLACE, match
-from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
+from memory_core.retrieval.ranked import OUTCOMES, CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import messages_that_hold
@@ -258,7 +258,7 @@ def _outcomes(cut: Iterable[str], granted: Iterable[str]) -> dict[int, Candidate
 
 
 def _counts(ranked: Ranked) -> dict[CandidateOutcome, int]:
-    return {**dict.fromkeys(get_args(CandidateOutcome), 0), **ranked.counts}
+    return {**dict.fromkeys(OUTCOMES, 0), **ranked.counts}
 
 
 def _rank_turns(
@@ -458,16 +458,14 @@ def _recorded(
         outcomes = _outcomes(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
     turns = []
     for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
-        outcome: CandidateOutcome = next(item for item in get_args(CandidateOutcome) if item == recorded)
+        outcome: CandidateOutcome = next(item for item in OUTCOMES if item == recorded)
         if outcome == "granted":
             outcome = outcomes.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
         boosts = event.boosts[rank - 1] if event.boosts else ()
         turns.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
-    counts: dict[CandidateOutcome, int] = {
-        outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)
-    }
+    counts: dict[CandidateOutcome, int] = {outcome: event.gates.get(outcome, 0) for outcome in OUTCOMES}
     # For turns that passed the gates, the prompt determines the outcome.
     in_prompt = Counter(outcomes.values())
     counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}
@@ -564,7 +562,7 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
 def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | None, number: int) -> FoundBy | None:
     for rank, (candidate, _, _, score, ended) in enumerate(event.candidates, start=1):
         if candidate == number:
-            outcome: CandidateOutcome = next(item for item in get_args(CandidateOutcome) if item == ended)
+            outcome: CandidateOutcome = next(item for item in OUTCOMES if item == ended)
             if outcome == "granted":
                 outcome = _in_prompt(prompt, event.block, number) or "no_prompt"
             return FoundBy(turn, place, event.query, outcome, rank, score)

@@ -4,32 +4,22 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-CandidateOutcome = Literal[
-    "granted",
-    "cut",
-    "no_prompt",
-    "no_room",
-    "postprocessed",
-    "beyond_top_k",
-    "repeated",
-    "replaced",
-    "in_queue",
-    "below_threshold",
-    "quarantined",
-    "not_proposed",
-]
-"""Stage at which a stored turn ended, from the prompt backwards.
+from memory_core.planning.retrieval_plan import GateOutcome
 
-`cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit
-beside better ones; `repeated`: the question or another candidate has its text; `replaced`: it says a former value, and
-the block leaves these out; `quarantined`: a person keeps one of its messages out of all prompts; `not_proposed`:
-neither search listed it among its nearest.
+CandidateOutcome = Literal[GateOutcome, "cut", "no_prompt", "not_proposed"]
+"""Stage at which a stored turn ended.
+
+Beside the gates of `plan_retrieval`: `cut` by the token limit; `no_prompt`: requested, but there is no prompt to
+include it; `not_proposed`: neither search listed it among its nearest.
 """
+
+OUTCOMES: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt", *get_args(GateOutcome)[:0:-1], "not_proposed")
+"""All outcomes, from the prompt backwards."""
 
 AT_ONCE = 500
 """Number of turns whose words are read together while iterating over all."""
