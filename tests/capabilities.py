@@ -75,9 +75,8 @@ CAPABILITIES = {
     ),
     "People: roles, tenants, sign-in, tokens": (
         830,
-        "memory_core/access.py memory_core/store/tenants.py memory_inspector/upkeep/agent_tokens.py "
-        "memory_core/sessions/agents.py memory_inspector/server/people.py memory_inspector/reading/write_access.py "
-        "ui/tab/people.py",
+        "memory_core/access.py memory_core/store/tenants.py memory_inspector/upkeep/agents.py "
+        "memory_inspector/server/people.py memory_inspector/reading/write_access.py ui/tab/people.py",
     ),
     "Blocks: base, fixed text, plug-ins": (
         1_470,

@@ -42,7 +42,7 @@ from memory_inspector.recorder.receiving import Receiver
 from memory_inspector.recorder.recording_proxy import UPSTREAM
 from memory_inspector.recorder.span_receiver import SpanReceiver
 from memory_inspector.server.metrics import PATH, Metrics
-from memory_inspector.upkeep.agent_tokens import new_token, tenant_of
+from memory_inspector.upkeep.agents import new_token, tenant_of
 from memory_inspector.wording.prompt_text import as_text
 
 WORDS = {"acme": "heron", "globex": "otter", "initech": "badger"}

@@ -21,7 +21,7 @@ from memory_inspector.__main__ import main
 from memory_inspector.recorder.receiving import Receiver
 from memory_inspector.recorder.recording_proxy import UPSTREAM
 from memory_inspector.recorder.span_receiver import PROTOBUF, SpanReceiver
-from memory_inspector.upkeep.agent_tokens import new_token, revoke, seconds_of, tenant_of, tokens_of
+from memory_inspector.upkeep.agents import new_token, revoke, seconds_of, tenant_of, tokens_of
 
 ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": "I like tea."}], "stream": True}).encode()
 PIECE = b'data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Noted"}}]}\n\n'

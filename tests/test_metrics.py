@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from memory_core import Database, Memory, MessageError, Services
 from memory_inspector.server.metrics import PATH, STREAMLITS_PATH, Metrics
-from memory_inspector.upkeep.agent_tokens import new_token, tenant_of
+from memory_inspector.upkeep.agents import new_token, tenant_of
 
 
 class FailingExtractor(NoteExtractor):

@@ -9,8 +9,8 @@ from running_agent import running_agent as agent_at
 
 from memory_core import Database, Memory, Services, delete_session
 from memory_core.planning import curation as plans
-from memory_core.sessions.agents import running_agent, running_agents, taken_over
 from memory_core.store.leases import AGENT_SECONDS
+from memory_inspector.upkeep.agents import running_agent, running_agents, taken_over
 
 
 @pytest.fixture

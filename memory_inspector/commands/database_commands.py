@@ -23,7 +23,7 @@ from memory_core.store.database import parse_url
 from memory_core.text import printable
 from memory_core.vectors.vector_index import VectorIndex
 from memory_inspector.commands.command_line import DATABASE
-from memory_inspector.upkeep.agent_tokens import new_token, revoke, seconds_of, tokens_of
+from memory_inspector.upkeep.agents import new_token, revoke, seconds_of, tokens_of
 from memory_inspector.upkeep.damage import find_damage, repair_damage
 from memory_inspector.upkeep.health import size_of
 from memory_inspector.upkeep.maintenance import maintaining, schema_of

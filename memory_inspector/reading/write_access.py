@@ -13,7 +13,7 @@ from memory_core import Database, Memory
 from memory_core.access import Role
 from memory_core.events import AgentAttached
 from memory_core.history.by_turn import History
-from memory_core.sessions.agents import running_agent, taken_over
+from memory_inspector.upkeep.agents import running_agent, taken_over
 from memory_inspector.wording.formatting import plain, short
 
 

@@ -50,7 +50,7 @@ CHALLENGE = (b"www-authenticate", b"Bearer")
 
 
 class Tokens(Protocol):
-    """The tokens of agents (`memory_inspector.upkeep.agent_tokens`), and whether they need one."""
+    """The tokens of agents (`memory_inspector.upkeep.agents`), and whether they need one."""
 
     def required(self) -> bool:
         """Return whether even programs on this machine need a token, as people sign in."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
 from memory_core.access import bind_person
 from memory_core.history.log import last_position
-from memory_core.sessions.agents import running_agent
 from memory_inspector.reading.write_access import left_to_agent
 from memory_inspector.server.jobs import Job, Jobs
 from memory_inspector.server.unsaved_texts import UnsavedDrafts
 from memory_inspector.upkeep import maintenance
+from memory_inspector.upkeep.agents import running_agent
 
 if TYPE_CHECKING:
     from memory_inspector.files.in_place import StoreFollower

@@ -21,7 +21,7 @@ from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 from memory_core.vectors.pgvector import PgvectorIndex
 from memory_inspector.__main__ import main
-from memory_inspector.upkeep.agent_tokens import new_token, tenant_of
+from memory_inspector.upkeep.agents import new_token, tenant_of
 from memory_inspector.upkeep.damage import find_damage, repair_damage
 
 NOTES = 30

@@ -59,7 +59,7 @@ class AgentTokens:
         return bool(get_secrets_auth_section())
 
     def tenant_of(self, token: str) -> str:
-        from memory_inspector.upkeep.agent_tokens import tenant_of
+        from memory_inspector.upkeep.agents import tenant_of
         from ui.tab.services import engine_of
 
         return tenant_of(engine_of("").database, token)

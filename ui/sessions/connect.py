@@ -15,9 +15,9 @@ from streamlit.config import get_option
 from memory_core import Database, MemoryInspectorError, list_sessions
 from memory_core.events import AgentAttached, EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
 from memory_core.history.log import last_position
-from memory_core.sessions.agents import running_agents
 from memory_inspector.reading.write_access import BRANCH_IT, shown_only
 from memory_inspector.server.shipped_demo import DEMO_SESSION
+from memory_inspector.upkeep.agents import running_agents
 from memory_inspector.wording.attach_lines import ANY, LINES, lines_for
 from memory_inspector.wording.formatting import ago, count, plain, session_name, short
 from ui.parts.components import heading

@@ -1,6 +1,7 @@
-"""Tokens of agents: whoever sends one to the span receiver or the recording proxy writes into its tenant.
+"""Agents of a database: their tokens, and which process of one works in a session.
 
-A database holds only their hashes. A token is 256 random bits, so that a plain hash cannot be reversed.
+Whoever sends a token to the span receiver or the recording proxy writes into its tenant. A database holds only the
+hashes of tokens. A token is 256 random bits, so that a plain hash cannot be reversed.
 """
 
 import hashlib
@@ -13,9 +14,14 @@ from sqlalchemy import insert, select, update
 
 from memory_core.access import acting_as, acting_person, needs, require
 from memory_core.errors import AccessError, ConfigError, NotFoundError
+from memory_core.events import SessionBranched, SessionHandedBack, SessionTakenOver
+from memory_core.store import leases
 from memory_core.store.database import Database
+from memory_core.store.leases import RunningAgent
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import token_table
 from memory_core.store.tenants import check_tenant
+from memory_core.store.writing import Clock
 
 PREFIX = "mi_"
 """Beginning of every token, by which programs that search for leaked secrets recognise it."""
@@ -24,6 +30,11 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([1-9]\d{0,4})([mhd])")
 _t = token_table.c
 _SELECT = select(_t.name, _t.tenant, _t.created_at, _t.expires_at, _t.revoked_at)
+
+_HANDS = tuple(event.kind for event in (SessionTakenOver, SessionHandedBack, SessionBranched))
+"""Kinds of events that decide whether a session is taken over; a new branch (`SessionBranched`) is not."""
+
+# -- tokens ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +138,30 @@ def seconds_of(duration: str) -> float | None:
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# -- the process that works in a session ----------------------------------------------------------
+
+
+def running_agent(database: Database, session_id: str, *, clock: Clock = time.time) -> RunningAgent | None:
+    """Return the process, other than this one, that works in a session; None if there is none.
+
+    It is the last process, other than an app's, that wrote to the session within `leases.AGENT_SECONDS`. If it ran on
+    this machine and has ended, it does not count.
+    """
+    with database.read() as connection:
+        return leases.running_agent(connection, session_id, clock())
+
+
+def running_agents(database: Database, *, clock: Clock = time.time) -> dict[str, RunningAgent]:
+    """Return the processes, other than this one, that work in sessions, by session."""
+    with database.read() as connection:
+        return leases.running_agents(connection, clock())
+
+
+def taken_over(database: Database, session_id: str) -> bool:
+    """Return whether a person has taken the session over from its agent, and not handed it back."""
+    with database.read() as connection:
+        # The newest of these events decides; none of them means that nobody took over.
+        last = read_events(connection, session_id, kinds=_HANDS, limit=1, newest_first=True)
+    return any(record.kind == SessionTakenOver.kind for record in last)
