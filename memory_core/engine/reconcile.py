@@ -87,7 +87,7 @@ def create_or_join(
         if not w.session.counter:
             w.record(SessionCreated(title=w.session.title, user_id=session.user_id), *([begun] if begun else []))
         # 3. Settings before blocks: texts of blocks are counted with the encoding from the settings.
-        _reconcile_config(session, w, config)
+        _reconcile_config(w, config)
         session.config = MemoryConfig(**json.loads(w.session.config))
         if blocks is not None:
             _reconcile_blocks(session, w, made)
@@ -119,7 +119,7 @@ def free_learners(session: Session, w: Writing, names: Collection[str]) -> None:
     _set_learners(session, w, {}, freed=names)
 
 
-def _reconcile_config(session: Session, w: Writing, settings: dict[str, Any]) -> None:
+def _reconcile_config(w: Writing, settings: dict[str, Any]) -> None:
     stored, last = json.loads(w.session.config), json.loads(w.session.constructor)
     # Converted to JSON and back, to compare with stored values, where enums are texts and tuples are lists.
     settings = json.loads(MemoryConfig(**settings).model_dump_json(include=set(settings)))
@@ -156,7 +156,7 @@ def _reconcile_blocks(session: Session, w: Writing, blocks: Sequence[Block]) -> 
         if known_record is None:
             _add(session, w, block, position=position)
             continue
-        _reconcile_block(session, w, block, known_record)
+        _reconcile_block(w, block, known_record)
         if moved and known_record.position != position:
             update_block(w, block.name, position=position)
             w.session.revision += 1
@@ -175,7 +175,7 @@ def _takes_order(w: Writing, names: list[str]) -> bool:
     return True
 
 
-def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRecord) -> None:
+def _reconcile_block(w: Writing, block: Block, record: BlockRecord) -> None:
     if block.type != record.type:
         raise ConfigError(
             f'the block "{block.name}" is stored as {record.type} and given as {block.type}: '

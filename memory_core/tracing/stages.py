@@ -64,9 +64,7 @@ def no_prompt(turn: int, built: str = "built") -> str:
 # -- the message ---------------------------------------------------------------------------------
 
 
-def intake(
-    history: History, items: ItemEvents, moment: Moment, added: EventRecord, removal: EventRecord | None
-) -> list[Stage]:
+def intake(items: ItemEvents, moment: Moment, added: EventRecord, removal: EventRecord | None) -> list[Stage]:
     """Return a message's stages `said`, `queue` and `flush`. `removal`: event that took it out of the queue.
 
     For an attached agent, only the stage `said` is known.

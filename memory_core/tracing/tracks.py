@@ -121,7 +121,7 @@ class Tracing:
     def _of_message(self, seq: int) -> Iterable[Track]:
         added, matched = self.followed.messages[seq]
         removal = self.followed.removals.get(seq)
-        way = intake(self.history, self.items, self.moment, added, removal)
+        way = intake(self.items, self.moment, added, removal)
         carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
         if way[-1].rule == "said_later":
             yield Track(carrier, tuple(way))
@@ -322,7 +322,7 @@ class Tracing:
             if seq in self.followed.messages:
                 added, _ = self.followed.messages[seq]
                 removal = self.followed.removals.get(seq)
-                way = intake(self.history, self.items, self.moment, added, removal)
+                way = intake(self.items, self.moment, added, removal)
                 # Learned before the message was removed from the queue, so the removal did not lose it.
                 return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
         return [], None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.stages import no_prompt
-from memory_core.tracing.values import Carrier, Knowledge, Stage, StageName, Trace, Track, Verdict
+from memory_core.tracing.values import Carrier, Knowledge, Stage, StageName, Trace, Verdict
 
 STAGES: Mapping[StageName, str] = {
     "said": "Said",
@@ -82,12 +82,6 @@ def carrier_name(carrier: Carrier) -> str:
 
 def _short(block: str) -> str:
     return block if len(block) <= NAME_CHARACTERS else f"{block[: NAME_CHARACTERS - 1].rstrip()}…"
-
-
-def end_of(track: Track) -> str:
-    """Return the sentence of a track's deciding stage, else of its last stage."""
-    stage = track.decisive or track.stages[-1]
-    return stage.text
 
 
 def target_name(trace: Trace) -> str:

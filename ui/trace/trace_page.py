@@ -20,7 +20,6 @@ from memory_core.tracing.words import (
     STAGES,
     brief,
     carrier_name,
-    end_of,
     matched,
     prompt_of,
     target_name,
@@ -394,7 +393,7 @@ def draw_others(tracks: tuple[Track, ...], first: Track) -> None:
         with st.container(gap="xsmall", key=f"trace__other_{place}"):
             words = f" :gray[“{plain(track.carrier.words[:90])}”]" if track.carrier.words else ""
             st.markdown(f"**{plain(carrier_name(track.carrier))}**{words}")
-            st.markdown(f":small[{plain(end_of(track))}]")
+            st.markdown(f":small[{plain((track.decisive or track.stages[-1]).text)}]")
             draw_track(track, place, without=_shared(track, first))
 
 
