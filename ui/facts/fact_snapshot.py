@@ -10,11 +10,12 @@ from typing import Any
 
 from memory_core import Memory, list_sessions
 from memory_core.curation.fact_desk import Curation, Review, SourceMessage
-from memory_core.events import KINDS, EventRecord, FactAdded, FactChanged
+from memory_core.events import KINDS, EventRecord
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.rebuild import rebuild
 from memory_core.history.rewrites import Rewrite
 from memory_core.history.slices import block_slice, fact_slice, message_slice
+from memory_core.history.slices.fact_slice import wordings
+from memory_core.history.slices.projection import project
 from memory_core.history.usage import Use
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_merging import Fact
@@ -216,14 +217,12 @@ def _facts_at(view: View, block: str) -> tuple[Fact, ...]:
     if block in blocks and blocks[block].settings.get("scope") == "user":
         records += _of_the_user(memory, position)
     # 2. All texts in one query; erased ones are missing from the answer.
-    hashes = {record.event.content for record in records if isinstance(record.event, FactAdded)}
-    hashes |= {record.event.after for record in records if isinstance(record.event, FactChanged)}
-    words = memory.log.texts(hashes)
+    words = memory.log.texts(wordings(records))
     # 3. Apply them in order. What was erased since has no words, and is left out.
-    past = rebuild(records, words.get, position, session_id=memory.session_id)
-    facts = (fact for fact in past.facts if fact.block == block and fact.text)
+    past = project(sorted(records, key=lambda record: record.position), memory.session_id)
+    facts = [fact.worded(words.get) for _, fact in sorted(past.facts.by_id.items()) if fact.block == block]
     # Counted with today's tokenizer, as the sizes of all facts must add up.
-    return tuple(replace(fact, tokens=memory.session.count_tokens(fact.text)) for fact in facts)
+    return tuple(replace(fact, tokens=memory.session.count_tokens(fact.text)) for fact in facts if fact.text)
 
 
 def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
