@@ -10,7 +10,6 @@ from typing import Any
 
 from memory_core.blocks import BUILT_IN, WITH_TEXT
 from memory_core.blocks.base import BaseMemoryBlock
-from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.blocks.static import decode
 from memory_core.engine import queue, reconcile
 from memory_core.engine.session import Session, SessionBlock
@@ -59,8 +58,6 @@ def add_block(
     """Add a block after the others, in an open transaction; `written`: origin of a text from elsewhere."""
     if any(attached.name == block.name for attached in session.blocks):
         raise ConfigError(f'"{block.name}" is taken. Choose another name.')
-    if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
-        raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
     position = 1 + max((attached.record.position for attached in session.blocks), default=-1)
     reconcile.attach(session, w, block, position=position, actor=actor, written=written)
 

@@ -292,8 +292,8 @@ def _constructor_values(block: Block) -> str:
 
 
 def _check_user(session: Session, block: Block) -> None:
-    if getattr(block, "scope", "session") == "user" and not session.user_id:
-        raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
+    if getattr(block, "scope", "session") == "user":
+        scope_of("user", session.id, session.user_id, block.name)  # there is none without a user
 
 
 def _check_names(blocks: Sequence[Block]) -> None:
