@@ -37,6 +37,7 @@ from memory_core.events import (
 )
 from memory_core.messages import MEMORY_TOOLS
 from memory_inspector.wording.event_sentences import (
+    ERASED,
     Line,
     Words,
     contradiction,
@@ -45,6 +46,7 @@ from memory_inspector.wording.event_sentences import (
     still_learning,
     too_large,
 )
+from memory_inspector.wording.event_sentences.event_words import ERASED_RELATION
 from memory_inspector.wording.formatting import count, tokens
 
 WRITING = MEMORY_TOOLS - {"archival_memory_search", "conversation_search"}
@@ -295,7 +297,7 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
             icon,
             says.format(count(len(set(items)), "relation")),
             # Each relation once, in the order of its first event.
-            details=tuple(words.relations.get(id, "an erased relation") for id in dict.fromkeys(items)),
+            details=tuple(words.relations.get(id, ERASED_RELATION) for id in dict.fromkeys(items)),
         )
         for icon, says, items in chapters
         if items
@@ -303,7 +305,7 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
 
 
 def _named(facts: Sequence[int], words: Words) -> tuple[str, ...]:
-    return tuple(words.facts.get(fact, "an erased fact") for fact in facts)
+    return tuple(words.facts.get(fact, ERASED) for fact in facts)
 
 
 def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:

@@ -27,6 +27,7 @@ from memory_inspector.reading.event_rows import GROUPS, MAX_FOLLOWED, by_whom, f
 from memory_inspector.reading.outcomes import FlushOutcome, Given, flush_outcome
 from memory_inspector.wording.event_details import number_rows
 from memory_inspector.wording.event_sentences import (
+    ERASED,
     QUOTED,
     SAID,
     Line,
@@ -37,7 +38,7 @@ from memory_inspector.wording.event_sentences import (
     seconds,
     stored_as,
 )
-from memory_inspector.wording.event_sentences.event_words import named_in_log, words_in_log
+from memory_inspector.wording.event_sentences.event_words import ERASED_RELATION, named_in_log, words_in_log
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.terms import marked
 from memory_inspector.wording.unit_names import TURN
@@ -189,8 +190,8 @@ def _draw_outcome(outcome: Given, words: Words) -> None:
     # An error of an earlier try is history once a later one succeeded.
     if outcome.error and outcome.state != "done":
         st.text(outcome.error)
-    _listed([words.facts.get(fact, "an erased fact") for fact in outcome.learned])
-    _listed([words.relations.get(relation, "an erased relation") for relation in outcome.related])
+    _listed([words.facts.get(fact, ERASED) for fact in outcome.learned])
+    _listed([words.relations.get(relation, ERASED_RELATION) for relation in outcome.related])
 
 
 def _outcome(outcome: Given, unit: str) -> str:
