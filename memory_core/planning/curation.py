@@ -7,7 +7,7 @@ after all of them. Versions are compared when it is stored (`memory_core.curatio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypedDict, get_args, overload
+from typing import Any, Literal, TypedDict, overload
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
@@ -20,7 +20,6 @@ Action = Literal[
     "add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
     "supersede", "keep_both", "allow", "import", "refuse", "label", "put", "confirm", "ask",
 ]  # fmt: skip
-ACTIONS: tuple[Action, ...] = get_args(Action)
 
 EMPTY = "A fact cannot be empty. Retire it instead?"
 

@@ -206,7 +206,6 @@ class SessionOverview:
     _spent: list[tuple[int, float, Spent]] = field(default_factory=list)
     """Each of the program's counts, with the number of answers before it, and the time of the last record."""
     _last_at: float = 0
-    _own_title: bool = False
     _seen: tuple[int, float] = (-1, 0)
     """Bytes and time of the last write, when it was read last."""
 
@@ -280,7 +279,7 @@ class SessionOverview:
         try:
             if file.starts_again() or self._file is None:
                 self._file, self._records, self._answers, self._spent = file, self.reader(), {}, []
-                self.title, self.folder, self._compacted, self._own_title = "", "", [], False
+                self.title, self.folder, self._compacted = "", "", []
                 self._named, self._beside = {}, {}
             for number, line in file.new_records(self.reader.is_for_list, until):
                 if not isinstance(line, BadLine):
@@ -345,7 +344,7 @@ class SessionOverview:
             self._last_at = record.at or self._last_at
             self.folder = self.folder or record.about.get("folder", "")
             if title := record.about.get("title"):
-                self.title, self._own_title = quotable(title, TITLE_CHARACTERS), True
+                self.title = quotable(title, TITLE_CHARACTERS)
             prompt = next((item for item in record.items if item.kind == "user"), None)
             if prompt is not None and not self.title:
                 self.title = quotable(prompt.text, TITLE_CHARACTERS)

@@ -22,8 +22,6 @@ from memory_core.messages import (
     decode_arguments,
 )
 
-_FILLED = ("text", "refusal", "image_url")
-"""Fields of content whose texts are in the message's parts."""
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
 

@@ -1,13 +1,14 @@
 """What a person wishes for facts, as change sets, and what they come to: pure."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.planning import curation
 from memory_core.planning.curation import (
-    ACTIONS,
+    Action,
     ChangeSet,
     FactChange,
     FactDraft,
@@ -268,4 +269,4 @@ def test_a_change_set_is_told_in_words(action, changed, added, said):
 
 
 def test_every_action_has_words():
-    assert [action for action in ACTIONS if words_for(action, changed=1, added=1).startswith("changed")] == []
+    assert [action for action in get_args(Action) if words_for(action, changed=1, added=1).startswith("changed")] == []

@@ -76,7 +76,7 @@ from memory_core.events import (
     VectorsReplaced,
     VectorsStored,
 )
-from memory_core.planning.curation import ACTIONS
+from memory_core.planning import curation
 from memory_core.planning.graph_rules import Action
 from memory_core.recipes import RECIPES
 from memory_inspector.wording.event_sentences import GRAPH_CURATED, Line, Words, describe, seconds
@@ -135,7 +135,10 @@ def test_every_kind_of_event_has_a_sentence_of_its_own(kind):
 
 
 def test_everything_a_curator_can_do_has_words():
-    lines = [describe(replace(blank(FactsCurated), action=action, undoes=None), WORDS).text for action in ACTIONS]
+    lines = [
+        describe(replace(blank(FactsCurated), action=action, undoes=None), WORDS).text
+        for action in typing.get_args(curation.Action)
+    ]
     assert [line for line in lines if not line[0].isupper()] == []
 
 
