@@ -27,6 +27,7 @@ from memory_core.sessions.preview import SessionPreview
 from memory_core.text import listed
 from memory_core.tracing.rule_words import REMEDIES
 from memory_core.tracing.values import Stage, Trace, Track
+from memory_core.tracing.words import short
 
 FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "accept", "retry", "priority", "limit",
                   "teach", "write", "embed", "release"]  # fmt: skip
@@ -330,7 +331,8 @@ class _Trying:
             return
         shown = track.carrier.number if ref is not None and ref.kind == "fact" else int(stage.numbers.get("number", 0))
         words = f"fact {shown:,}" if shown else "a fact"
-        words, pinned = f"{words}: {_short(fact.text)}", f"{words}, pinned: {_short(fact.text)}"
+        text = short(fact.text, 60)
+        words, pinned = f"{words}: {text}", f"{words}, pinned: {text}"
         if fact.state in ("superseded", "retired", "rejected"):
             change = plans.restore_vanished([fact]) if rule == "condensed" else plans.restore([fact])
             label = f"Restore {pinned if rule == 'condensed' else words}"
@@ -377,7 +379,3 @@ def _label(name: str, settings: Mapping[str, Any]) -> str:
         clauses.append(f"recall {settings['similarity_top_k']} results{'' if clauses else f' in {name}'}")
     label = " and ".join(clauses)
     return label[:1].upper() + label[1:]
-
-
-def _short(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -68,26 +68,27 @@ def brief(stage: Stage) -> str:
 
 def carrier_name(carrier: Carrier) -> str:
     """Name a track's carrier: `Fact 7 of Facts`."""
-    block = _short(carrier.block or "")
+    block = short(carrier.block or "")
     if carrier.kind == "message":
         return f"The message ({carrier.seq:,})" if carrier.seq is not None else "The message"
     if carrier.ref is not None and carrier.kind in ("fact", "relation"):
         return f"{carrier.kind.capitalize()} {carrier.number or carrier.ref.number:,} of {block}"
     if carrier.kind == "record":
-        return f"Record {_short(carrier.record)} of {block}" if carrier.record else f"A record of {block}"
+        return f"Record {short(carrier.record)} of {block}" if carrier.record else f"A record of {block}"
     if carrier.kind == "unit":
         return f"Stored turn of {block}"
     return f"Text of {block}" if carrier.kind == "text" else block
 
 
-def _short(block: str) -> str:
-    return block if len(block) <= NAME_CHARACTERS else f"{block[: NAME_CHARACTERS - 1].rstrip()}…"
+def short(text: str, most: int = NAME_CHARACTERS) -> str:
+    """Cut a text to at most `most` characters: the last one is then an ellipsis, without a space before it."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def target_name(trace: Trace) -> str:
     """Name the picked target: `Fact 7 of Facts`, `A cut of Earlier turns`."""
     if trace.cut is not None:
-        return "A cut of the queue" if trace.cut.part == QUEUE else f"A cut of {_short(trace.cut.part)}"
+        return "A cut of the queue" if trace.cut.part == QUEUE else f"A cut of {short(trace.cut.part)}"
     first = trace.tracks[0].carrier if trace.tracks else None
     picked = next((track.carrier for track in trace.tracks if track.carrier.ref == trace.target), first)
     return carrier_name(picked) if picked is not None else "it"

@@ -7,7 +7,7 @@ import pandas  # noqa: F401
 import plotly.graph_objects as go
 
 from memory_inspector.palette import PALETTES, Mode, colour
-from memory_inspector.wording.formatting import plain
+from memory_inspector.wording.formatting import plain, short
 
 CONFIG: dict[str, Any] = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False}
 """Configuration for `st.plotly_chart(config=)`: no buttons over the figure, no zooming, no tips."""
@@ -63,8 +63,7 @@ def hatch(mode: Mode, meaning: str = "cut") -> dict[str, Any]:
 
 def shown(words: str, most: int = 60) -> str:
     """Text for a figure's label or hover text, shortened, with markup characters escaped."""
-    line = " ".join(words.split())
-    line = line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    line = short(" ".join(words.split()), most)
     # Plotly renders a subset of HTML, and LaTeX between dollar signs: both would change a user's words.
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
 

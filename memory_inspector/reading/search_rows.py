@@ -18,7 +18,7 @@ from memory_core.retrieval.explain import ASKED, FoundBy, Search, compared
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn
 from memory_core.text import stems
 from memory_core.tracing.rule_words import SEARCH, SearchNumbers
-from memory_inspector.wording.formatting import count, plain, tokens
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored
 
@@ -164,7 +164,7 @@ def _cell(words: str) -> str:
     line = " ".join(words.split())
     if not line:
         return "(erased)"
-    return line if len(line) <= CELL_CHARACTERS else line[: CELL_CHARACTERS - 1].rstrip() + "…"
+    return short(line, CELL_CHARACTERS)
 
 
 def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
@@ -378,8 +378,7 @@ def excerpt(text: str, spans: list[Span], characters: int) -> str:
         space = text.find(" ", first - BEFORE)
         start = space + 1 if 0 <= space < first else first
     line = " ".join(text[start:].split())
-    shown = line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
-    return f"…{shown}" if start else shown
+    return f"{'…' if start else ''}{short(line, characters)}"
 
 
 # -- the composition of a score --------------------------------------------------------------------
