@@ -418,6 +418,11 @@ def count(number: float, noun: str = "token") -> str:
     return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
 
 
+def capitalised(text: str) -> str:
+    """Return a text with a capital first letter, to begin a sentence."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def printable(text: str) -> str:
     """Return a text on one line, without what acts on a terminal or cannot be seen, and without a CI server's commands.
 

@@ -50,7 +50,7 @@ from memory_core.store.fact_rows import (
     remove_support,
     revise,
 )
-from memory_core.text import shortened
+from memory_core.text import capitalised, shortened
 
 Known = dict[int, Fact]
 """A block's facts by id, in every state."""
@@ -75,8 +75,7 @@ def read_fact_log(connection: Connection, scope: str, block: str, known: Known) 
 def tell(event: Curated) -> str:
     """Describe a change set: `Pinned a fact.`"""
     added = sum(before == 0 for _, before, _ in event.rows)
-    words = words_for(event.action, changed=len(event.rows) - added, added=added)
-    return f"{words[:1].upper()}{words[1:]}."
+    return f"{capitalised(words_for(event.action, changed=len(event.rows) - added, added=added))}."
 
 
 def with_slot(new: FactDraft) -> FactDraft:

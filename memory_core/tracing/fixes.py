@@ -24,7 +24,7 @@ from memory_core.retrieval import explain
 from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.sessions.handle import SessionHandle
 from memory_core.sessions.preview import SessionPreview
-from memory_core.text import listed
+from memory_core.text import capitalised, listed
 from memory_core.tracing.rule_words import REMEDIES
 from memory_core.tracing.values import Stage, Trace, Track
 from memory_core.tracing.words import short
@@ -377,5 +377,4 @@ def _label(name: str, settings: Mapping[str, Any]) -> str:
         clauses.append(f"lower the threshold of {name} to {settings['similarity_threshold']:.2f}")
     if "similarity_top_k" in settings:
         clauses.append(f"recall {settings['similarity_top_k']} results{'' if clauses else f' in {name}'}")
-    label = " and ".join(clauses)
-    return label[:1].upper() + label[1:]
+    return capitalised(" and ".join(clauses))

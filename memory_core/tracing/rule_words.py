@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from memory_core.events import Retrieved
-from memory_core.text import count, told_apart
+from memory_core.text import capitalised, count, told_apart
 from memory_core.tracing.values import Verdict
 
 Remedy = Literal["search", "room", "release"]
@@ -104,8 +104,7 @@ class SearchRule:
 
     def label(self, numbers: SearchNumbers = UNKNOWN) -> str:
         """Return the name of the outcome with those of its numbers that are known."""
-        text = numbers.filled(self.title or self.phrase)
-        return text[:1].upper() + text[1:]
+        return capitalised(numbers.filled(self.title or self.phrase))
 
     def counted(self, many: int, numbers: SearchNumbers = UNKNOWN) -> str:
         """Return the phrase behind a number of units: `3 still in the queue`."""

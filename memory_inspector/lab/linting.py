@@ -30,7 +30,7 @@ from memory_core.planning.context_plan import RESERVED_WORDS, Part, cut_first
 from memory_core.planning.fact_merging import condense_target, limit_for
 from memory_core.planning.rendering import InsertMethod, neutralise
 from memory_core.planning.retrieval_plan import budget_for
-from memory_core.text import listed
+from memory_core.text import capitalised, listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
 from memory_inspector.lab.replay import FACT_TOKENS, queued_sizes, replay_flushes
 from memory_inspector.lab.script import Script
@@ -290,7 +290,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
     yield _report(
         "over_limit",
         "error",
-        f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
+        f"{capitalised(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
         "cut: every prompt is over the limit.",
         {"needed": needed, "limit": limit, "priority": 0},
         measured.limit_leaving(needed),
@@ -619,10 +619,6 @@ _RULES: tuple[_Rule, ...] = (
     _asks_for_all,
     _cache,
 )
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def _is(several: bool) -> str:

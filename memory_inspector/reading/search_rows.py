@@ -16,11 +16,11 @@ from memory_core.planning.boosts import BOOSTS, BoostWeights
 from memory_core.planning.retrieval_plan import GateOutcome
 from memory_core.retrieval.explain import ASKED, FoundBy, Search, compared
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn
-from memory_core.text import stems
+from memory_core.text import capitalised, stems
 from memory_core.tracing.rule_words import SEARCH, SearchNumbers
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span
-from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored
+from memory_inspector.wording.unit_names import TURN, from_turn, stored
 
 _GATES: tuple[CandidateOutcome, ...] = get_args(GateOutcome)[1:]
 
@@ -252,7 +252,7 @@ def missed(turns: Sequence[RankedTurn], words: str, search: Search, *, unit: str
     result = f"{{score}}: **{SEARCH[best.outcome].phrase}**"
     which = f"The nearest, {from_turn(unit, best.turn, 'a')},"
     if len(turns) == 1:
-        which = beginning(from_turn(unit, best.turn, "the"))
+        which = capitalised(from_turn(unit, best.turn, "the"))
     return f"{many} {which} is {place(best)} with {_numbers(search, best).filled(result)}."
 
 
@@ -282,8 +282,7 @@ def change_label(changes: dict[str, Any]) -> str:
         parts.append(f"lower the threshold to {score(changes['similarity_threshold'])}")
     if "similarity_top_k" in changes:
         parts.append(f"raise the results to {tokens(changes['similarity_top_k'])}")
-    says = " and ".join(parts)
-    return says[:1].upper() + says[1:]
+    return capitalised(" and ".join(parts))
 
 
 def limit_to_keep(search: Search, number: int) -> int | None:

@@ -13,11 +13,12 @@ from memory_core.history.usage import BlockUse
 from memory_core.messages import content_hash
 from memory_core.planning.context_plan import CutOrder
 from memory_core.planning.running_summary import sentences
+from memory_core.text import capitalised
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens
 from memory_inspector.wording.summary_text import Freshness, freshness_line
-from memory_inspector.wording.unit_names import beginning, stored, stored_plural, unit_of
+from memory_inspector.wording.unit_names import stored, stored_plural, unit_of
 
 HELD_CHARACTERS = 180
 """Characters of a text shown on a card; the dialog shows all of it."""
@@ -244,7 +245,7 @@ def _graph(holding: Holding) -> str:
 def _turns(shown: Standing, holding: Holding) -> str:
     unit = unit_of(shown.settings)
     if not holding.turns:
-        return f"No {stored_plural(unit)} yet. {beginning(plural(unit))} are stored when they leave the queue."
+        return f"No {stored_plural(unit)} yet. {capitalised(plural(unit))} are stored when they leave the queue."
     whole = shown.settings.get("truncation") == "drop"
     how = "all or none in a prompt" if whole else f"whole {plural(unit)} cut, lowest score first"
     return f"{stored(holding.turns, unit)}, {how}."

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Any
 
-from memory_core.text import listed, printable
+from memory_core.text import capitalised, listed, printable
 from memory_core.tracing.values import MARKS
 from memory_inspector.coding.listing import SessionOverview
 from memory_inspector.coding.session_answers import FollowedPhrase, PhraseStage, phrase_stages
@@ -117,7 +117,7 @@ def stage_text(stage: PhraseStage) -> str:
             names = f"{listed(map(printable, values['names']))}: " if "names" in values else ""
             text = names + _seen(values)
             text = text.removeprefix("said ") if stage.name == "said" else text
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('”') else '.'}"
+    return f"{capitalised(text)}{'' if text.endswith('”') else '.'}"
 
 
 def sessions_table(sessions: Sequence[SessionOverview], now: float) -> str:

@@ -16,12 +16,13 @@ from memory_core.events import (
     expand,
 )
 from memory_core.planning.context_plan import RESERVED_LABEL
+from memory_core.text import capitalised
 from memory_core.tracing.rule_words import FLUSHES, SEARCH
 from memory_inspector.wording.decision_text import DECISIONS, rule_words
 from memory_inspector.wording.event_sentences import seconds
 from memory_inspector.wording.formatting import count, short, tokens
 from memory_inspector.wording.settings import named, value_words
-from memory_inspector.wording.unit_names import TURN, beginning, stored_plural
+from memory_inspector.wording.unit_names import TURN, stored_plural
 
 Row = tuple[str, str]
 """Label and value, plain text."""
@@ -48,7 +49,7 @@ def number_rows(event: Event, unit: str = TURN) -> list[Row]:
         del values["number"]  # of the change set
     # 0 is a number worth showing, unlike empty values.
     rows = [
-        (label or beginning(stored_plural(unit)), written(values[name]))
+        (label or capitalised(stored_plural(unit)), written(values[name]))
         for name, (label, written) in _LABELS.items()
         if name in values and values[name] not in (None, "", ()) and not _is_hash(name, values[name])
     ]

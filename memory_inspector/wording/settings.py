@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from memory_core.config import MAX_TOKENS
 from memory_core.recipes import CATEGORIES, RECIPES
-from memory_core.text import listed
+from memory_core.text import capitalised, listed
 from memory_inspector.wording.formatting import short, tokens
 from memory_inspector.wording.terms import HELP
 
@@ -339,7 +339,7 @@ _WEIGHTS = tuple(
     Setting(
         name,
         f"the {weight}",
-        f"{weight[:1].upper()}{weight[1:]}",
+        capitalised(weight),
         f"`{name}`: {means} 0 switches it off.",
         "share",
         group="What counts in the score",
@@ -453,7 +453,7 @@ def setting_of(name: str) -> Setting:
 
 def named(name: str) -> str:
     """Return a setting's name for the beginning of a line: `Token limit`."""
-    return _capital(setting_of(name).noun.removeprefix("the "))
+    return capitalised(setting_of(name).noun.removeprefix("the "))
 
 
 def setting_words(name: str, value: object, *before: object) -> str:
@@ -490,7 +490,3 @@ def recipe_title(key: str) -> str:
     """Return the title of a recipe; for a recipe that this version does not know, its key."""
     recipe_named = RECIPES.get(key)
     return recipe_named.title if recipe_named is not None else short(key.replace("_", " "))
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -12,6 +12,7 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.change_log import maker
 from memory_core.messages import content_hash
 from memory_core.planning.running_summary import sentences
+from memory_core.text import capitalised
 from memory_inspector.wording.formatting import count, plain, short, tokens
 
 NAMED = 12
@@ -76,7 +77,7 @@ def origin_line(revision: SummaryRevision) -> str:
     if revision.shortened:
         parts.append(f"{count(revision.shortened, 'token')} of sentences left out to stay within its limit")
     line = ", ".join(parts)
-    return f":gray[{plain(line[:1].upper() + line[1:])}.]" if line else ""
+    return f":gray[{plain(capitalised(line))}.]" if line else ""
 
 
 def lost_line(lost: Sequence[str]) -> str:

@@ -45,11 +45,6 @@ def from_turn(unit: str, turn: int | str, article: str = "") -> str:
     return f"{article} {unit} of turn {number}".lstrip()
 
 
-def beginning(words: str) -> str:
-    """The words with a capital letter, for the beginning of a sentence."""
-    return words[:1].upper() + words[1:]
-
-
 def by_score(scored: Sequence[tuple[str, float | None]]) -> str:
     """Units cut from one search, lowest score first: `turn 3, turn 4 (scores not recorded), turn 9 (0.31)`.
 

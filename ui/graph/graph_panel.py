@@ -6,6 +6,7 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.planning.graph_rules import Entity, Relation
+from memory_core.text import capitalised
 from memory_inspector.reading.graph_neighbourhood import (
     BADGES,
     Seen,
@@ -144,7 +145,7 @@ def _sources(desk: GraphSnapshot, relation: Relation) -> None:
         st.markdown(f":small[:gray[and in {count(more, 'more message')}]]")
     elif not sources:
         who = source_line(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
-        st.markdown(f":small[:gray[{plain(who[:1].upper() + who[1:])}.]]")
+        st.markdown(f":small[:gray[{plain(capitalised(who))}.]]")
 
 
 def _ends(desk: GraphSnapshot, relation: Relation) -> None:

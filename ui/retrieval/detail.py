@@ -10,6 +10,7 @@ from memory_core import ChatMessage
 from memory_core.events import ConfigurationChanged, Ref
 from memory_core.retrieval.explain import FoundBy, Search
 from memory_core.retrieval.ranked import RankedTurn
+from memory_core.text import capitalised
 from memory_inspector.reading.search_rows import (
     change_label,
     changed_sentence,
@@ -25,7 +26,7 @@ from memory_inspector.reading.search_rows import (
 )
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
-from memory_inspector.wording.unit_names import beginning, from_turn, stored, stored_plural
+from memory_inspector.wording.unit_names import from_turn, stored, stored_plural
 from ui.parts import toasts
 from ui.parts.components import closing_buttons, dialog, error_noticed, heading
 from ui.parts.effect import draw_effect
@@ -72,7 +73,7 @@ def draw_detail(view: View, search: Search, number: int, unit: str, *, sought: s
 
 def _draw_words(view: View, search: Search, ranked: RankedTurn, unit: str, sought: str) -> None:
     if ranked.turn:
-        heading(beginning(from_turn(unit, ranked.turn)), f" · {count(ranked.tokens, 'token')}")
+        heading(capitalised(from_turn(unit, ranked.turn)), f" · {count(ranked.tokens, 'token')}")
     else:
         heading(f"A {unit} since erased")
     _draw_text(ranked.words, matches(ranked.words, search.query or "", sought))
@@ -253,7 +254,7 @@ def delete_dialog(session_id: str, block: str, number: int, turn: int, words: st
 def _draw_delete(session_id: str, block: str, number: int, turn: int, words: str, unit: str) -> None:
     st.markdown(
         f"Delete {from_turn(unit, turn, 'the')} from “{plain(short(block))}”? It will not be found again, and no "
-        f"later flush brings it back. {beginning(_stays(unit))} in the archive."
+        f"later flush brings it back. {capitalised(_stays(unit))} in the archive."
     )
     st.text(short(" ".join(words.split()), 200))
     closing_buttons(f"Delete stored {unit}", _delete, (session_id, block, number, turn, unit))
@@ -268,5 +269,5 @@ def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> N
     engine().open(session_id).retrieval.forget(block, number)
     # The details would be of a turn that is not stored any more.
     search_state.ask(session_id, number=None)
-    what = beginning(from_turn(unit, turn, "the"))
+    what = capitalised(from_turn(unit, turn, "the"))
     toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

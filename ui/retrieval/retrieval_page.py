@@ -9,6 +9,7 @@ from memory_core import Memory, MessageStatus, list_sessions
 from memory_core.messages import MessageRole, message_text
 from memory_core.retrieval.explain import Elsewhere, Search
 from memory_core.retrieval.ranked import Ranked
+from memory_core.text import capitalised
 from memory_core.tracing.rule_words import SEARCH
 from memory_inspector.reading.search_rows import (
     ADDED,
@@ -25,7 +26,7 @@ from memory_inspector.reading.search_rows import (
 )
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, plural, session_name, short, tokens
-from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of
+from memory_inspector.wording.unit_names import TURN, from_turn, stored, stored_plural, unit_of
 from ui.parts import toasts
 from ui.parts.components import empty, filled_rows, heading, more_line, unseen_heading
 from ui.parts.listing import pick_row
@@ -208,7 +209,7 @@ def _nothing_stored(view: View, unit: str) -> None:
         more = f"The queue has room for {count(status.to_next_flush, 'token')} before the oldest leave."
     empty(
         "Nothing is stored yet.",
-        f"{beginning(plural(unit))} are stored when they leave the queue. {more}",
+        f"{capitalised(plural(unit))} are stored when they leave the queue. {more}",
         icon="manage_search",
     )
 
@@ -329,7 +330,7 @@ def _elsewhere(view: View, words: str, unit: str) -> None:
     if message is None:
         st.markdown(":small[:gray[No message in this session contains it.]]")
         return
-    who = beginning(from_turn(unit, message.turn, "a"))
+    who = capitalised(from_turn(unit, message.turn, "a"))
     if message.status is MessageStatus.ACTIVE:
         st.markdown(f":small[{who} contains it and is still in the queue, so the prompt has it.]")
     else:
@@ -372,7 +373,7 @@ def _draw_list(
         column_config=_columns(),
         slot=filled_rows("retrieval__rows", len(part), minus=beside, least=least),
         height="stretch",
-        alt=f"{beginning(stored_plural(unit))}, best first, with their scores and what became of them",
+        alt=f"{capitalised(stored_plural(unit))}, best first, with their scores and what became of them",
     )
 
 

@@ -17,6 +17,7 @@ from memory_core.access import acting_person
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.process import keep_loaded
 from memory_core.sessions.overview import list_sessions
+from memory_core.text import capitalised
 from memory_inspector.server.jobs import Job
 from memory_inspector.upkeep.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_inspector.wording.formatting import ago, count, milliseconds, plain, short, size, tokens
@@ -254,7 +255,7 @@ def _badge(check: Check) -> None:
 
 
 def _sentence(check: Check) -> str:
-    return check.text[:1].upper() + check.text[1:] + ("" if check.text.endswith(".") else ".")
+    return capitalised(check.text) + ("" if check.text.endswith(".") else ".")
 
 
 def _explained(check: Check, running: Job | None) -> None:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.bundles.bundle import Bundle, import_bundle
+from memory_core.text import capitalised
 from memory_core.tokens import default_counter
 from memory_inspector.files.configuration import Configuration
 from memory_inspector.files.files import Preview, read_file
@@ -22,7 +23,7 @@ from memory_inspector.server.engine import Engine
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_config, recorded_session
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from memory_inspector.wording.unit_names import beginning, common, stored, unit_of
+from memory_inspector.wording.unit_names import common, stored, unit_of
 from ui.parts.components import dialog
 from ui.sessions import making
 from ui.tab import drawing, model
@@ -317,7 +318,7 @@ def _notes(conversation: Conversation) -> None:
     for note in conversation.notes[:SHOWN_NOTES]:
         message = f"Message {note.index + 1}: " if note.index is not None else ""
         where = message if note.line is None else f"Line {note.line}: "
-        st.markdown(f":small[:gray[{plain(beginning(where + note.text))}]]")
+        st.markdown(f":small[:gray[{plain(capitalised(where + note.text))}]]")
     if len(conversation.notes) > SHOWN_NOTES:
         st.markdown(f":small[:gray[And {count(len(conversation.notes) - SHOWN_NOTES, 'more note')}.]]")
 

@@ -16,7 +16,7 @@ from memory_core.messages import ChatMessage
 from memory_core.models.offline.grammar import BASE, MONTH, PAST, TASTES, WEEKDAY, pattern, word_set
 from memory_core.models.protocols import ExtractedFact
 from memory_core.planning.speakers import date_line, parse_message
-from memory_core.text import MONTHS
+from memory_core.text import MONTHS, capitalised
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -97,7 +97,7 @@ def resolved(text: str, at: float | None) -> str | None:
         if not plain or _tense(text, match) != "past":
             return None
         text = f"{_HANGING.sub('', text[: match.start()])}{text[match.end() :]}".strip()
-    return resolved(f"{text[:1].upper()}{text[1:]}", at)
+    return resolved(capitalised(text), at)
 
 
 def time_of(messages: Sequence[ChatMessage], source: int | None) -> float | None:

@@ -20,7 +20,7 @@ from memory_core.models.offline.grammar import (
 from memory_core.models.offline.sentences import is_reported, is_supposed, sentences
 from memory_core.models.offline.wording import YOU, StatedFact, in_third_person
 from memory_core.planning.slots import Slot, of_user
-from memory_core.text import stems, words
+from memory_core.text import capitalised, stems, words
 
 # -- descriptions by name: "The capital of Peru is Lima", "Ana was born in Porto" ------------------
 # Each sentence is matched whole against a few general English forms: a definite description ("the capital of Peru is
@@ -250,7 +250,7 @@ def _whole(sentence: str, person: str | None) -> str | None:
         text = text[opening.end() :]
     if person is not None:
         text = _AS_SUBJECT.sub(lambda pronoun: f"{person}'s " if pronoun[1] else person, text, count=1)
-    text = f"{text[:1].upper()}{text[1:]}"
+    text = capitalised(text)
     # A sentence that asks, opens unclearly or addresses the assistant is no statement that stands alone.
     if text.endswith("?") or _UNCLEAR.match(text) or not _STARTS.match(text) or YOU.search(text):
         return None
