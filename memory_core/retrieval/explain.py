@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import floor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sqlalchemy import Connection
@@ -458,7 +458,7 @@ def _recorded(
         outcomes = _outcomes(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
     turns = []
     for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
-        outcome: CandidateOutcome = next(item for item in OUTCOMES if item == recorded)
+        outcome = cast(CandidateOutcome, recorded)  # a later version may have recorded another one
         if outcome == "granted":
             outcome = outcomes.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
@@ -562,7 +562,7 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
 def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | None, number: int) -> FoundBy | None:
     for rank, (candidate, _, _, score, ended) in enumerate(event.candidates, start=1):
         if candidate == number:
-            outcome: CandidateOutcome = next(item for item in OUTCOMES if item == ended)
+            outcome = cast(CandidateOutcome, ended)  # a later version may have recorded another one
             if outcome == "granted":
                 outcome = _in_prompt(prompt, event.block, number) or "no_prompt"
             return FoundBy(turn, place, event.query, outcome, rank, score)

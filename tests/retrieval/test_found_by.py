@@ -8,6 +8,7 @@ from memory_core.blocks import vector
 from memory_core.events import ContextBuilt, EventRecord, Retrieved
 from memory_core.retrieval.explain import found_by
 from memory_core.vectors.exact import ExactIndex
+from memory_inspector.reading.search_rows import rows
 
 THINGS = ["boats", "violins", "cheese", "chess", "maps", "clocks", "kites", "bridges"]
 
@@ -94,3 +95,15 @@ def test_a_prompt_of_another_turn_does_not_tell():
     ask(built, "boats")
     prompt = next(r.event for r in built.events() if isinstance(r.event, ContextBuilt))
     assert found_by([*records, EventRecord(2, "s", 4, 0.0, "engine", prompt)], "turns", 7)[0].outcome == "no_prompt"
+
+
+def test_an_outcome_that_a_later_version_recorded_is_shown_as_left_out_by_an_unknown_rule():
+    memory = made()
+    number = number_of(memory, "cheese")
+    later = Retrieved("turns", "q", "e", "i", 5, None, ((number, 0.5, 0.1, 0.4, "too_old"),), {"too_old": 1})
+    memory.log.record(later)
+    (found,) = memory.retrieval.found_by(number)
+    (search,) = memory.retrieval.recorded(found.turn, "turns")
+    assert search.one(number).outcome == found.outcome == "too_old"
+    (row,) = rows(search.found, search)
+    assert row["Outcome"] == "Left out by an unknown rule"
