@@ -124,7 +124,7 @@ CAPABILITIES = {
         "ui/graph/*.py memory_inspector/figures/graph_*.py "
         "memory_inspector/reading/graph_neighbourhood.py memory_inspector/files/graph_files.py",
     ),
-    "Models: clients and what they are asked": (1_930, "memory_core/models/*.py"),
+    "Models: clients and what they are asked": (1_910, "memory_core/models/*.py"),
     "Offline rules": (3_780, "memory_core/models/offline/*.py"),
     "Recipes, memory systems, self-editing agent": (
         3_440,
@@ -202,7 +202,7 @@ CAPABILITIES = {
     ),
     "Page Sessions, connect": (1_300, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        4_070,
+        4_090,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),

@@ -8,13 +8,12 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
 from memory_core.formats.openai_message import to_openai
-from memory_core.messages import ChatMessage, MessageRole, ToolCallPart, decode_arguments
+from memory_core.messages import ChatMessage, ToolCallPart, decode_arguments
 from memory_core.models.endpoint import Endpoint, model_error, transport_errors
 from memory_core.models.protocols import Answer, ModelCall, ToolSpec, json_schema, whole_reply
 from memory_core.models.structured import instruction, parse_answer
@@ -88,27 +87,6 @@ class OpenAIChat:
     def close(self) -> None:
         """Close the connections; the next call reopens them."""
         self.endpoint.close()
-
-    def first_word(self, timeout_seconds: float) -> float:
-        """Ask for a one-word reply, without retries, and return the seconds until its first piece arrived.
-
-        Raises:
-            ModelError: the endpoint does not answer in time, or refuses.
-        """
-        # A copy, so that the model keeps its own time limit and retries.
-        asked = copy(self)
-        asked.endpoint = self.endpoint.once(timeout_seconds)
-        try:
-            asked.endpoint.client().chat.completions  # noqa: B018  (loads modules, which must not count in the time)
-            started = time.monotonic()
-            reply = asked.stream([ChatMessage(role=MessageRole.USER, content="Answer with the word: ready")])
-            try:
-                next(iter(reply), None)
-                return time.monotonic() - started
-            finally:
-                reply.close()
-        finally:
-            asked.close()
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OpenAIStream":
         """Start a reply; when this returns, the endpoint has accepted the request.
