@@ -5,7 +5,6 @@ Pure; everything is plain text.
 
 from collections.abc import Mapping
 
-from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.stages import no_prompt
 from memory_core.tracing.values import Carrier, Knowledge, Stage, StageName, Trace, Verdict
 
@@ -83,15 +82,6 @@ def carrier_name(carrier: Carrier) -> str:
 def short(text: str, most: int = NAME_CHARACTERS) -> str:
     """Cut a text to at most `most` characters: the last one is then an ellipsis, without a space before it."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
-
-
-def target_name(trace: Trace) -> str:
-    """Name the picked target: `Fact 7 of Facts`, `A cut of Earlier turns`."""
-    if trace.cut is not None:
-        return "A cut of the queue" if trace.cut.part == QUEUE else f"A cut of {short(trace.cut.part)}"
-    first = trace.tracks[0].carrier if trace.tracks else None
-    picked = next((track.carrier for track in trace.tracks if track.carrier.ref == trace.target), first)
-    return carrier_name(picked) if picked is not None else "it"
 
 
 def matched(trace: Trace) -> str:

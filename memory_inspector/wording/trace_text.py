@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 
+from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.values import Stage, Trace, Track, Verdict
-from memory_core.tracing.words import KNOWLEDGE, VERDICTS, stage_name
+from memory_core.tracing.words import KNOWLEDGE, NAME_CHARACTERS, VERDICTS, carrier_name, stage_name
 from memory_inspector.wording.formatting import plain, short
 
 QUOTED = 160
@@ -39,6 +40,15 @@ def rows(track: Track) -> list[dict[str, object]]:
 def title(stage: Stage) -> str:
     """Markdown: a stage's verdict as an icon, and its name."""
     return f":material/{ICONS[stage.verdict]}: **{stage_name(stage)}**"
+
+
+def target_name(trace: Trace) -> str:
+    """Name the picked target: `Fact 7 of Facts`, `A cut of Earlier turns`."""
+    if trace.cut is not None:
+        return "A cut of the queue" if trace.cut.part == QUEUE else f"A cut of {short(trace.cut.part, NAME_CHARACTERS)}"
+    first = trace.tracks[0].carrier if trace.tracks else None
+    picked = next((track.carrier for track in trace.tracks if track.carrier.ref == trace.target), first)
+    return carrier_name(picked) if picked is not None else "it"
 
 
 def quoted(trace: Trace, word: str | None = None) -> str:

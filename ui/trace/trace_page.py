@@ -22,11 +22,10 @@ from memory_core.tracing.words import (
     carrier_name,
     matched,
     prompt_of,
-    target_name,
 )
 from memory_inspector.lab.probes import Probe
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from memory_inspector.wording.trace_text import ICONS, QUOTED, quoted, rows, says, title
+from memory_inspector.wording.trace_text import ICONS, QUOTED, quoted, rows, says, target_name, title
 from ui.parts import forgetting, probing, toasts, watching
 from ui.parts.components import empty, error_noticed, heading
 from ui.parts.effect import effect_sentence
