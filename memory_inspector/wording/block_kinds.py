@@ -10,7 +10,17 @@ from typing import Any
 from memory_core import BaseMemoryBlock
 from memory_core.blocks import BUILT_IN
 from memory_core.blocks.plugins import Plugin
-from memory_inspector.wording.settings import DELIVER_ON, FORMER_VALUES, SCOPE, SETTINGS, WEIGHTS, Setting
+from memory_inspector.wording.settings import (
+    DELIVER_ON,
+    FORMER_VALUES,
+    OF_FACTS,
+    OF_GRAPH,
+    OF_STATIC,
+    OF_SUMMARY,
+    OF_VECTOR,
+    SCOPE,
+    Setting,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +63,11 @@ class Kind:
         return self.key in BUILT_IN and BUILT_IN[self.key].kind_model_calls > 0
 
 
-def _settings(*names: str) -> tuple[Setting, ...]:
-    return tuple(SETTINGS[name] for name in names)
+def _offered(own: Iterable[Setting], **behind: Setting) -> tuple[Setting, ...]:
+    """Return the settings of a kind that forms offer: its own with a title, and `behind` some of these, shared ones."""
+    titled = [setting for setting in own if setting.title]
+    both = (one for setting in titled for one in (setting, behind.get(setting.name)))
+    return (*filter(None, both), DELIVER_ON)
 
 
 CUSTOM = Kind("custom", "Custom", "", "", 1)
@@ -67,7 +80,7 @@ STATIC = Kind(
     "Instructions",
     0,
     holds_nothing="No text.",
-    settings=_settings("read_only", "description", "limit"),
+    settings=OF_STATIC,
 )
 
 FACTS = Kind(
@@ -81,18 +94,16 @@ FACTS = Kind(
     noun="fact",
     quoted=True,
     cut="least relevant first",
-    settings=(
-        *_settings("max_facts", "approval", "on_change", "nearest", "show", "top_k", "prompt_share"),
-        replace(
+    settings=_offered(
+        OF_FACTS,
+        prompt_share=replace(
             FORMER_VALUES,
             title="Contradicted facts",
             help="`former_values`: an active fact that a later one contradicts, until you decide, or that has another "
             "value in another block.",
             choices={"mark": "Marked as contradicted", "leave_out": "Left out", "show": "As they are"},
         ),
-        *_settings("show_dates", "expire_after_days", "expire_categories", "categories"),
-        SCOPE,
-        DELIVER_ON,
+        categories=SCOPE,
     ),
 )
 
@@ -105,23 +116,20 @@ VECTOR = Kind(
     page="retrieval",
     asks_nothing="Nothing stored fitted the question well enough, or nothing is stored yet.",
     cut="lowest score first",
-    settings=(
-        *_settings("unit"),
-        replace(
+    settings=_offered(
+        OF_VECTOR,
+        unit=replace(
             SCOPE,
             title="Found by",
             help="`scope`: what is said in one session of the user can be found in all of them. Deleting a session "
             "deletes what was said in it.",
             choices={"session": "This session", "user": "All sessions of the user"},
         ),
-        *_settings("similarity_top_k", "similarity_threshold", "layout"),
-        replace(
+        layout=replace(
             FORMER_VALUES,
             help="`former_values`: a message with a value that a fact or relation has replaced since.",
             choices={"mark": "Marked with the present one", "leave_out": "Left out", "show": "As they are"},
         ),
-        *_settings("retrieval_context_window", *WEIGHTS),
-        DELIVER_ON,
     ),
 )
 
@@ -135,7 +143,7 @@ SUMMARY = Kind(
     asks_nothing="Nothing in it yet: it is written when messages leave the queue.",
     noun="sentence",
     cut="least relevant first",
-    settings=(*_settings("max_tokens"), FORMER_VALUES, DELIVER_ON),
+    settings=_offered(OF_SUMMARY, max_tokens=FORMER_VALUES),
 )
 
 GRAPH = Kind(
@@ -149,7 +157,7 @@ GRAPH = Kind(
     noun="relation",
     quoted=True,
     cut="farthest from the question first",
-    settings=(*_settings("hops", "most_relations"), DELIVER_ON),
+    settings=_offered(OF_GRAPH),
 )
 
 KINDS = {kind.key: kind for kind in (STATIC, FACTS, VECTOR, SUMMARY, GRAPH)}

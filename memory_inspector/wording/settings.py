@@ -206,7 +206,7 @@ _ANY_BLOCK = (
     SCOPE,
 )
 
-_STATIC = (
+OF_STATIC = (
     Setting(
         "read_only",
         "read only for the agent",
@@ -234,7 +234,7 @@ _STATIC = (
     ),
 )
 
-_FACTS = (
+OF_FACTS = (
     Setting(
         "max_facts",
         "the maximum number of facts",
@@ -355,10 +355,7 @@ _WEIGHTS = tuple(
         ("length_weight", "weight against length", "taken away for each doubling beyond 100 tokens."),
     )
 )
-WEIGHTS = tuple(setting.name for setting in _WEIGHTS)
-"""Names of the weights in a vector block's score."""
-
-_VECTOR = (
+OF_VECTOR = (
     Setting(
         "unit",
         "the stored unit",
@@ -414,7 +411,7 @@ _VECTOR = (
     Setting("postprocessed_by", "the postprocessors", sort="labels", without="none"),
 )
 
-_SUMMARY = (
+OF_SUMMARY = (
     Setting(
         "max_tokens",
         "the maximum length",
@@ -423,7 +420,7 @@ _SUMMARY = (
     ),
 )
 
-_GRAPH = (
+OF_GRAPH = (
     Setting(
         "hops",
         "the steps from what is mentioned",
@@ -440,7 +437,7 @@ _GRAPH = (
 
 SETTINGS: Mapping[str, Setting] = {
     setting.name: setting
-    for settings in (_SESSION, _ANY_BLOCK, _STATIC, _FACTS, _VECTOR, _SUMMARY, _GRAPH)
+    for settings in (_SESSION, _ANY_BLOCK, OF_STATIC, OF_FACTS, OF_VECTOR, OF_SUMMARY, OF_GRAPH)
     for setting in settings
 }
 """Every setting of a session and of the built-in blocks, by name. `block_kinds` says which a kind of block has."""
