@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from memory_core.blocks.base import scope_of
 from memory_core.errors import MemoryInspectorError, NotFoundError
@@ -124,8 +124,8 @@ class SpanEmitter:
         for record in records:
             if (op := of_position.get(record.position)) is not None:
                 self._memory_span(record, op, texts)
-            elif record.event.family == "calls":
-                self._inference_span(record, cast(ModelCalled, record.event))
+            elif isinstance(record.event, ModelCalled):
+                self._inference_span(record, record.event)
             else:
                 continue
             number += 1
