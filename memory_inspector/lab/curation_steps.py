@@ -11,7 +11,7 @@ from memory_core.errors import MemoryInspectorError
 from memory_core.events import EventRecord
 from memory_core.history.slices.fact_slice import FactSlice, PastFact
 from memory_core.memory import Memory
-from memory_core.planning.curation import ChangeSet, FactChange, FactDraft, FactValues, Step
+from memory_core.planning.curation import VALUES, ChangeSet, FactChange, FactDraft, FactValues, Step
 from memory_core.planning.fact_merging import Fact
 
 
@@ -40,7 +40,7 @@ class CuratedFacts:
     """True if successors inherit the source messages of the facts they replace. A replayed undo removes no sources."""
 
 
-_REPEATED = ("text", "state", "pinned", "category", "topics")
+_REPEATED = tuple(sorted(VALUES - {"metadata"}))
 """Values of a fact that a replayed change sets."""
 
 _Version = tuple[int, int]
