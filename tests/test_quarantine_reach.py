@@ -384,15 +384,17 @@ def test_whatever_is_mirrored_no_prompt_says_the_phrase(before, phrase, after):
     assert prompt(memory) == prompt(twin)
 
 
-def test_a_put_reads_no_log_where_nothing_was_ever_in_quarantine():
-    memory = Memory.from_defaults("s")
+def test_a_put_and_a_prompt_read_no_log_where_nothing_was_ever_in_quarantine(tmp_path):
+    memory = Memory.from_defaults("s", database_uri=f"sqlite:///{tmp_path / 'memory.db'}")
     memory.put(user(FIRST))
     statements = []
     event.listen(
         memory.session.database.engine, "before_cursor_execute", lambda _c, _cur, sql, *_: statements.append(sql)
     )
     memory.put(user(SECOND))
+    memory.get()
     assert not [sql for sql in statements if "FROM mi_event" in sql]
-    memory.session.quarantine("Tucson")
+    with Database.open(f"sqlite:///{tmp_path / 'memory.db'}") as elsewhere:
+        Memory.open("s", elsewhere, services=Services()).session.quarantine("Tucson")
     memory.put(user("I am back in Tucson."))
     assert "Tucson" not in str(memory.get())

@@ -154,9 +154,7 @@ def build_context(
     """
     # 1. The queue before the blocks: its size leaves the rest of the limit to blocks that fill a budget, and its
     #    messages need not be recalled.
-    with session.database.read() as connection:
-        quarantine = session.quarantine(connection)
-        rows = _shown(session, session.queue(connection), quarantine)
+    rows, quarantine = _shown(session)
     measured = reserved_tokens if reserved_tokens is not None or record else last_measured(session)
     config = session.config if measured is None else session.config.changed(reserved_tokens=measured)
     reading = reading_for(session, rows, input, dict(arguments or {}), quarantine)
@@ -316,16 +314,17 @@ def reading_for(
 
 def reading_of(session: Session, query: str) -> ReadContext:
     """Return the inputs for reading a block by a query alone."""
-    with session.database.read() as connection:
-        quarantine = session.quarantine(connection)
-        rows = _shown(session, session.queue(connection), quarantine)
+    rows, quarantine = _shown(session)
     return reading_for(session, rows, query, {}, quarantine)
 
 
-def _shown(session: Session, rows: Sequence[QueueRow], quarantine: Quarantine) -> Sequence[QueueRow]:
-    """Return the messages of the queue that are not in quarantine."""
+def _shown(session: Session) -> tuple[Sequence[QueueRow], Quarantine]:
+    """Return the messages of the queue that are not in quarantine, and what is."""
+    with session.database.read() as connection:
+        state = session.keep_up(connection)
+        rows, quarantine = session.queue(connection, state), session.quarantine(connection, state)
     withheld = quarantine.seqs(session.id)
-    return [row for row in rows if row.sized.seq not in withheld] if withheld else rows
+    return [row for row in rows if row.sized.seq not in withheld] if withheld else rows, quarantine
 
 
 def _read_blocks(

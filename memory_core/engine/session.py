@@ -21,7 +21,7 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import QueueRecounted
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.graph_rules import Graph
-from memory_core.planning.quarantine import Quarantine, quarantine_of
+from memory_core.planning.quarantine import NOTHING_IN_QUARANTINE, Quarantine, quarantine_of
 from memory_core.services import Services
 from memory_core.store.block_rows import BlockRecord, read_blocks
 from memory_core.store.database import Database
@@ -278,10 +278,13 @@ class Session:
         """Database scopes that the session reads: its own and, if it has a user, the user's."""
         return session_scope(self.id), *([user_scope(self.user_id)] if self.user_id is not None else [])
 
-    def quarantine(self, connection: Connection) -> Quarantine:
-        """Return the items in quarantine, which the session's prompts may not hold."""
+    def quarantine(self, connection: Connection, state: SessionState | None = None) -> Quarantine:
+        """Return the items in quarantine, which the session's prompts may not hold; `state`, if it was just read."""
         if self._other_quarantine is not None:
             return self._other_quarantine
+        # Nothing ever was in this session, and without a user there is no other one.
+        if state is not None and state.quarantined is False and self.user_id is None:
+            return NOTHING_IN_QUARANTINE
         return quarantine_of(read_all_sets(connection, self.id, self.user_id))
 
     def sibling(self, session_id: str) -> "Session":
@@ -335,9 +338,12 @@ class Session:
         with self.database.read() as connection:
             self.keep_up(connection)
 
-    def queue(self, connection: Connection) -> tuple[QueueRow, ...]:
-        """Return the messages of the queue, pinned ones included. Between flushes only new rows are read."""
-        state = self.keep_up(connection)
+    def queue(self, connection: Connection, state: SessionState | None = None) -> tuple[QueueRow, ...]:
+        """Return the messages of the queue, pinned ones included. Between flushes only new rows are read.
+
+        `state`: what `keep_up` has just returned.
+        """
+        state = state or self.keep_up(connection)
         if self._other_queue is not None:
             return self._other_queue
         # A flush takes rows away, a removal or other settings change the version, an accounting changes the sizes.
