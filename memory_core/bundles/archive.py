@@ -34,6 +34,7 @@ MAX_PARTS = 1_000
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """Timestamp of every member: the earliest in zip, so that equal content gives equal bytes."""
+_BUFFER_BYTES = 64 * 1024
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _SIZES_FOLLOW = 0x8
 _IN_EXTRA = 0xFFFFFFFF
@@ -110,10 +111,11 @@ class Unpacking:
             )
         digest = sha256()
         try:
-            with self._archive.open(info) as member:
+            # Buffered, as the archive's own reader takes several calls for each line.
+            with io.BufferedReader(self._archive.open(info), _BUFFER_BYTES) as member:  # type: ignore[type-var]
                 # A limit per read keeps a member without line ends from filling memory. One more byte shows
                 # that a line is longer.
-                while line := member.readline(MAX_LINE_BYTES + 1) if self.by_line else member.read(1 << 20):
+                while line := member.readline(MAX_LINE_BYTES + 1) if self.by_line else member.read(_BUFFER_BYTES):
                     # Pieces of a member that is only hashed are no rows: only their bytes count.
                     self._budget.take(bytes=len(line), items=self.by_line)
                     if len(line) > MAX_LINE_BYTES:
