@@ -26,7 +26,7 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError, StatementError
 
 from memory_core.errors import MessageError, StoreError
 from memory_core.store.database import Database, SQLiteConnection, open_sqlite
-from memory_core.store.direct_statements import DirectStatement
+from memory_core.store.direct_statements import DirectStatement, insert_numbered
 
 THINGS = Table(
     "things",
@@ -114,6 +114,19 @@ def test_what_the_driver_refuses_is_sqlalchemys_error(engine):
         connection.connection.dbapi_connection.close()
         with pytest.raises(ProgrammingError, match="closed database"):
             add.run(connection, {"id": 3})
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["by the driver", "by SQLAlchemy"])
+def test_new_rows_have_their_ids_in_their_order(engine, heard):
+    if heard:
+        event.listen(engine, "before_cursor_execute", lambda *_: None)
+    with engine.connect() as connection:
+        DirectStatement(insert(THINGS)).run(connection, {"id": 40, "name": "before"})
+        for names in (["a", "c", "b"], ["z"]):
+            ids = insert_numbered(connection, THINGS, [{"name": name} for name in names])
+            by_id = dict(connection.execute(select(THINGS.c.id, THINGS.c.name)).all())
+            assert [by_id[id] for id in ids] == names
+    assert ids == [44]
 
 
 def test_what_is_not_given_by_name_is_left_to_sqlalchemy(engine):

@@ -7,10 +7,11 @@ rows. Everything else, and every statement on a PostgreSQL connection of a calle
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
 from typing import Any, cast
 
-from sqlalchemy import Connection, Dialect, Executable
+from sqlalchemy import Connection, Dialect, Executable, Table, func, insert, select
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -94,6 +95,26 @@ def run_all(connection: Connection, *steps: Step) -> None:
         return
     for step, values in steps:
         connection.execute(step.statement, list(values) if any(values) else None)
+
+
+def insert_numbered(connection: Connection, table: Table, rows: Sequence[Values]) -> list[int]:
+    """Insert one or more rows that get their ids from the database; return the ids, in the order of the rows."""
+    if connection.dialect.name == "sqlite":
+        # It returns several rows in no order, but numbers those of one transaction without gaps.
+        inserting(table).run(connection, *rows)
+        [[last]] = _LAST_ID.rows(connection, {})
+        return list(range(last - len(rows) + 1, last + 1))
+    statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
+    return list(connection.execute(statement, list(rows)).scalars())
+
+
+@cache
+def inserting(table: Table) -> DirectStatement:
+    """Return the statement that inserts rows into a table; nobody waits for their ids."""
+    return DirectStatement(insert(table).inline())
+
+
+_LAST_ID = DirectStatement(select(func.last_insert_rowid()))
 
 
 def commit(connection: Connection) -> None:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from sqlalchemy import BindParameter, ColumnElement, Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, ColumnElement, Connection, Row, bindparam, delete, func, select, update
 
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
 from memory_core.store.derived_files import DerivedFile, forget_derived
-from memory_core.store.direct_statements import DirectStatement
+from memory_core.store.direct_statements import DirectStatement, insert_numbered
 from memory_core.store.tables import (
     block_table,
     collection_table,
@@ -34,9 +34,6 @@ NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
 
 _v = vector_table.c
 
-# Ids are returned in the order of the rows, so that the caller can pair them with the turns.
-_INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
-_INSERT_ONE = DirectStatement(insert(vector_table).returning(_v.id))
 _NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn, _v.session_id)
 _PAGE = 2_000
 """Rows read together. With such a limit, PostgreSQL reads the newest rows by their index, whatever it expects of them:
@@ -125,10 +122,7 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
         }
         for node in nodes
     ]
-    # SQLite returns several rows in no order, so that SQLAlchemy inserts one by one, too.
-    if w.connection.dialect.name == "sqlite":
-        return [number for row in values for [number] in _INSERT_ONE.rows(w.connection, row)]
-    return [int(number) for number in w.connection.execute(_INSERT, values).scalars()]
+    return insert_numbered(w.connection, vector_table, values)
 
 
 def sessions_that_share(connection: Connection, user_id: str, block: str) -> tuple[str, ...]:
