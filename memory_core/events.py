@@ -79,7 +79,7 @@ KINDS: dict[str, type["Event"]] = {}
 """Event classes by stored name."""
 
 # Without spaces, as `log_rows.section_went_out` searches this text. Made once, as it takes longer than its work.
-_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 _NO_SETTINGS: Mapping[str, Any] = {}
 
@@ -254,7 +254,7 @@ class Event:
         return values
 
     def to_json(self) -> str:
-        return _encoded(vars(self))  # its fields, in order
+        return as_json(vars(self))  # its fields, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +289,11 @@ def decode(kind: str, data: str) -> Event:
 def decode_all(stored: Sequence[tuple[str, str]]) -> list[Event]:
     """Decode events written by `to_json`, each given as kind and text."""
     texts = json.loads(f"[{','.join(data for _, data in stored)}]")  # parsing one joined text is faster
-    return [_event(kind, values) for (kind, _), values in zip(stored, texts, strict=True)]
+    return [event_of(kind, values) for (kind, _), values in zip(stored, texts, strict=True)]
 
 
-def _event(kind: str, values: dict[str, Any]) -> Event:
+def event_of(kind: str, values: dict[str, Any]) -> Event:
+    """Decode an event from its parsed values, in which lists become tuples."""
     for name, value in values.items():
         of = type(value)
         if of is str:
@@ -307,7 +308,7 @@ def _event(kind: str, values: dict[str, Any]) -> Event:
     try:
         return cls(**read)
     except TypeError:
-        if _fields(kind) >= read.keys():
+        if fields_of(kind) >= read.keys():
             raise
         # A field of a newer version: without it the event might mean something else.
         return UnknownEvent(name=kind, data=values)
@@ -327,7 +328,7 @@ def _renamed(values: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 @cache
-def _fields(kind: str) -> frozenset[str]:
+def fields_of(kind: str) -> frozenset[str]:
     return frozenset(name.name for name in fields(KINDS[kind]))
 
 

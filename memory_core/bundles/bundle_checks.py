@@ -8,7 +8,6 @@ log, event by event. Only message numbers are kept, so memory use hardly grows w
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
@@ -29,12 +28,14 @@ from memory_core.events import (
     Ref,
     RelationChanged,
     UnknownEvent,
+    as_json,
     current_settings,
-    decode,
+    event_of,
+    fields_of,
     is_ref,
     runs,
 )
-from memory_core.history.slices.block_slice import Blocks
+from memory_core.history.slices.block_slice import HANDLED, Blocks
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.slices.delivery_slice import queues_delivery
 from memory_core.history.slices.message_slice import adds_message
@@ -246,11 +247,11 @@ class RowChecks:
         if event.family != "unknown":
             self._check_named(event, copy)
         self.unknown_events += event.family == "unknown"
-        record = EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event)
         try:
             # Applies the event as the history does: what raises here would raise on every page that shows the past.
-            self._blocks.apply(record)
-            del self._blocks.states[:-1]  # only the latest state is needed here
+            if type(event) in HANDLED:
+                self._blocks.apply(EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event))
+                del self._blocks.states[:-1]  # only the latest state is needed here
             if event.about is None and event.changed_settings:
                 self._config |= event.changed_settings
                 _possible("data.after", lambda: MemoryConfig(**self._config))
@@ -368,7 +369,7 @@ def _is_unit(vector: VectorCopy) -> bool:
         return False
     # Searches compare by the product alone, which is the cosine of unit vectors only.
     values = np.frombuffer(vector.embedding, dtype="<f4").astype(np.float64)
-    return bool(np.isfinite(values).all()) and math.isclose(float(np.linalg.norm(values)), 1, abs_tol=0.01)
+    return math.isclose(math.sqrt(values @ values), 1, abs_tol=0.01)  # false too if some value is not finite
 
 
 class _Strict(BaseModel):
@@ -458,7 +459,7 @@ def _checked_event(copy: EventCopy) -> Event:
     try:
         # Before anything walks the value: nesting and numbers are still arbitrary.
         _check_values(copy.data, MAX_DEPTH)
-        text = json.dumps(copy.data, ensure_ascii=False)
+        text = as_json(copy.data)
     except (ValueError, RecursionError) as error:
         raise WrongRowError("data: it holds a value that cannot be stored") from error
     event_class = KINDS.get(copy.kind)
@@ -468,14 +469,14 @@ def _checked_event(copy: EventCopy) -> Event:
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
     # An event of a newer version is kept unchanged, and shown under its name.
-    if event_class is None or not {item.name for item in fields(event_class)} >= set(read):
+    if event_class is None or not fields_of(copy.kind) >= read.keys():
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
-        text = text if read is copy.data else json.dumps(read, ensure_ascii=False)
+        text = text if read is copy.data else as_json(read)
         _adapter(copy.kind).validate_json(text, strict=True)
     except ValidationError as error:
         raise WrongRowError(f"data.{first_problem(error)}, in a {copy.kind}") from error
-    return decode(copy.kind, text)
+    return event_of(copy.kind, dict(read))
 
 
 def first_problem(error: ValidationError) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeVar
 from sqlalchemy import Connection
 
 from memory_core.blocks.markup import unit_words
-from memory_core.events import expand
+from memory_core.events import as_json, expand
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.planning.boosts import informativeness
 from memory_core.planning.former_values import FormerMark, Source
@@ -58,7 +58,7 @@ class UnitMetadata(NamedTuple):
         # Names are speakers too: written apart, each is stored once.
         others = sorted(self.speakers - self.names)
         fields = (names, others, self.person, self.when, self.time, self.stored, self.day, self.informativeness)
-        return json.dumps((HEARD_VERSION, self.stems, *fields), ensure_ascii=False, separators=(",", ":"))
+        return as_json((HEARD_VERSION, self.stems, *fields))
 
 
 HEARD_VERSION = 1
