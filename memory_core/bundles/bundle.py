@@ -14,11 +14,10 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import chain
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -29,7 +28,7 @@ from memory_core.bundles.archive import MAX_LINES, Packing, check_complete, unpa
 from memory_core.bundles.bundle_checks import RowChecks, WrongRowError, WrongRowsError, first_problem
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError, problem
-from memory_core.events import SessionImported, expand
+from memory_core.events import Ranges, SessionImported, expand
 from memory_core.limits import MAX_VALUES, Budget, check_size
 from memory_core.process import collector_paused
 from memory_core.sessions.branch import read_session_rows, rows_at
@@ -48,6 +47,7 @@ from memory_core.store.copying.copies import (
     WordsCopy,
     event_copy,
     moved,
+    streamed,
 )
 from memory_core.store.copying.session_copying import insert_rows, store_session
 from memory_core.store.copying.staging import NotUniqueError, Staging
@@ -265,6 +265,7 @@ def _stage(
 
 
 @needs("owner")
+@collector_paused()
 def import_bundle(
     database: Database,
     bundle: Bundle,
@@ -299,7 +300,7 @@ def import_bundle(
         pieces = PieceWriter(database, step)
         store_session(
             pieces,
-            replace(rows, events=Stream(lambda: chain(rows.events, [copy]))),
+            replace(rows, events=streamed(rows.events).followed_by([copy])),
             session_id,
             title=bundle.title if title is None else title,
             user_id=user,
@@ -312,11 +313,12 @@ def import_bundle(
     return session_id
 
 
-def _heard(staged: Staging, vectors: Sequence[VectorCopy], pieces: PieceWriter) -> dict[int, str]:
+def _heard(staged: Staging, turns: Mapping[int, Ranges], pieces: PieceWriter) -> dict[int, str]:
     """Return the JSON of stored units by number, built from their messages."""
     pieces.count(0)  # a chance for `step` to abort
-    messages = staged.messages({seq for vector in vectors for seq in expand(vector.seqs)})
-    sources = {vector.id: [messages[seq] for seq in expand(vector.seqs) if seq in messages] for vector in vectors}
+    seqs = {number: expand(spans) for number, spans in turns.items()}
+    messages = staged.messages({seq for several in seqs.values() for seq in several})
+    sources = {number: [messages[seq] for seq in several if seq in messages] for number, several in seqs.items()}
     return {number: parse_unit(parts).to_json() for number, parts in sources.items() if parts}
 
 

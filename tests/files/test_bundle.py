@@ -47,6 +47,7 @@ from memory_core.messages import content_hash
 from memory_core.planning import curation
 from memory_core.store import split_writes
 from memory_core.store.copying import session_copying as copying
+from memory_core.store.copying.copies import FactCopy, MessageCopy, VectorCopy, WordsCopy
 from memory_inspector.files.files import read_file
 
 IMPORTED = ("session_imported",)
@@ -788,6 +789,18 @@ def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
         peaks.append((writing, reading, storing))
     fewer, more = peaks
     assert all(of_more < 1.5 * of_fewer for of_fewer, of_more in zip(fewer, more, strict=True)), peaks
+
+
+def test_rows_that_were_checked_are_stored_as_they_were_read(notes, monkeypatch):
+    found = read_bundle(notes, "notes.zip")
+    made = []
+    copy, event_of = copying._copy, copying._event_of
+    monkeypatch.setattr(copying, "_copy", lambda kind, *row, **more: made.append(kind) or copy(kind, *row, **more))
+    monkeypatch.setattr(copying, "_event_of", lambda row: made.append(row.kind) or event_of(row))
+    import_bundle(Database.open(), found)
+    assert FactCopy in made
+    assert "fact_added" in made
+    assert not {MessageCopy, VectorCopy, WordsCopy, "message_added"}.intersection(made)
 
 
 @pytest.mark.slow

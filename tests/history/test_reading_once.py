@@ -120,6 +120,6 @@ def test_what_is_held_is_read_once_and_copied_where_it_is_used():
 
     some = Stream(rows, copy).only(lambda numbers: (number for number in numbers if number > 1)).followed_by(["end"])
     held = some.held()
-    assert (len(read), copied, list(held.rows)) == (1, [], [2, 3])
+    assert (len(read), copied, list(held.rows)) == (1, [], [2, 3, "end"])
     assert list(held) == list(held) == ["2", "3", "end"]
     assert (len(read), copied) == (1, [2, 3, 2, 3])

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_core.access import acting_person
 from memory_core.events import Actor, Event
@@ -247,24 +247,20 @@ class EventCopy(_Copy):
     kind: Words
     block: Words | None
     data: dict[str, Any]
-    _person: str | None = PrivateAttr(None)
-    """Person behind the change. Private: a branch keeps it, but no bundle contains it, and none can claim it."""
 
-    @property
-    def person(self) -> str | None:
-        return self._person
 
-    def by(self, person: str | None) -> Self:
-        """Set the person behind the change."""
-        self._person = person
-        return self
+class NewEventCopy(EventCopy):
+    """An event that a copy of a session adds to its log."""
+
+    person: str | None = Field(exclude=True)
+    """Person behind it. No bundle contains one, and none can claim it."""
 
 
 def event_copy(event: Event, turn: int, at: float, actor: Actor) -> EventCopy:
     """Return a new event, made by the acting person."""
     data, person = json.loads(event.to_json()), acting_person()
-    copy = EventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data)
-    return copy.by(person.label if person is not None else None)
+    label = person.label if person is not None else None
+    return NewEventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data, person=label)
 
 
 class WordsCopy(_Copy):
@@ -294,8 +290,8 @@ class Stream(Generic[T]):
 
     @property
     def rows(self) -> Iterable[Any]:
-        """The rows before copies are made of them: most fields are the same."""
-        return self._read()
+        """The rows before copies are made of them, in which most fields are the same, and the values after them."""
+        return chain(self._read(), self._more)
 
     def only(self, some: Callable[[Iterable[Any]], Iterable[Any]]) -> "Stream[T]":
         """Return the values of some of the rows."""
@@ -384,4 +380,4 @@ def _moved(copy: Copy, seconds: float) -> Copy:
 
 def right_hash(word: WordsCopy) -> bool:
     """Return whether the text matches the hash. A NUL was stored as U+FFFD, under the hash of the original text."""
-    return word.hash in (content_hash(word.data), content_hash(word.data.replace("\ufffd", "\x00")))
+    return word.hash == content_hash(word.data) or word.hash == content_hash(word.data.replace("\ufffd", "\x00"))

@@ -92,6 +92,11 @@ REFERENCES: dict[str, dict[str, Walk]] = {kind: walks for kind, event in KINDS.i
 """References by kind of event and field, derived from the fields' types; fields of newer versions are missing."""
 
 
+def refers(kind: str) -> bool:
+    """Return whether events of a kind may refer to anything by id, or be about a fact."""
+    return kind in REFERENCES or kind.startswith("fact")
+
+
 def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
     """Return an event's stored values with new ids."""
     walks = REFERENCES.get(kind, {})

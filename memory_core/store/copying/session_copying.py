@@ -13,10 +13,10 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Select, Table, bindparam, delete, insert, literal, select, update
+from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, literal, select, update
 from sqlmodel.sql.sqltypes import AutoString
 
-from memory_core.events import FactDecided, FactHeldBack
+from memory_core.events import FactDecided, FactHeldBack, Ranges, as_json
 from memory_core.store.copying.copies import (
     BlockCopy,
     DeliveryCopy,
@@ -33,9 +33,11 @@ from memory_core.store.copying.copies import (
     VectorCopy,
     WordsCopy,
     hashes_of,
+    streamed,
 )
-from memory_core.store.copying.references import Thing, referred, renumbered, subjects
+from memory_core.store.copying.references import Thing, referred, refers, renumbered, subjects
 from memory_core.store.database import chunks
+from memory_core.store.direct_statements import insert_numbered
 from memory_core.store.erasing.session_erasing import (
     LEFT_AFTER_SECONDS,
     UNFINISHED,
@@ -87,7 +89,7 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
         query = select(*columns).where(table.c.session_id == state.id).order_by(table.c[order])
         return lambda: _stream_rows(connection, query)
 
-    blocks = _read_blocks(connection, state.id)
+    blocks, deliveries = _read_blocks(connection, state.id), of_session(DeliveryCopy, delivery_table, "id")
     events = Stream(of_session(EventCopy, event_table, "id", "person"), _event_of)
     # Once, and only if asked for: it reads the whole log.
     theirs = None if whole_user else cache(lambda: _user_facts_of(connection, state, blocks, events))
@@ -102,7 +104,8 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
         vectors=Stream(
             of_session(VectorCopy, vector_table, "id"), lambda row: _copy(VectorCopy, row, seqs=_spans(row.seqs))
         ),
-        deliveries=Stream(of_session(DeliveryCopy, delivery_table, "id"), partial(_copy, DeliveryCopy)),
+        # Always as copies, as a delivery is due anew.
+        deliveries=Stream(lambda: map(partial(_copy, DeliveryCopy), deliveries())),
         words=Stream(lambda: _read_words(connection, state, facts, events), partial(_copy, WordsCopy)),
         events=events,
     )
@@ -124,8 +127,7 @@ def _names(kind: Any) -> frozenset[str]:
 
 def _event_of(row: Any) -> EventCopy:
     data = json.loads(row.data)
-    copy = EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
-    return copy.by(row.person)
+    return EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
 
 
 def _spans(text: str) -> tuple[tuple[int, ...], ...]:
@@ -240,26 +242,23 @@ def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
 Values = dict[str, Any]
 """Values of one table row, by column."""
 
-Heard = Callable[[Sequence[VectorCopy]], Mapping[int, str]]
-"""Metadata of stored turns (see `VectorRow.heard`) by id, for some turns about to be stored."""
+Heard = Callable[[Mapping[int, Ranges]], Mapping[int, str]]
+"""Metadata of stored turns (see `VectorRow.heard`) by id, for the messages of some turns about to be stored."""
 
 
 _APART = frozenset({"owner", "texts", "revisions", "sources"})
 """Fields of copies that are no columns of their own table."""
 
-_event_data = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
 
 def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tuple[Table, Values]]:
     """Yield the table rows of one copy; rows with an id keep it."""
     values = {name: value for name, value in vars(copy).items() if name not in _APART}
-    of_session = vars(copy).get("owner", "session") == "session"
-    scope = session_scope(session_id) if of_session else user_scope(str(user_id))
+    scope = _scope(vars(copy).get("owner", "session"), session_id, user_id)
     # The most frequent first: Pydantic is slow to say of another class that it is not this one.
     match copy:
         case EventCopy():
-            data = _event_data(copy.data)
-            yield event_table, {**values, "session_id": session_id, "data": data, "person": copy.person}
+            data = as_json(copy.data)
+            yield event_table, {"person": None, **values, "session_id": session_id, "data": data}
         case WordsCopy():
             yield content_table, {**values, "scope": scope}
         case MessageCopy():
@@ -291,6 +290,24 @@ def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tupl
             yield delivery_table, {**values, "session_id": session_id, "next_attempt_at": 0.0}
 
 
+def _values_of(copies: Iterable[Any], table: Table, session_id: str, user_id: str | None) -> Iterator[Values]:
+    """Yield the rows of copies in one table. Rows that were read become rows again without copies between them."""
+    names: tuple[str, ...] = ()
+    for row in streamed(copies).rows:
+        if isinstance(row, Row):
+            names = names or row._fields  # of all rows of a query, but asking each takes time
+            values = dict(zip(names, row, strict=True))
+            owner = values.pop("owner", None)
+            whose = {"session_id": session_id} if owner is None else {"scope": _scope(owner, session_id, user_id)}
+            yield {**values, **whose}
+        else:
+            yield from (values for to, values in table_rows(row, session_id, user_id) if to is table)
+
+
+def _scope(owner: str, session_id: str, user_id: str | None) -> str:
+    return session_scope(session_id) if owner == "session" else user_scope(str(user_id))
+
+
 _NAMED: dict[Table, dict[str, Thing]] = {
     fact_revision_table: {"fact_id": "facts"},
     fact_source_table: {"fact_id": "facts"},
@@ -316,8 +333,10 @@ class _Numbers:
         return self.given[thing][number]
 
     def renumbered(self, table: Table, values: Values) -> Values:
-        """Return a row with its references changed to ids of this database; the row's own id stays."""
-        return {**values, **{name: self.new(thing, values[name]) for name, thing in _NAMED.get(table, {}).items()}}
+        """Change the references of a row to ids of this database, and return it; its own id stays."""
+        for name, thing in _NAMED.get(table, {}).items():
+            values[name] = self.new(thing, values[name])
+        return values
 
 
 def store_session(pieces: PieceWriter, rows: Rows, session_id: str, **how: Any) -> None:
@@ -353,12 +372,11 @@ def insert_rows(
     `heard` supplies metadata of stored turns, which rows do not contain: metadata from a bundle is not trusted.
     """
     database, state = pieces.database, _state(rows.session, session_id, title, user_id, now)
-    users = [fact for fact in rows.facts if fact.owner == "user"]
+    users = [] if rows.session.user_id is None else [fact for fact in rows.facts if fact.owner == "user"]
     of_session: Stream[FactCopy] = Stream(lambda: (fact for fact in rows.facts if fact.owner == "session"))
 
     def of(copies: Iterable[Any], table: Table) -> Iterator[Values]:
-        new_rows = (row for copy in copies for row in table_rows(copy, session_id, user_id))
-        return (numbers.renumbered(table, values) for to, values in new_rows if to is table)
+        return (numbers.renumbered(table, values) for values in _values_of(copies, table, session_id, user_id))
 
     with pieces.transaction() as connection:
         # 1. Decide about the user's facts, then store the session as a deleted one, with its blocks: a crash from here
@@ -378,10 +396,10 @@ def insert_rows(
         (fact_revision_table, of_session),
         (fact_source_table, of_session),
         (relation_source_table, rows.relations),
-        (content_table, Stream(lambda: (word for word in rows.words if word.owner == "session"))),
-        (event_table, Stream(lambda: _own_events(rows.events, numbers))),
+        (content_table, streamed(rows.words).only(lambda words: (word for word in words if word.owner == "session"))),
     ):
         pieces.run(insert(table).inline(), of(copies, table))
+    pieces.run(insert(event_table).inline(), _own_events(of(rows.events, event_table), numbers))
     # 4. The user's new facts only at the end: other sessions of the user would show them at once.
     new = [fact for fact in users if fact.id not in existing and fact.id not in unwanted]
     theirs = _rows_of_user(rows, new, numbers, of)
@@ -401,7 +419,8 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
     """Return the rows to insert for new facts of the user, by table: under their reserved ids, with their texts."""
     if not facts:
         return {}
-    needed = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(_own_events(rows.events, numbers))
+    events = (event for event in rows.events if _is_own(event.kind, event.data, numbers))
+    needed = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(events)
     words = (word for word in rows.words if word.owner == "user" and word.hash in needed)
     return {
         fact_table: [{**fact, "id": numbers.new("facts", fact["id"])} for fact in of(facts, fact_table)],
@@ -451,18 +470,18 @@ def _number_everything(
     """Insert rows with ids; reserve unused ids for things that only events refer to, or that are inserted later."""
     named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
     # The log also names things erased since: their ids are reserved, so that they never name anything else.
-    for event in rows.events:
+    for event in streamed(rows.events).only(lambda events: (row for row in events if refers(row.kind))):
         for thing, number in referred(event.kind, event.data):
             named[thing].add(number)
     named["facts"] |= {fact.id for fact in users}
     named["facts"] -= numbers.known.keys()
 
     def vectors() -> Iterator[Values]:
-        for some in chunks(rows.vectors, PIECE):
-            says = heard(some)
-            for vector, values in zip(some, of(some, vector_table), strict=True):
-                collection = collection_name(pieces.database, session_id, vector.block, vector.embedder)
-                yield {**values, "collection": collection, "heard": says.get(vector.id)}
+        for some in chunks(of(rows.vectors, vector_table), PIECE):
+            says = heard({values["id"]: json.loads(values["seqs"]) for values in some})
+            for values in some:
+                values["collection"] = collection_name(pieces.database, session_id, values["block"], values["embedder"])
+                yield {**values, "heard": says.get(values["id"])}
 
     # Referenced kinds come first; references within a kind are set once all its rows exist.
     kinds: tuple[tuple[Thing, Table, Iterable[Values]], ...] = (
@@ -498,14 +517,14 @@ def _insert_numbered(
     pieces: PieceWriter, table: Table, rows: Iterable[Values], named: Collection[int]
 ) -> dict[int, int]:
     """Insert rows in order of their old ids; return new ids by old id, also for the `named` ids."""
-    statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table)
+    blank = _blank(table)
     numbered = ((values.pop("id"), values) for values in rows)
     only_named = ((number, blank) for number in sorted(named))
     new_ids: dict[int, int] = {}
     # Both are in the order of old ids, and of equal ones `merge` gives the row before the bare number.
     for same in chunks(_first_of_each(merge(numbered, only_named, key=itemgetter(0))), PIECE):
         with pieces.transaction() as connection:
-            ids = connection.execute(statement, [values for _, values in same]).scalars().all()
+            ids = insert_numbered(connection, table, [values for _, values in same])
             # Deleted at once: the tables never reuse an id, so it stays reserved.
             for chunk in chunks(new for (_, values), new in zip(same, ids, strict=True) if values is blank):
                 connection.execute(delete(table).where(table.c.id.in_(chunk)))
@@ -527,12 +546,21 @@ def _as_json(values: Sequence[str]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
 
 
-def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
-    """Yield the events with ids of this database, without events about facts that are not stored with the session.
+def _own_events(events: Iterable[Values], numbers: _Numbers) -> Iterator[Values]:
+    """Yield rows of events with ids of this database, without events about facts that are not stored with the session.
 
     The user's existing facts have their own history; a second copy of it would contradict the first.
     """
-    elsewhere = {*numbers.known, *numbers.unwanted}
     for event in events:
-        if elsewhere.isdisjoint(subjects(event.kind, event.data)):
-            yield event.model_copy(update={"data": renumbered(event.kind, event.data, numbers.new)})
+        kind = event["kind"]
+        if refers(kind):
+            data = json.loads(event["data"])
+            if not _is_own(kind, data, numbers):
+                continue
+            event["data"] = as_json(renumbered(kind, data, numbers.new))
+        yield event
+
+
+def _is_own(kind: str, data: Mapping[str, Any], numbers: _Numbers) -> bool:
+    about = subjects(kind, data)
+    return about.isdisjoint(numbers.known) and about.isdisjoint(numbers.unwanted)

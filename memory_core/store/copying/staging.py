@@ -11,18 +11,18 @@ from functools import cache
 from threading import RLock
 from typing import Any
 
-from sqlalchemy import Engine, Table, create_engine, func, insert, select, text
+from sqlalchemy import Engine, Table, create_engine, func, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.pool import NullPool
-from sqlmodel import SQLModel
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from memory_core.errors import StoreError
 from memory_core.store.copying.copies import Rows, SessionCopy
 from memory_core.store.copying.session_copying import Values, read_rows, table_rows
 from memory_core.store.database import SQLiteConnection
-from memory_core.store.direct_statements import DirectStatement
+from memory_core.store.direct_statements import inserting
 from memory_core.store.erasing.session_erasing import recompute_totals
-from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
+from memory_core.store.message_rows import DatedMessage, MessageCache, read_dated
 from memory_core.store.tables import TABLES, entity_table
 from memory_core.store.totals import sum_messages
 from memory_core.store.writing import SessionState, read_session, read_texts, session_scope
@@ -101,8 +101,11 @@ class NotUniqueError(Exception):
 
 
 @cache
-def _inserting(table: Table) -> DirectStatement:
-    return DirectStatement(insert(table).inline())
+def _statements() -> list[str]:
+    """Return what makes the tables, with only the indexes that refuse something."""
+    unique = (index for table in TABLES for index in table.indexes if index.unique)
+    makes: list[ExecutableDDLElement] = [*map(CreateTable, TABLES), *map(CreateIndex, unique)]
+    return [str(make.compile(_engine())) for make in makes]
 
 
 class Staging:
@@ -115,7 +118,8 @@ class Staging:
             self._connection.exec_driver_sql(f"PRAGMA {pragma}")
         # One transaction that never ends: nothing is ever committed.
         self._connection.exec_driver_sql("BEGIN")
-        SQLModel.metadata.create_all(self._connection, tables=TABLES, checkfirst=False)
+        for statement in _statements():
+            self._connection.exec_driver_sql(statement)
         self._stored: Counter[Table] = Counter()
         self._user_id: str | None = None
         self.lock = RLock()
@@ -135,7 +139,7 @@ class Staging:
                 rows.setdefault(table, []).append((number, values))
         for table, numbered in rows.items():
             try:
-                _inserting(table).run(self._connection, *(values for _, values in numbered))
+                inserting(table).run(self._connection, *(values for _, values in numbered))
             except IntegrityError as error:
                 stored = self._connection.execute(select(func.count()).select_from(table)).scalar_one()
                 # SQLite names the columns only in its message: "UNIQUE constraint failed: mi_block.name".
@@ -191,7 +195,6 @@ class Staging:
         """Yield the number and text of every present or former message whose text is stored."""
         yield from self._connection.execute(text(_MESSAGE_TEXTS), execution_options={"yield_per": 500})
 
-    def messages(self, seqs: Collection[int]) -> dict[int, StoredMessage]:
+    def messages(self, seqs: Collection[int]) -> dict[int, DatedMessage]:
         """Return the present messages with these numbers, by number."""
-        found_messages = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
-        return {message.seq: message for message in found_messages}
+        return {message.seq: message for message in read_dated(self._connection, _ID, MessageCache(), seqs)}
