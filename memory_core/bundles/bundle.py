@@ -31,7 +31,7 @@ from memory_core.errors import ConfigError, FormatError, StoreError, problem
 from memory_core.events import Ranges, SessionImported, expand
 from memory_core.limits import MAX_VALUES, Budget, check_size
 from memory_core.process import collector_paused
-from memory_core.sessions.branch import read_session_rows, rows_at
+from memory_core.sessions.branch import rows_at
 from memory_core.store.copying.copies import (
     BlockCopy,
     DeliveryCopy,
@@ -49,12 +49,12 @@ from memory_core.store.copying.copies import (
     moved,
     streamed,
 )
-from memory_core.store.copying.session_copying import insert_rows, store_session
+from memory_core.store.copying.session_copying import insert_rows, read_rows, store_session
 from memory_core.store.copying.staging import NotUniqueError, Staging
 from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
 from memory_core.store.split_writes import OnePiece, PieceWriter, Step
-from memory_core.store.writing import read_session
+from memory_core.store.writing import read_existing, read_session
 
 FORMAT = "memory-inspector-session"
 VERSION = 2
@@ -160,7 +160,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
         FormatError: The bundle is too large.
     """
     with closing(Packing()) as packing, database.read() as connection:
-        rows = read_session_rows(connection, session_id)
+        rows = read_rows(connection, read_existing(connection, session_id))
         if upto is not None:
             rows = rows_at(rows, read_events(connection, session_id), upto).rows
         # Before anything is written: the manifest holds checksums of the blanked rows.

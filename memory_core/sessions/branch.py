@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
-
 from memory_core.engine.session import Session
 from memory_core.errors import NotFoundError
 from memory_core.events import (
@@ -92,19 +90,13 @@ def _held_at(session: Session, pieces: PieceWriter, turn: int) -> tuple[AsOf, Ma
     """Return a session's rows at the end of a turn, and the metadata of its stored turns."""
     # Held in memory, so that the transaction ends before the slow part; of the other turns nothing is held.
     with session.database.read() as connection:
-        rows, records = read_session_rows(connection, session.id), read_events(connection, session.id)
+        rows, records = (
+            read_rows(connection, read_existing(connection, session.id)),
+            read_events(connection, session.id),
+        )
         pieces.count(0)
         then = rows_at(rows, records, _end_of(records, turn))
         return replace(then, rows=then.rows.held()), read_all_heard(connection, session.id)
-
-
-def read_session_rows(connection: Connection, session_id: str) -> Rows:
-    """Return all rows of a session. See `read_rows`.
-
-    Raises:
-        NotFoundError: there is no such session.
-    """
-    return read_rows(connection, read_existing(connection, session_id))
 
 
 def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:

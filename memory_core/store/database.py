@@ -606,7 +606,7 @@ class Database:
 
     def _create_tables(self, connection: Connection) -> None:
         if self.is_sqlite:
-            for statement in _statements_for_tables():
+            for statement in statements_for_tables():
                 connection.exec_driver_sql(statement)
         else:
             SQLModel.metadata.create_all(connection, tables=TABLES)
@@ -659,7 +659,7 @@ def _stored_version(connection: Connection, schema: str | None) -> int | None:
 
 
 @cache
-def _statements_for_tables() -> tuple[str, ...]:
+def statements_for_tables() -> tuple[str, ...]:
     """Return the SQLite statements that create the tables; cached, as the Lab opens a database for every play."""
     statements: list[str] = []
 

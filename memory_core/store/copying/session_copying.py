@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from heapq import merge
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, get_args
 
@@ -226,15 +227,15 @@ def _read_words(
         return
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
     if theirs:
-        theirs |= _only_in_events(events)
+        theirs |= _only_in_events((event.kind, event.data) for event in events)
     of_user = select(literal("user").label("owner"), c.hash, c.data).where(c.scope == user_scope(state.user_id))
     for chunk in chunks(sorted(theirs)):
         yield from connection.execute(of_user.where(c.hash.in_(chunk)).order_by(c.hash))
 
 
-def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
+def _only_in_events(events: Iterable[tuple[str, Mapping[str, Any]]]) -> set[str]:
     """Return the hashes of found facts that were held back or decided on: their texts may be only in events."""
-    return {event.data["content"] for event in events if event.kind in (FactHeldBack.kind, FactDecided.kind)}
+    return {data["content"] for kind, data in events if kind in (FactHeldBack.kind, FactDecided.kind)}
 
 
 # -- in ------------------------------------------------------------------------------------------
@@ -333,10 +334,9 @@ class _Numbers:
         return self.given[thing][number]
 
     def renumbered(self, table: Table, values: Values) -> Values:
-        """Change the references of a row to ids of this database, and return it; its own id stays."""
-        for name, thing in _NAMED.get(table, {}).items():
-            values[name] = self.new(thing, values[name])
-        return values
+        """Return a row with its references changed to ids of this database; the row's own id stays."""
+        named = _NAMED.get(table)
+        return {**values, **{name: self.new(named[name], values[name]) for name in named}} if named else values
 
 
 def store_session(pieces: PieceWriter, rows: Rows, session_id: str, **how: Any) -> None:
@@ -419,7 +419,7 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
     """Return the rows to insert for new facts of the user, by table: under their reserved ids, with their texts."""
     if not facts:
         return {}
-    events = (event for event in rows.events if _is_own(event.kind, event.data, numbers))
+    events = ((row["kind"], json.loads(row["data"])) for row in _own_events(of(rows.events, event_table), numbers))
     needed = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(events)
     words = (word for word in rows.words if word.owner == "user" and word.hash in needed)
     return {
@@ -522,7 +522,8 @@ def _insert_numbered(
     only_named = ((number, blank) for number in sorted(named))
     new_ids: dict[int, int] = {}
     # Both are in the order of old ids, and of equal ones `merge` gives the row before the bare number.
-    for same in chunks(_first_of_each(merge(numbered, only_named, key=itemgetter(0))), PIECE):
+    by_id = groupby(merge(numbered, only_named, key=itemgetter(0)), key=itemgetter(0))
+    for same in chunks((next(equal) for _, equal in by_id), PIECE):
         with pieces.transaction() as connection:
             ids = insert_numbered(connection, table, [values for _, values in same])
             # Deleted at once: the tables never reuse an id, so it stays reserved.
@@ -531,15 +532,6 @@ def _insert_numbered(
         new_ids.update(zip((number for number, _ in same), ids, strict=True))
         pieces.count(len(same))
     return new_ids
-
-
-def _first_of_each(numbered: Iterable[tuple[int, Values]]) -> Iterator[tuple[int, Values]]:
-    """Yield the first of several values with the same id; a row precedes the placeholder for its id."""
-    last = None
-    for number, values in numbered:
-        if number != last:
-            yield number, values
-        last = number
 
 
 def _as_json(values: Sequence[str]) -> str:
@@ -551,16 +543,9 @@ def _own_events(events: Iterable[Values], numbers: _Numbers) -> Iterator[Values]
 
     The user's existing facts have their own history; a second copy of it would contradict the first.
     """
+    elsewhere = {*numbers.known, *numbers.unwanted}
     for event in events:
         kind = event["kind"]
-        if refers(kind):
-            data = json.loads(event["data"])
-            if not _is_own(kind, data, numbers):
-                continue
-            event["data"] = as_json(renumbered(kind, data, numbers.new))
-        yield event
-
-
-def _is_own(kind: str, data: Mapping[str, Any], numbers: _Numbers) -> bool:
-    about = subjects(kind, data)
-    return about.isdisjoint(numbers.known) and about.isdisjoint(numbers.unwanted)
+        data = json.loads(event["data"]) if refers(kind) else {}
+        if elsewhere.isdisjoint(subjects(kind, data)):
+            yield {**event, "data": as_json(renumbered(kind, data, numbers.new))} if data else event

@@ -14,16 +14,15 @@ from typing import Any
 from sqlalchemy import Engine, Table, create_engine, func, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.pool import NullPool
-from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from memory_core.errors import StoreError
 from memory_core.store.copying.copies import Rows, SessionCopy
 from memory_core.store.copying.session_copying import Values, read_rows, table_rows
-from memory_core.store.database import SQLiteConnection
+from memory_core.store.database import SQLiteConnection, statements_for_tables
 from memory_core.store.direct_statements import inserting
 from memory_core.store.erasing.session_erasing import recompute_totals
 from memory_core.store.message_rows import DatedMessage, MessageCache, read_dated
-from memory_core.store.tables import TABLES, entity_table
+from memory_core.store.tables import entity_table
 from memory_core.store.totals import sum_messages
 from memory_core.store.writing import SessionState, read_session, read_texts, session_scope
 
@@ -100,14 +99,6 @@ class NotUniqueError(Exception):
         self.number, self.columns = number, columns
 
 
-@cache
-def _statements() -> list[str]:
-    """Return what makes the tables, with only the indexes that refuse something."""
-    unique = (index for table in TABLES for index in table.indexes if index.unique)
-    makes: list[ExecutableDDLElement] = [*map(CreateTable, TABLES), *map(CreateIndex, unique)]
-    return [str(make.compile(_engine())) for make in makes]
-
-
 class Staging:
     """A session's rows before validation. Not thread-safe: see `lock`."""
 
@@ -118,8 +109,10 @@ class Staging:
             self._connection.exec_driver_sql(f"PRAGMA {pragma}")
         # One transaction that never ends: nothing is ever committed.
         self._connection.exec_driver_sql("BEGIN")
-        for statement in _statements():
-            self._connection.exec_driver_sql(statement)
+        for statement in statements_for_tables():
+            # Of the indexes only those that refuse something.
+            if not statement.startswith("CREATE INDEX"):
+                self._connection.exec_driver_sql(statement)
         self._stored: Counter[Table] = Counter()
         self._user_id: str | None = None
         self.lock = RLock()
