@@ -490,17 +490,14 @@ def first_problem(error: ValidationError) -> str:
 def _check_values(value: Any, depth: int) -> None:
     if depth == 0:
         raise ValueError("too deep")
-    if isinstance(value, str):
+    kind = type(value)  # parsed from JSON, so exactly one of these
+    if kind is str:
         # PostgreSQL stores no NUL in text.
         if "\x00" in value:
             raise ValueError("NUL")
-    elif isinstance(value, int | float):
+    elif kind is int or kind is float:
         if not math.isfinite(value) or abs(value) > _LARGEST_INTEGER:
             raise ValueError("not a number that can be kept")
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _check_values(item, depth - 1)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _check_values(key, depth - 1)
+    elif kind is list or kind is dict:
+        for item in value if kind is list else (*value, *value.values()):
             _check_values(item, depth - 1)

@@ -392,9 +392,10 @@ def insert_rows(
     pieces.run(insert(message_table).inline(), of(rows.messages, message_table))
     # 3. Rows with ids, so that the ids of everything are known to the rows and events that name them.
     _number_everything(pieces, rows, numbers, of_session, users, of, heard, session_id)
+    for facts in chunks(of_session, PIECE):
+        for table in (fact_revision_table, fact_source_table):
+            pieces.run(insert(table).inline(), of(facts, table))
     for table, copies in (
-        (fact_revision_table, of_session),
-        (fact_source_table, of_session),
         (relation_source_table, rows.relations),
         (content_table, streamed(rows.words).only(lambda words: (word for word in words if word.owner == "session"))),
     ):
