@@ -12,7 +12,7 @@ from tests.house import PRODUCT, files, uncommented
 
 CAPABILITIES = {
     "Values of messages, tokens, errors and limits": (
-        1_640,
+        1_650,
         "memory_core/__init__.py memory_core/messages.py memory_core/tokens.py memory_core/errors.py "
         "memory_core/limits.py memory_core/text.py memory_core/process.py memory_core/argument_checks.py",
     ),
@@ -24,7 +24,7 @@ CAPABILITIES = {
         "memory_core/curation/settings.py memory_core/curation/block_desks.py",
     ),
     "Queue, flush, deliveries": (
-        2_150,
+        2_160,
         "memory_core/engine/queue.py memory_core/engine/delivery.py memory_core/engine/durations.py "
         "memory_core/planning/flush.py memory_core/planning/pasted.py memory_core/planning/speakers.py "
         "memory_core/store/message_rows.py memory_core/store/delivery_rows.py memory_core/store/split_writes.py "
@@ -44,7 +44,7 @@ CAPABILITIES = {
         "memory_core/history/stores.py memory_core/sessions/session_log.py memory_core/store/log_rows.py",
     ),
     "Store: tables, transactions, SQLite and PostgreSQL": (
-        3_110,
+        3_130,
         "memory_core/store/__init__.py memory_core/store/database.py memory_core/store/tables.py "
         "memory_core/store/writing.py memory_core/store/direct_statements.py memory_core/store/leases.py "
         "memory_core/store/totals.py memory_core/store/block_rows.py memory_core/store/model_outputs.py "
@@ -74,7 +74,7 @@ CAPABILITIES = {
         "memory_inspector/server/metrics.py ui/sessions/health.py",
     ),
     "People: roles, tenants, sign-in, tokens": (
-        830,
+        820,
         "memory_core/access.py memory_core/store/tenants.py memory_inspector/upkeep/agents.py "
         "memory_inspector/server/people.py memory_inspector/reading/write_access.py ui/tab/people.py",
     ),
@@ -102,7 +102,7 @@ CAPABILITIES = {
         "ui/parts/facts_limit.py",
     ),
     "Vectors: block, units, indexes": (
-        5_480,
+        5_530,
         "memory_core/blocks/vector.py memory_core/blocks/vector_parts/*.py memory_core/vectors/*.py "
         "memory_core/planning/boosts.py memory_core/planning/retrieval_plan.py memory_core/store/vector_rows.py "
         "memory_core/store/derived_files.py "
@@ -133,7 +133,7 @@ CAPABILITIES = {
     ),
     "Formats of messages": (1_390, "memory_core/formats/*.py"),
     "Trace and its fixes, watched, overlooked": (
-        5_240,
+        5_230,
         "memory_core/tracing/*.py ui/trace/*.py memory_inspector/wording/trace_text.py ui/parts/watching.py "
         "ui/parts/probing.py ui/parts/overlooked.py ui/parts/struck.py memory_inspector/reading/forgotten.py",
     ),
@@ -142,13 +142,13 @@ CAPABILITIES = {
         "memory_core/tracing/showing/*.py memory_inspector/notebook/*.py ui/parts/saved_page.py",
     ),
     "Retrieval: search explained, and its page": (
-        2_800,
+        2_780,
         "memory_core/retrieval/*.py ui/retrieval/*.py memory_inspector/reading/search_*.py "
         "memory_inspector/wording/unit_names.py",
     ),
     "Recorder: proxy and spans": (4_760, "memory_inspector/recorder/*.py memory_inspector/wording/attach_lines.py"),
     "Files and other programs' stores": (
-        5_780,
+        5_770,
         "memory_inspector/files/*.py memory_inspector/files/stores/*.py ui/sessions/importing.py "
         "ui/sessions/exporting.py ui/blocks/agent_stores.py",
     ),
@@ -202,7 +202,7 @@ CAPABILITIES = {
     ),
     "Page Sessions, connect": (1_300, "ui/sessions/*.py memory_inspector/server/new_session.py"),
     "Frame, tab and parts of pages": (
-        4_090,
+        4_080,
         "app.py ui/__init__.py ui/frame/*.py ui/tab/*.py ui/parts/*.py pages/*.py memory_inspector/palette.py "
         "memory_inspector/wording/*.py memory_inspector/reading/*.py memory_inspector/figures/*.py",
     ),
