@@ -465,7 +465,7 @@ def _recorded(
         tokens = nodes[number].tokens if number in nodes else 0
         boosts = event.boosts[rank - 1] if event.boosts else ()
         turns.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
-    counts: dict[CandidateOutcome, int] = {outcome: event.gates.get(outcome, 0) for outcome in OUTCOMES}
+    counts = cast(dict[CandidateOutcome, int], {**dict.fromkeys(OUTCOMES, 0), **event.gates})
     # For turns that passed the gates, the prompt determines the outcome.
     in_prompt = Counter(outcomes.values())
     counts |= {"granted": in_prompt["granted"], "cut": in_prompt["cut"]}

@@ -105,5 +105,6 @@ def test_an_outcome_that_a_later_version_recorded_is_shown_as_left_out_by_an_unk
     (found,) = memory.retrieval.found_by(number)
     (search,) = memory.retrieval.recorded(found.turn, "turns")
     assert search.one(number).outcome == found.outcome == "too_old"
+    assert sum(search.counts.values()) == 1
     (row,) = rows(search.found, search)
     assert row["Outcome"] == "Left out by an unknown rule"
