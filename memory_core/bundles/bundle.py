@@ -265,7 +265,6 @@ def _stage(
 
 
 @needs("owner")
-@collector_paused()
 def import_bundle(
     database: Database,
     bundle: Bundle,
