@@ -60,7 +60,7 @@ from memory_core.store.copying.copies import (
     WordsCopy,
     right_hash,
 )
-from memory_core.store.copying.references import Thing, numbered, referred, subjects
+from memory_core.store.copying.references import Thing, numbered, referred, renumbered, subjects
 from memory_core.store.copying.staging import Staging
 
 MAX_NUMBERED = 1_000_000
@@ -246,7 +246,9 @@ class RowChecks:
         self._position += 1
         if event.family != "unknown":
             self._check_named(event, copy)
-        self.unknown_events += event.family == "unknown"
+        else:
+            _check_unknown(copy)
+            self.unknown_events += 1
         try:
             # Applies the event as the history does: what raises here would raise on every page that shows the past.
             if type(event) in HANDLED:
@@ -330,6 +332,16 @@ _ONE: Mapping[Thing, str] = {
 }
 _UNFIT = (MessageError, ValueError, KeyError, TypeError, IndexError)
 _STRINGS = TypeAdapter(list[str])
+
+
+def _check_unknown(copy: EventCopy) -> None:
+    """Check that what an event of a newer version refers to by id can be numbered anew."""
+    try:
+        renumbered(copy.kind, copy.data, lambda _, number: number)
+        ids = [number for _, number in referred(copy.kind, copy.data)] + [*(subjects(copy.kind, copy.data) - {None})]
+    except (*_UNFIT, AttributeError) as error:
+        raise WrongRowError(f"data: what it refers to cannot be read, in a {copy.kind}") from error
+    _require(all(type(number) is int for number in ids), f"data: it refers to something by no id, in a {copy.kind}")
 
 
 def _require(condition: bool, what: str) -> None:

@@ -295,6 +295,28 @@ def test_events_of_a_newer_version_travel_unchanged():
     assert event == UnknownEvent("dream_dreamt", {"fact": 3, "of": ("f1", {"seq": 9}), "long": 0.1})
 
 
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("facts_curated", {"action": "put", "newer": 1}),
+        ("fact_dreamt", {"fact": [1]}),
+        ("fact_dreamt", {"fact": {"a": 1}}),
+        ("fact_dreamt", {"fact": "7"}),
+        ("fact_decided", {"candidates": 3, "newer": 1, "fact": None}),
+        ("context_built", {"newer": 1, "parts": 3}),
+        ("fact_changed", {"newer": 1, "fact": None}),
+        ("retrieved", {"newer": 1, "candidates": [9]}),
+    ],
+)
+def test_an_event_of_a_newer_version_that_refers_to_something_unreadable_is_refused_in_a_sentence(notes, kind, data):
+    def replaced(event):
+        event.update(kind=kind, data=data)
+
+    sentence = refused(changed(notes, "events.jsonl", replaced, line="context_built"))
+    assert "events.jsonl" in sentence
+    assert f"in a {kind}" in sentence
+
+
 @pytest.mark.slow
 def test_a_bundle_opens_on_a_file_too(tmp_path):
     memory = played(8)
