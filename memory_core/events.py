@@ -293,7 +293,7 @@ def decode_all(stored: Sequence[tuple[str, str]]) -> list[Event]:
 
 
 def event_of(kind: str, values: dict[str, Any]) -> Event:
-    """Decode an event from its parsed values, in which lists become tuples."""
+    """Decode an event from its parsed values, whose lists it turns into tuples."""
     for name, value in values.items():
         of = type(value)
         if of is str:
@@ -329,6 +329,7 @@ def _renamed(values: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 @cache
 def fields_of(kind: str) -> frozenset[str]:
+    """Return the names of an event's fields, by its kind."""
     return frozenset(name.name for name in fields(KINDS[kind]))
 
 

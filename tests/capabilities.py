@@ -37,7 +37,7 @@ CAPABILITIES = {
         "memory_core/history/context_pieces.py memory_core/history/prompt*.py memory_core/sessions/preview.py",
     ),
     "Log, its events and what is rebuilt from it": (
-        4_230,
+        4_240,
         "memory_core/events.py memory_core/history/slices/*.py memory_core/history/__init__.py "
         "memory_core/history/by_turn.py memory_core/history/log.py memory_core/history/rebuild.py "
         "memory_core/history/rows_at.py memory_core/history/change_log.py memory_core/history/usage.py "

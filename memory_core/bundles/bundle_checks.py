@@ -341,7 +341,7 @@ def _check_unknown(copy: EventCopy) -> None:
         ids = [number for _, number in referred(copy.kind, copy.data)] + [*(subjects(copy.kind, copy.data) - {None})]
     except (*_UNFIT, AttributeError) as error:
         raise WrongRowError(f"data: what it refers to cannot be read, in a {copy.kind}") from error
-    _require(all(type(number) is int for number in ids), f"data: it refers to something by no id, in a {copy.kind}")
+    _require(all(type(number) is int for number in ids), f"data: what it refers to is no number, in a {copy.kind}")
 
 
 def _require(condition: bool, what: str) -> None:

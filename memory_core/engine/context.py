@@ -319,7 +319,7 @@ def reading_of(session: Session, query: str) -> ReadContext:
 
 
 def _shown(session: Session) -> tuple[Sequence[QueueRow], Quarantine]:
-    """Return the messages of the queue that are not in quarantine, and what is."""
+    """Return the messages of the queue that are not in quarantine, and the quarantine."""
     with session.database.read() as connection:
         state = session.keep_up(connection)
         rows, quarantine = session.queue(connection, state), session.quarantine(connection, state)

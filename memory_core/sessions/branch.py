@@ -90,10 +90,8 @@ def _held_at(session: Session, pieces: PieceWriter, turn: int) -> tuple[AsOf, Ma
     """Return a session's rows at the end of a turn, and the metadata of its stored turns."""
     # Held in memory, so that the transaction ends before the slow part; of the other turns nothing is held.
     with session.database.read() as connection:
-        rows, records = (
-            read_rows(connection, read_existing(connection, session.id)),
-            read_events(connection, session.id),
-        )
+        rows = read_rows(connection, read_existing(connection, session.id))
+        records = read_events(connection, session.id)
         pieces.count(0)
         then = rows_at(rows, records, _end_of(records, turn))
         return replace(then, rows=then.rows.held()), read_all_heard(connection, session.id)

@@ -30,7 +30,7 @@ from memory_core.vectors.vector_index import (
 )
 
 MAX_COLLECTIONS = 16
-"""Maximum collections kept in memory, the least recently used dropped first; hardly more sessions keep their units."""
+"""Maximum collections kept in memory; the least recently used is dropped first."""
 
 MAX_BYTES = 512 * 1024 * 1024
 """Maximum bytes of vectors kept in memory, over all collections; the collection just used always stays."""

@@ -12,13 +12,13 @@ from memory_core.blocks import BUILT_IN
 from memory_core.blocks.plugins import Plugin
 from memory_inspector.wording.settings import (
     DELIVER_ON,
+    FACTS_SETTINGS,
     FORMER_VALUES,
-    OF_FACTS,
-    OF_GRAPH,
-    OF_STATIC,
-    OF_SUMMARY,
-    OF_VECTOR,
+    GRAPH_SETTINGS,
     SCOPE,
+    STATIC_SETTINGS,
+    SUMMARY_SETTINGS,
+    VECTOR_SETTINGS,
     Setting,
 )
 
@@ -80,7 +80,7 @@ STATIC = Kind(
     "Instructions",
     0,
     holds_nothing="No text.",
-    settings=OF_STATIC,
+    settings=STATIC_SETTINGS,
 )
 
 FACTS = Kind(
@@ -95,7 +95,7 @@ FACTS = Kind(
     quoted=True,
     cut="least relevant first",
     settings=_offered(
-        OF_FACTS,
+        FACTS_SETTINGS,
         prompt_share=replace(
             FORMER_VALUES,
             title="Contradicted facts",
@@ -117,7 +117,7 @@ VECTOR = Kind(
     asks_nothing="Nothing stored fitted the question well enough, or nothing is stored yet.",
     cut="lowest score first",
     settings=_offered(
-        OF_VECTOR,
+        VECTOR_SETTINGS,
         unit=replace(
             SCOPE,
             title="Found by",
@@ -143,7 +143,7 @@ SUMMARY = Kind(
     asks_nothing="Nothing in it yet: it is written when messages leave the queue.",
     noun="sentence",
     cut="least relevant first",
-    settings=_offered(OF_SUMMARY, max_tokens=FORMER_VALUES),
+    settings=_offered(SUMMARY_SETTINGS, max_tokens=FORMER_VALUES),
 )
 
 GRAPH = Kind(
@@ -157,7 +157,7 @@ GRAPH = Kind(
     noun="relation",
     quoted=True,
     cut="farthest from the question first",
-    settings=_offered(OF_GRAPH),
+    settings=_offered(GRAPH_SETTINGS),
 )
 
 KINDS = {kind.key: kind for kind in (STATIC, FACTS, VECTOR, SUMMARY, GRAPH)}

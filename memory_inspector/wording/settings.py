@@ -206,7 +206,7 @@ _ANY_BLOCK = (
     SCOPE,
 )
 
-OF_STATIC = (
+STATIC_SETTINGS = (
     Setting(
         "read_only",
         "read only for the agent",
@@ -234,7 +234,7 @@ OF_STATIC = (
     ),
 )
 
-OF_FACTS = (
+FACTS_SETTINGS = (
     Setting(
         "max_facts",
         "the maximum number of facts",
@@ -355,7 +355,7 @@ _WEIGHTS = tuple(
         ("length_weight", "weight against length", "taken away for each doubling beyond 100 tokens."),
     )
 )
-OF_VECTOR = (
+VECTOR_SETTINGS = (
     Setting(
         "unit",
         "the stored unit",
@@ -411,7 +411,7 @@ OF_VECTOR = (
     Setting("postprocessed_by", "the postprocessors", sort="labels", without="none"),
 )
 
-OF_SUMMARY = (
+SUMMARY_SETTINGS = (
     Setting(
         "max_tokens",
         "the maximum length",
@@ -420,7 +420,7 @@ OF_SUMMARY = (
     ),
 )
 
-OF_GRAPH = (
+GRAPH_SETTINGS = (
     Setting(
         "hops",
         "the steps from what is mentioned",
@@ -435,10 +435,10 @@ OF_GRAPH = (
     ),
 )
 
+_OF_KINDS = STATIC_SETTINGS, FACTS_SETTINGS, VECTOR_SETTINGS, SUMMARY_SETTINGS, GRAPH_SETTINGS
+
 SETTINGS: Mapping[str, Setting] = {
-    setting.name: setting
-    for settings in (_SESSION, _ANY_BLOCK, OF_STATIC, OF_FACTS, OF_VECTOR, OF_SUMMARY, OF_GRAPH)
-    for setting in settings
+    setting.name: setting for settings in (_SESSION, _ANY_BLOCK, *_OF_KINDS) for setting in settings
 }
 """Every setting of a session and of the built-in blocks, by name. `block_kinds` says which a kind of block has."""
 

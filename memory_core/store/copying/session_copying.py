@@ -269,9 +269,9 @@ def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tupl
             # The collection is named for the new session later, and metadata is not taken from a bundle.
             yield vector_table, {**values, "session_id": session_id, "collection": "", "seqs": seqs, "heard": None}
         case FactCopy():
-            yield fact_table, {**values, "scope": scope, "topics": _as_json(copy.topics)}
+            yield fact_table, {**values, "scope": scope, "topics": _json_list(copy.topics)}
             for revision in copy.revisions:
-                topics = _as_json(revision.topics)
+                topics = _json_list(revision.topics)
                 yield fact_revision_table, {**dict(revision), "fact_id": copy.id, "topics": topics}
             for seq in copy.sources:
                 yield fact_source_table, {"fact_id": copy.id, "session_id": session_id, "seq": seq}
@@ -282,7 +282,7 @@ def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tupl
             for text in copy.texts:
                 yield block_revision_table, {**text.model_dump(), "session_id": session_id, "block": copy.name}
         case EntityCopy():
-            yield entity_table, {**values, "scope": scope, "aliases": _as_json(copy.aliases)}
+            yield entity_table, {**values, "scope": scope, "aliases": _json_list(copy.aliases)}
         case RelationCopy():
             yield relation_table, {**values, "scope": scope}
             for seq in copy.sources:
@@ -535,7 +535,7 @@ def _insert_numbered(
     return new_ids
 
 
-def _as_json(values: Sequence[str]) -> str:
+def _json_list(values: Sequence[str]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
 
 
