@@ -416,6 +416,14 @@ def test_a_search_shows_the_mark_beside_the_words_now_and_as_recorded():
         assert "turn 2" in row.words
 
 
+def test_a_search_of_a_database_in_memory_marks_the_words_of_what_it_left_out_too():
+    memory = memory_of("I live in Porto.", "I live in Lisbon.", "I like figs.", vector={"similarity_top_k": 1})
+    search = memory.retrieval.search("Which fruit do I like?")
+    [row] = [turn for turn in search.found if turn.words.startswith("I live in Porto")]
+    assert row.outcome not in ("granted", "cut")
+    assert "turn 2" in row.words
+
+
 def test_two_values_of_one_delivery_contradict_each_other_too():
     memory = Memory.from_recipe("blocks", "s", services=Services(embedder=FakeEmbedder()))
     say(memory, "I live in Porto.", "I like figs.", "I live in Lisbon now.")

@@ -36,9 +36,8 @@ from memory_core.messages import content_hash
 from memory_core.planning.former_values import FormerMark, stored_marks
 from memory_core.planning.retrieval_plan import NO_PLACE, match
 from memory_core.retrieval.ranked import OUTCOMES, CandidateOutcome, Ranked, RankedTurn, Scores
-from memory_core.services import Services
 from memory_core.store.log_rows import read_events
-from memory_core.store.message_rows import messages_that_hold
+from memory_core.store.message_rows import DatedMessage, messages_that_hold
 from memory_core.store.vector_rows import Node, read_nodes_of
 from memory_core.store.writing import read_texts, session_scope
 
@@ -360,24 +359,18 @@ def _ranked(
     return Ranked(candidates, rest, tokens=lambda number: stored.nodes[number].tokens, texts=texts, holding=holding)
 
 
-def texts_of(
-    connection: Connection,
-    session_id: str,
-    services: Services,
-    nodes: Iterable[Node],
-    marks_of: MarksOf = NO_MARKS.of_messages,
-) -> dict[int, tuple[int, str]]:
-    """Return turn number and words of stored turns, by number; those with deleted messages are omitted."""
-    units = messages_of(connection, session_id, services.messages, nodes)
-    marks = marks_of((message.session_id, message.seq) for unit in units.values() for message in unit)
-    return {number: (unit[0].turn, words_of(unit, marks)) for number, unit in units.items()}
-
-
 def _texts(
     reading: ReadContext, nodes: Iterable[Node], marks_of: MarksOf = NO_MARKS.of_messages
 ) -> dict[int, tuple[int, str]]:
+    """Return turn number and words of stored turns, by number; those with deleted messages are omitted."""
     with reading.database.read() as connection:
-        return texts_of(connection, reading.session_id, reading.services, nodes, marks_of)
+        units = messages_of(connection, reading.session_id, reading.services.messages, nodes)
+    return _worded(units, marks_of)  # after the transaction, as marks are read in one of their own
+
+
+def _worded(units: Mapping[int, Sequence[DatedMessage]], marks_of: MarksOf) -> dict[int, tuple[int, str]]:
+    marks = marks_of((message.session_id, message.seq) for unit in units.values() for message in unit)
+    return {number: (unit[0].turn, words_of(unit, marks)) for number, unit in units.items()}
 
 
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
@@ -417,7 +410,8 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
         queries = read_texts(connection, scope, {event.query for event, _ in searches} | hashes)
         nodes = _nodes_ever(connection, session.id, name, {c[0] for event, _ in searches for c in event.candidates})
         marks = {(session.id, seq): mark for _, built in searches for seq, mark in _recorded_marks(built, name)}
-        texts = texts_of(connection, session.id, session.services, nodes.values(), lambda sources: marks)
+        units = messages_of(connection, session.id, session.services.messages, nodes.values())
+    texts = _worded(units, lambda sources: marks)
     return [_recorded(event, built, queries, nodes, texts) for event, built in searches]
 
 
